@@ -1,0 +1,76 @@
+"""One class per reaction of the edge. A refusal of a statement is a value (`Refused`), not an error.
+
+Messages are in the user's words, lower case, without a full stop; names that the user typed stand in
+backticks. `sqlstate` and `code` are stable.
+"""
+
+from __future__ import annotations
+
+
+class SluiceError(Exception):
+    """Base of every error that an edge turns into a reply."""
+
+    code = "INTERNAL"
+    sqlstate = "XX000"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    @property
+    def text(self) -> str:
+        """The message as a client sees it."""
+        return f"[SLUICE_{self.code}] {self.message}"
+
+
+class InvalidHandle(SluiceError):
+    """A session or operation handle is unknown, expired or belongs to another principal."""
+
+    code = "INVALID_HANDLE"
+    sqlstate = "HY000"
+
+
+class AuthenticationFailed(SluiceError):
+    """The credentials are wrong, or too many attempts failed."""
+
+    code = "AUTHENTICATION_FAILED"
+    sqlstate = "28000"
+
+
+class InvalidRequest(SluiceError):
+    """The client sent something that the protocol allows but Sluice does not take."""
+
+    code = "INVALID_REQUEST"
+    sqlstate = "HY000"
+
+
+class BackendUnavailable(SluiceError):
+    """Spark cannot be reached, or went away while it was working."""
+
+    code = "BACKEND_UNAVAILABLE"
+    sqlstate = "08006"
+
+
+class LedgerUnavailable(SluiceError):
+    """The audit record cannot be made durable, so nothing may run."""
+
+    code = "LEDGER_UNAVAILABLE"
+    sqlstate = "58030"
+
+
+class LimitExceeded(SluiceError):
+    """A bound on sessions, operations or sizes was reached."""
+
+    code = "LIMIT_EXCEEDED"
+    sqlstate = "54000"
+
+
+class Faults(SluiceError):
+    """Everything that is wrong with a set of files, told together with file and line."""
+
+    code = "FAULTS"
+    sqlstate = "F0000"
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)

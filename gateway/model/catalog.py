@@ -1,0 +1,84 @@
+"""What exists in Spark's catalogs, as far as the gateway has looked, at one instant."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A fully resolved name: what was judged is what Spark is sent."""
+
+    catalog: str
+    database: str
+    table: str
+
+    def folded(self) -> TableName:
+        """Return the name as Spark compares it: case is not significant."""
+        return TableName(self.catalog.lower(), self.database.lower(), self.table.lower())
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.database}.{self.table}"
+
+
+class TableKind(enum.Enum):
+    TABLE = "table"
+    VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column; `type` is the type as Spark SQL writes it in DDL, e.g. `decimal(10,2)`."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewBody:
+    """The text of a persistent view and the session it was written in."""
+
+    text: str
+    catalog: str
+    database: str
+    output: tuple[str, ...]
+    """Names of the body's output columns, in order; they map one to one to the view's columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table or persistent view with its columns in Spark's order."""
+
+    name: TableName
+    kind: TableKind
+    columns: tuple[Column, ...]
+    owner: str | None = None
+    provider: str | None = None
+    location: str | None = None
+    view: ViewBody | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogSnapshot:
+    """Tables known at one instant. A name in `missing` was looked up and does not exist.
+
+    A name in neither has not been looked up: judging a statement that scans it needs a lookup first.
+    Keys are folded names.
+    """
+
+    version: int
+    catalogs: frozenset[str]
+    """Catalog names (lower case) that the first part of a name may mean."""
+    tables: Mapping[TableName, Table] = field(default_factory=dict)
+    missing: frozenset[TableName] = frozenset()
+
+    def table(self, name: TableName) -> Table | None:
+        return self.tables.get(name.folded())
+
+    def knows(self, name: TableName) -> bool:
+        """Whether the name was looked up, with either answer."""
+        folded = name.folded()
+        return folded in self.tables or folded in self.missing

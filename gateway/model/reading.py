@@ -1,0 +1,162 @@
+"""What Spark's own parser says of a statement: the only facts that enforcement rests on.
+
+Spans are half-open code-point offsets into the statement's text, that is Python `str` indices.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+
+class RelationRole(enum.Enum):
+    """What a relation is in its statement."""
+
+    SCAN = "scan"
+    TARGET = "target"
+    """Written to, created, dropped, altered, described: a name node that is not read as rows."""
+    CTE = "cte"
+    """A reference to a common table expression in scope; never a catalog object."""
+
+
+class RelationForm(enum.Enum):
+    """How a scan is written; each form is spliced in its own way (docs/adr/0002)."""
+
+    BARE = "bare"
+    """`t`: the guarded relation brings its own alias."""
+    ALIASED = "aliased"
+    """`t AS x`, `t AS x(a, b)`: an alias follows."""
+    TABLE_KEYWORD = "table_keyword"
+    """`TABLE t` as a query: the keyword is replaced too."""
+    TABLE_ARGUMENT = "table_argument"
+    """`f(TABLE(t))`: the query goes inside the brackets, without an alias."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """One mention of a relation. Mentions with one span appear once."""
+
+    parts: tuple[str, ...]
+    """Name parts, unquoted, as Spark's plan has them."""
+    role: RelationRole
+    node: str
+    """Simple class name of the plan node, e.g. `UnresolvedRelation`."""
+    holder: str
+    """Simple class name of the command that holds it, empty within a query."""
+    span: Span | None
+    """Where the name is written; None when it is not written literally (IDENTIFIER(…), no origin)."""
+    form: RelationForm = RelationForm.BARE
+    whole: Span | None = None
+    """For scans: everything that a guarded relation replaces. Equals `span`, but for TABLE t it starts at
+    the keyword, and it takes in a time-travel clause, an options clause and, for a sampled relation with an
+    alias, the sample clause and the alias."""
+    suffix: Span | None = None
+    """Time-travel and options clauses, which move inside the guarded relation."""
+    sample: Span | None = None
+    """TABLESAMPLE clause with REPEATABLE; stays outside, the alias moves inside."""
+    alias: Span | None = None
+    """Table alias with its column list, without a leading AS; set only when a sample clause precedes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnRef:
+    """A column reference as written; `star` for `*`, `t.*`: `parts` is then the qualifier."""
+
+    parts: tuple[str, ...]
+    span: Span | None
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionRef:
+    """A function that is called by name."""
+
+    parts: tuple[str, ...]
+    table_valued: bool
+    builtin: bool
+    """Whether Spark's built-in registry has a function of that one-part name."""
+
+
+FieldValue = None | bool | int | float | str | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
+"""A field of a plan node. A nested plan is a mapping with `node` (class name) and, for name nodes, `parts`;
+a nested query is only `{"node": …, "query": true}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandNode:
+    """A plan node that is a command, with its fields as Spark names them."""
+
+    node: str
+    fields: Mapping[str, FieldValue]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A statement as Spark's parser reads it. Everything found is listed; what is unknown is refused."""
+
+    root: str
+    """Simple class name of the plan's root; not by itself the kind of the statement."""
+    nodes: frozenset[str]
+    """Simple class names of every logical plan node anywhere in the tree, in expressions and fields too."""
+    expressions: frozenset[str]
+    """Simple class names of every expression in the tree."""
+    relations: tuple[Relation, ...]
+    columns: tuple[ColumnRef, ...]
+    functions: tuple[FunctionRef, ...]
+    commands: tuple[CommandNode, ...]
+    """Every command node, the root first."""
+    subquery_aliases: frozenset[str]
+    """Every table alias and CTE name of the statement, lower case."""
+    implicit_star: bool = False
+    """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotParsed:
+    """Spark's parser rejects the statement; `message` is its own first paragraph, fit for a client."""
+
+    message: str
+    error_class: str
+    sqlstate: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """The reader cannot answer: too large, too deep, timed out, or down. The statement is refused."""
+
+    code: str
+    """`TOO_LARGE`, `TOO_DEEP`, `UNSAFE_TEXT`, `TIMEOUT`, `UNAVAILABLE`."""
+    message: str
+
+
+ReadingAnswer = Reading | NotParsed | NotRead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splice:
+    """One replacement in the original text."""
+
+    span: Span
+    text: str
+    kind: str
+    """`scan` (a relation becomes a guarded relation or a pinned name), `target` (a pinned name),
+    `column` (a qualified reference loses its catalog and database)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """Whether the rewritten text, with its splices undone, is the original plan, relation by relation."""
+
+    holds: bool
+    why: str = ""

@@ -1,0 +1,74 @@
+"""What is asked for: resources as ordered levels, and access requests on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.principal import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One thing that policies speak of: levels from the root down, as the service definition names them.
+
+    `Resource((("catalog", "spark_catalog"), ("database", "hr"), ("table", "employee")))` is a table.
+    """
+
+    elements: tuple[tuple[str, str], ...]
+    owner: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Name of the deepest level, `table` for a table; empty for the root."""
+        return self.elements[-1][0] if self.elements else ""
+
+    def level(self, name: str) -> str | None:
+        """Return the value at a level, or None when the resource does not reach that level."""
+        for key, value in self.elements:
+            if key == name:
+                return value
+        return None
+
+    def child(self, kind: str, name: str) -> Resource:
+        """Return this resource with one more level."""
+        return Resource((*self.elements, (kind, name)), self.owner)
+
+    def __str__(self) -> str:
+        return ".".join(value for _, value in self.elements)
+
+    @classmethod
+    def catalog(cls, catalog: str) -> Resource:
+        return cls((("catalog", catalog),))
+
+    @classmethod
+    def database(cls, catalog: str, database: str) -> Resource:
+        return cls((("catalog", catalog), ("database", database)))
+
+    @classmethod
+    def table(cls, catalog: str, database: str, table: str, owner: str | None = None) -> Resource:
+        return cls((("catalog", catalog), ("database", database), ("table", table)), owner)
+
+    @classmethod
+    def udf(cls, catalog: str, database: str, function: str) -> Resource:
+        return cls((("catalog", catalog), ("database", database), ("udf", function)))
+
+    @classmethod
+    def url(cls, url: str) -> Resource:
+        return cls((("url", url),))
+
+    @classmethod
+    def setting(cls, key: str) -> Resource:
+        return cls((("setting", key),))
+
+
+ANY_ACCESS = "_any"
+"""Ranger's wildcard request: allowed when at least one access type is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRequest:
+    """`principal` wants `access` on `resource`; access types are those of the service definition."""
+
+    principal: Principal
+    resource: Resource
+    access: str

@@ -1,0 +1,21 @@
+"""One instant of everything that a verdict depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.catalog import CatalogSnapshot
+from gateway.model.policy import PolicySet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Policies and catalog at one instant; its versions stand in every audit event."""
+
+    policies: PolicySet
+    catalog: CatalogSnapshot
+
+    @property
+    def version(self) -> str:
+        """Versions joined, e.g. `policies=3 catalog=17`."""
+        return f"policies={self.policies.version} catalog={self.catalog.version}"

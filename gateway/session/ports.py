@@ -1,0 +1,146 @@
+"""What the session service needs from the outside; backends, audit and catalog implement it.
+
+Each port is small enough that a fake of it is a page; fakes and real things run the same contract tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gateway.model.audit import AuditEvent
+from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.principal import Principal
+from gateway.model.statement import Cleared
+
+
+@dataclass(frozen=True, slots=True)
+class BackendError(Exception):
+    """Spark answered a call with an error; the text is Spark's own and must be scrubbed before it leaves."""
+
+    message: str
+    sqlstate: str | None
+    error_code: int = 0
+
+
+class FrameSink(Protocol):
+    """Where relayed bytes go. `write` never blocks; `drained` waits while the peer is slow."""
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drained(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayedFrame:
+    """What went through in one relayed FetchResults reply."""
+
+    bytes: int
+    rows: int
+    status: int
+    """Thrift status code; when it is an error nothing was written and `error` holds the message."""
+    error: BackendError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationState:
+    """HiveServer2's operation state as Spark reports it."""
+
+    state: int
+    """TOperationState: 0 INITIALIZED, 1 RUNNING, 2 FINISHED, 3 CANCELED, 4 CLOSED, 5 ERROR, 7 PENDING,
+    8 TIMEDOUT."""
+    has_result_set: bool | None = None
+    sqlstate: str | None = None
+    error_code: int | None = None
+    error_message: str | None = None
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in (2, 3, 4, 5, 8)
+
+
+class BackendOperation(Protocol):
+    """A statement that Spark runs or has run."""
+
+    has_result_set: bool
+
+    @property
+    def id(self) -> str:
+        """Spark's operation id in hexadecimal, for the audit record."""
+        ...
+
+    async def status(self, get_progress: bool = False) -> OperationState:
+        """Ask Spark; may wait up to 5 s, Spark's own long poll."""
+        ...
+
+    async def schema(self) -> Any:
+        """Return Spark's TTableSchema struct."""
+        ...
+
+    async def relay(
+        self, orientation: int, max_rows: int, fetch_type: int, seqid: int, sink: FrameSink
+    ) -> RelayedFrame:
+        """Relay one FetchResults reply, length header included, undecoded, with the client's `seqid`."""
+        ...
+
+    async def fetch(self, max_rows: int) -> tuple[Sequence[Sequence[Any]], Any]:
+        """Return up to `max_rows` decoded rows and the schema; only for small answers that are filtered."""
+        ...
+
+    async def cancel(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class BackendSession(Protocol):
+    """A Spark session that belongs to one client session, under the client's identity."""
+
+    async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> BackendOperation:
+        """Forward a cleared statement. Raises BackendError when Spark refuses it at once."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Backend(Protocol):
+    """Spark behind one of its doors."""
+
+    async def open_session(
+        self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
+    ) -> BackendSession:
+        """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable."""
+        ...
+
+
+class Ledger(Protocol):
+    """The audit record. `decided` returns only when the event is durable."""
+
+    async def decided(self, event: AuditEvent) -> None:
+        """Raises LedgerUnavailable: then nothing may be forwarded."""
+        ...
+
+    async def record(self, event: AuditEvent) -> None:
+        """Append an event that nothing waits for (completed, abandoned, login)."""
+        ...
+
+
+class Catalog(Protocol):
+    """Schemas of Spark's catalogs."""
+
+    @property
+    def snapshot(self) -> CatalogSnapshot: ...
+
+    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Look the names up in Spark and return a snapshot that knows all of them."""
+        ...
+
+    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+        """Forget names that a statement has changed."""
+        ...
+
+    async def databases(self, catalog: str) -> Sequence[str]: ...
+
+    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
+        """Names of a database's tables and views, with whether each is a view."""
+        ...
