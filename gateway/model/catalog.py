@@ -61,7 +61,7 @@ class Table:
     view: ViewBody | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CatalogSnapshot:
     """Tables known at one instant. A name in `missing` was looked up and does not exist.
 

@@ -163,9 +163,12 @@ class Role:
     roles: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class PolicySet:
-    """All policies at one instant. Immutable: a reload builds another one with a higher version."""
+    """All policies at one instant. Immutable: a reload builds another one with a higher version.
+
+    Compared and hashed by identity, so that an engine can be kept for it.
+    """
 
     version: int
     service_defs: Mapping[str, ServiceDef]

@@ -150,8 +150,14 @@ class Splice:
     span: Span
     text: str
     kind: str
-    """`scan` (a relation becomes a guarded relation or a pinned name), `target` (a pinned name),
-    `column` (a qualified reference loses its catalog and database)."""
+    """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
+    qualified name. `column`: a reference's span becomes another reference."""
+    query: str = ""
+    """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets."""
+    alias: str = ""
+    """For `guard` of a BARE scan: the alias that `text` gives it, unquoted."""
+    parts: tuple[str, ...] = ()
+    """For `pin` and `column`: the new name parts, unquoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

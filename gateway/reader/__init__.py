@@ -1,0 +1,1 @@
+"""Spark's own parser in a JVM beside the gateway, and the client that asks it."""

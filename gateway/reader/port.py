@@ -1,0 +1,41 @@
+"""What the pipeline asks of a reader; the JVM pool and the tests' fakes answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from gateway.model.reading import Proof, ReadingAnswer, Splice
+
+
+class ReaderPort(Protocol):
+    """Spark's parser. Never raises for what a statement contains: trouble is a NotRead."""
+
+    @property
+    def spark_version(self) -> str:
+        """Version of the parser, e.g. `4.3.0`."""
+        ...
+
+    async def read(self, text: str) -> ReadingAnswer:
+        """Read one statement."""
+        ...
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        """Read one expression standing alone, such as a row filter."""
+        ...
+
+    async def prove(
+        self,
+        original: str,
+        rewritten: str,
+        splices: Sequence[Splice],
+        allowed: Collection[tuple[str, ...]],
+    ) -> Proof:
+        """Say whether `rewritten` means `original` with each splice applied, and nothing else.
+
+        Holds when (a) `rewritten` is `original` with the splices applied textually; (b) the plan of
+        `original`, with each spliced node replaced by the plan of what was spliced in, equals the plan of
+        `rewritten`; (c) every relation mentioned in `rewritten`, read or written, that is not a reference
+        to a common table expression in scope has its name parts in `allowed` (exact, case included).
+        """
+        ...
