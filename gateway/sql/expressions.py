@@ -1,0 +1,171 @@
+"""Which expressions may stand in a statement; a class in none of these tables is refused.
+
+Names are Spark's simple class names without a trailing `$`. Functions that are called by name arrive as
+`UnresolvedFunction` and are judged by that name (`functions.py`); what is listed here is syntax.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+QUERY_EXPRESSIONS: Final = frozenset(
+    {
+        # names and literals
+        "Alias",
+        "AttributeReference",  # columns of a VALUES list that the parser has evaluated
+        "CurrentPath",
+        "Literal",
+        "MultiAlias",
+        "NamePlaceholder",
+        "UnresolvedAlias",
+        "UnresolvedAttribute",
+        "UnresolvedExtractValue",
+        "UnresolvedNamedLambdaVariable",
+        "UnresolvedOrdinal",
+        "UnresolvedPipeAggregateOrdinal",
+        "UnresolvedStar",
+        "UnresolvedStarExceptOrReplace",
+        # arithmetic, bits, comparison, logic
+        "Add",
+        "And",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Divide",
+        "EqualNullSafe",
+        "EqualTo",
+        "GreaterThan",
+        "GreaterThanOrEqual",
+        "ILike",
+        "In",
+        "IntegralDivide",
+        "IsNotNull",
+        "IsNull",
+        "LessThan",
+        "LessThanOrEqual",
+        "Like",
+        "LikeAll",
+        "LikeAny",
+        "Multiply",
+        "Not",
+        "NotLikeAll",
+        "NotLikeAny",
+        "Or",
+        "RLike",
+        "Remainder",
+        "ShiftLeft",
+        "ShiftRight",
+        "ShiftRightUnsigned",
+        "Subtract",
+        "UnaryMinus",
+        "UnaryPositive",
+        # syntax that the parser turns into a function at once
+        "AggregateExpression",
+        "AnyValue",
+        "CaseWhen",
+        "Cast",
+        "Coalesce",
+        "Collate",
+        "Concat",
+        "CreateNamedStruct",
+        "CurrentDate",
+        "CurrentTime",
+        "CurrentTimestamp",
+        "CurrentUser",
+        "First",
+        "JsonTable",
+        "Last",
+        "Lower",
+        "Overlay",
+        "SemiStructuredExtract",
+        "StringLocate",
+        "StringTrim",
+        "StringTrimLeft",
+        "StringTrimRight",
+        "Substring",
+        "TimestampAdd",
+        "TimestampDiff",
+        "Unnest",
+        "UnresolvedCollation",
+        # calls, generators, lambdas
+        "LambdaFunction",
+        "NamedArgumentExpression",
+        "PipeExpression",
+        "UnresolvedFunction",
+        "UnresolvedGenerator",
+        # grouping, ordering, windows
+        "Cube",
+        "CurrentRow",
+        "GroupingSets",
+        "Rollup",
+        "SortOrder",
+        "SpecifiedWindowFrame",
+        "UnboundedFollowing",
+        "UnboundedPreceding",
+        "UnresolvedWindowExpression",
+        "UnspecifiedFrame",
+        "WindowExpression",
+        "WindowSpecDefinition",
+        # queries inside expressions: their plans are walked like any other
+        "Exists",
+        "FunctionTableSubqueryArgumentExpression",
+        "InSubquery",
+        "LateralSubquery",
+        "ListQuery",
+        "ScalarSubquery",
+    }
+)
+
+COMMAND_EXPRESSIONS: Final = frozenset(
+    {
+        # column lists, defaults and constraints of CREATE and ALTER TABLE
+        "AlterColumnSpec",
+        "CheckConstraint",
+        "ColumnDefinition",
+        "DefaultValueExpression",
+        "ForeignKeyConstraint",
+        "GeneratedColumnExpression",
+        "OptionList",
+        "PrimaryKeyConstraint",
+        "QualifiedColType",
+        "UniqueConstraint",
+        "UnresolvedFieldName",
+        "UnresolvedFieldPosition",
+        "UnresolvedPartitionSpec",
+        "UnresolvedTableSpec",
+        # INSERT, UPDATE and MERGE
+        "Assignment",
+        "DeleteAction",
+        "InsertAction",
+        "InsertReplaceOn",
+        "InsertReplaceUsing",
+        "InsertReplaceWhere",
+        "InsertStarAction",
+        "UpdateAction",
+        "UpdateStarAction",
+    }
+)
+"""Parts of commands, never of queries; whoever judges the command reads them."""
+
+_PARAMETER: Final = "parameter markers have no value here; write the value into the statement"
+
+REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
+    "ExpressionWithUnresolvedIdentifier": (
+        "the name inside IDENTIFIER(…) must be a plain string literal, or it is not known what is meant"
+    ),
+    "GetViewColumnByNameAndOrdinal": "it only stands in view bodies that Spark itself expands",
+    "NamedParameter": _PARAMETER,
+    "PosParameter": _PARAMETER,
+    "UnresolvedCursor": "SQL cursors belong to scripts, which are not governed here",
+    "UnresolvedRegex": "columns named by a regular expression are not known when the statement is judged",
+    "VariableReference": "a session variable's value was not judged with the statement",
+}
+"""Deliberately left out, each with the reason that a refusal tells."""
+
+
+def expression_refusal(expression: str, *, command: bool = False) -> str | None:
+    """Return why an expression may not stand in a query (or in a command), or None when it may."""
+    if expression in QUERY_EXPRESSIONS or (command and expression in COMMAND_EXPRESSIONS):
+        return None
+    return REFUSED_EXPRESSIONS.get(expression, f"`{expression}` is not a known expression")
