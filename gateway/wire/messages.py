@@ -1,0 +1,140 @@
+"""Calls and replies as Thrift messages in the strict binary protocol, without the frame's length.
+
+A message is a header (kind, method, sequence id) and one struct: for a call the argument struct whose field 1
+is the request, for a reply the result struct whose field 0 is the response, for an exception Thrift's own
+TApplicationException (kind and text).
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gateway.wire.application_exception import TApplicationException
+from gateway.wire.calls import METHODS
+from gateway.wire.thrift import MAX_ELEMENTS, MalformedMessage, Struct, check_text, decode, encode, wrapper
+
+MAX_METHOD_BYTES = 128
+"""Length of a method's name that is read; HiveServer2's longest has 21."""
+
+MAX_REQUEST_ELEMENTS = 10_000
+"""Entries that a list or map of a request may have: settings of a session, table types."""
+
+_VERSION_1 = 0x8001_0000
+_HEAD = struct.Struct(">II")
+_SEQID = struct.Struct(">i")
+
+R = TypeVar("R", bound=Struct)
+
+
+class Kind(enum.IntEnum):
+    CALL = 1
+    REPLY = 2
+    EXCEPTION = 3
+    ONEWAY = 4
+
+
+class ExceptionKind(enum.IntEnum):
+    """Thrift's own reasons for a TApplicationException."""
+
+    UNKNOWN = 0
+    UNKNOWN_METHOD = 1
+    INVALID_MESSAGE_TYPE = 2
+    WRONG_METHOD_NAME = 3
+    BAD_SEQUENCE_ID = 4
+    MISSING_RESULT = 5
+    INTERNAL_ERROR = 6
+    PROTOCOL_ERROR = 7
+
+
+class CallFailed(Exception):
+    """The peer answered a call with a TApplicationException instead of a reply."""
+
+    def __init__(self, kind: int, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message's header; the struct begins at `body_offset`."""
+
+    kind: Kind
+    method: str
+    seqid: int
+    body_offset: int
+
+
+_ARGUMENTS = {name: wrapper(f"{name}_args", 1, "req", request) for name, (request, _) in METHODS.items()}
+_RESULTS = {name: wrapper(f"{name}_result", 0, "success", reply) for name, (_, reply) in METHODS.items()}
+
+
+def encode_call(method: str, seqid: int, request: Struct) -> bytes:
+    """Return a call. Raises ValueError for text with lone surrogates."""
+    return _header(Kind.CALL, method, seqid) + encode(_ARGUMENTS[method](req=request))
+
+
+def encode_reply(method: str, seqid: int, response: Struct) -> bytes:
+    """Return a reply. Raises ValueError for text with lone surrogates."""
+    return _header(Kind.REPLY, method, seqid) + encode(_RESULTS[method](success=response))
+
+
+def encode_exception(method: str, seqid: int, kind: int, message: str) -> bytes:
+    """Return the reply that says that a call failed below the service, e.g. for an unknown method."""
+    return _header(Kind.EXCEPTION, method, seqid) + encode(TApplicationException(message=message, type=kind))
+
+
+def decode_message(data: bytes) -> Message:
+    """Read a message's header. Raises MalformedMessage, also for the old header without a version."""
+    if len(data) < 8:
+        raise MalformedMessage("a message of fewer than 8 bytes")
+    version, length = _HEAD.unpack_from(data)
+    if version & 0xFFFF_FF00 != _VERSION_1:
+        raise MalformedMessage("not a Thrift message in strict binary protocol")
+    body = 8 + length + 4
+    if length > MAX_METHOD_BYTES or len(data) < body:
+        raise MalformedMessage("a message whose method name does not end")
+    try:
+        method = data[8 : 8 + length].decode("ascii")
+        return Message(Kind(version & 0xFF), method, _SEQID.unpack_from(data, 8 + length)[0], body)
+    except ValueError:
+        raise MalformedMessage("unknown kind of message, or a method name that is not ASCII") from None
+
+
+def decode_request(data: bytes, message: Message | None = None) -> Struct:
+    """Read the request of a call to a method of METHODS; all its text is valid UTF-8.
+
+    Raises MalformedMessage; look at `decode_message(data).method` first to answer unknown methods.
+    """
+    message = message or decode_message(data)
+    if message.kind is not Kind.CALL:
+        raise MalformedMessage("a request that is not a call")
+    arguments = _ARGUMENTS.get(message.method)
+    if arguments is None:
+        raise MalformedMessage("a call to an unknown method")
+    request: Any = decode(arguments, data, message.body_offset, max_elements=MAX_REQUEST_ELEMENTS)
+    check_text(request.req, data)
+    value: Struct = request.req
+    return value
+
+
+def decode_reply(data: bytes, response: type[R], *, max_elements: int = MAX_ELEMENTS) -> R:
+    """Read the response of a reply. Raises CallFailed for an exception, else MalformedMessage."""
+    message = decode_message(data)
+    if message.kind is Kind.EXCEPTION:
+        failure = decode(TApplicationException, data, message.body_offset)
+        raise CallFailed(failure.type or ExceptionKind.UNKNOWN, failure.message or "")
+    result = _RESULTS.get(message.method)
+    if message.kind is not Kind.REPLY or result is None or METHODS[message.method][1] is not response:
+        raise MalformedMessage(f"not a reply with a {response.__name__}")
+    value: Any = decode(result, data, message.body_offset, max_elements=max_elements)
+    answer: R = value.success
+    return answer
+
+
+def _header(kind: Kind, method: str, seqid: int) -> bytes:
+    name = method.encode("ascii", "replace")
+    return _HEAD.pack(_VERSION_1 | kind, len(name)) + name + _SEQID.pack(seqid)
