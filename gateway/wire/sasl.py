@@ -1,0 +1,212 @@
+"""Thrift's SASL PLAIN handshake, both ends, as state machines: bytes in, events and bytes out.
+
+A step is `[status][4 bytes length, big-endian][payload]`. The client sends START with the mechanism's name
+and at once the credentials, `authzid NUL authcid NUL password`, as OK (Python, npm) or COMPLETE (Java); the
+server answers COMPLETE with no payload, or BAD with a text. After that the stream carries frames.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass, field
+
+from gateway.wire.thrift import MalformedMessage
+
+_HEAD = struct.Struct(">BI")
+
+MAX_PAYLOAD_BYTES = 64 * 1024
+"""Room for a token as the password; Cyrus SASL's own buffer is as large."""
+
+
+class Status(enum.IntEnum):
+    START = 1
+    OK = 2
+    BAD = 3
+    ERROR = 4
+    COMPLETE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the client claims; nothing has been checked against anything."""
+
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The handshake failed: send `reply`, then close."""
+
+    reason: str
+    reply: bytes
+
+
+def step(status: Status, payload: bytes = b"") -> bytes:
+    """Return one handshake step as bytes."""
+    return _HEAD.pack(status, len(payload)) + payload
+
+
+class _Steps:
+    """Cuts a byte stream into steps; leaves what follows them alone."""
+
+    __slots__ = ("_max", "buffer")
+
+    def __init__(self, max_payload_bytes: int) -> None:
+        self.buffer = bytearray()
+        self._max = max_payload_bytes
+
+    def next(self) -> tuple[Status, bytes] | None:
+        """Return the next whole step, or None. Raises MalformedMessage."""
+        if not self.buffer:
+            return None
+        try:
+            status = Status(self.buffer[0])
+        except ValueError:
+            raise MalformedMessage("not a SASL handshake") from None
+        if len(self.buffer) < _HEAD.size:
+            return None
+        _, length = _HEAD.unpack_from(self.buffer)
+        if length > self._max:
+            raise MalformedMessage(f"a SASL payload of more than {self._max} bytes")
+        end = _HEAD.size + length
+        if len(self.buffer) < end:
+            return None
+        payload = bytes(self.buffer[_HEAD.size : end])
+        del self.buffer[:end]
+        return status, payload
+
+
+class _ServerState(enum.Enum):
+    AWAIT_START = enum.auto()
+    AWAIT_CREDENTIALS = enum.auto()
+    AWAIT_VERDICT = enum.auto()
+    DONE = enum.auto()
+
+
+class PlainServer:
+    """The server's end. Feed it with `receive`; answer Credentials with `accept` or `refuse`.
+
+    Bytes that the client sends ahead of the verdict are kept, at most `max_early_bytes`; `accept` gives them
+    back: they are the first frames.
+    """
+
+    __slots__ = ("_early", "_state", "_steps")
+
+    def __init__(
+        self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES, max_early_bytes: int = MAX_PAYLOAD_BYTES
+    ) -> None:
+        self._steps = _Steps(max_payload_bytes)
+        self._state = _ServerState.AWAIT_START
+        self._early = max_early_bytes
+
+    @property
+    def done(self) -> bool:
+        """Whether the handshake is over, well or badly."""
+        return self._state is _ServerState.DONE
+
+    def receive(self, chunk: bytes) -> Credentials | Refused | None:
+        """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
+        if self._state is _ServerState.DONE:
+            raise RuntimeError("the handshake is over")
+        self._steps.buffer += chunk
+        if self._state is _ServerState.AWAIT_VERDICT:
+            if len(self._steps.buffer) > self._early:
+                return self.refuse("too many bytes before the login was answered")
+            return None
+        try:
+            return self._advance()
+        except MalformedMessage as fault:
+            return self.refuse(str(fault))
+
+    def _advance(self) -> Credentials | Refused | None:
+        while (received := self._steps.next()) is not None:
+            status, payload = received
+            if self._state is _ServerState.AWAIT_START:
+                if status is not Status.START:
+                    return self.refuse("a SASL handshake begins with START")
+                if payload != b"PLAIN":
+                    return self.refuse("unsupported SASL mechanism; this server takes PLAIN")
+                self._state = _ServerState.AWAIT_CREDENTIALS
+                continue
+            if status not in (Status.OK, Status.COMPLETE):
+                return self.refuse("the client gave up the handshake")
+            claimed = parse_plain(payload)
+            if isinstance(claimed, str):
+                return self.refuse(claimed)
+            self._state = _ServerState.AWAIT_VERDICT
+            if len(self._steps.buffer) > self._early:
+                return self.refuse("too many bytes before the login was answered")
+            return claimed
+        return None
+
+    def accept(self) -> tuple[bytes, bytes]:
+        """Say yes: return the bytes to send and the bytes that came early and belong to the frames."""
+        if self._state is not _ServerState.AWAIT_VERDICT:
+            raise RuntimeError("there are no credentials to accept")
+        self._state = _ServerState.DONE
+        early = bytes(self._steps.buffer)
+        self._steps.buffer.clear()
+        return step(Status.COMPLETE), early
+
+    def refuse(self, reason: str) -> Refused:
+        """Say no: return the refusal, whose `reply` is to be sent before the connection is closed."""
+        self._state = _ServerState.DONE
+        self._steps.buffer.clear()
+        return Refused(reason, step(Status.BAD, reason.encode("utf-8", "replace")))
+
+
+def parse_plain(payload: bytes) -> Credentials | str:
+    """Read `authzid NUL authcid NUL password`; return the credentials, or why they are refused.
+
+    A user who logs in as one and asks to be another is refused: Spark ignores the authzid, so the client
+    would run under an identity that it did not ask for.
+    """
+    parts = payload.split(b"\0")
+    if len(parts) != 3:
+        return "PLAIN credentials have three parts"
+    try:
+        authzid, user, password = (part.decode("utf-8") for part in parts)
+    except UnicodeDecodeError:
+        return "PLAIN credentials are UTF-8"
+    if not user:
+        return "the user name is empty"
+    if authzid not in ("", user):
+        return "acting as another user is not allowed"
+    return Credentials(user, password)
+
+
+class PlainClient:
+    """The client's end: send `start()`, feed the answer to `receive` until it says True."""
+
+    __slots__ = ("_credentials", "_steps")
+
+    def __init__(self, user: str, password: str, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES) -> None:
+        if "\0" in user or "\0" in password:
+            raise ValueError("a NUL in the user name or the password")
+        self._credentials = b"\0".join((b"", user.encode(), password.encode()))
+        self._steps = _Steps(max_payload_bytes)
+
+    def start(self) -> bytes:
+        """Return everything the client has to say."""
+        return step(Status.START, b"PLAIN") + step(Status.OK, self._credentials)
+
+    def receive(self, chunk: bytes) -> bool:
+        """Take a chunk; True when the server has accepted. Raises LoginRefused or MalformedMessage."""
+        self._steps.buffer += chunk
+        received = self._steps.next()
+        if received is None:
+            return False
+        status, payload = received
+        if status in (Status.BAD, Status.ERROR):
+            raise LoginRefused(payload.decode("utf-8", "replace"))
+        if status is not Status.COMPLETE:
+            raise MalformedMessage("the server wants another step of PLAIN")
+        if self._steps.buffer:
+            raise MalformedMessage("the server spoke before it was asked")
+        return True
+
+
+class LoginRefused(Exception):
+    """The server answered the handshake with BAD; the text is the server's."""
