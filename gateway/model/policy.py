@@ -30,6 +30,8 @@ class ResourceDef:
     excludes_supported: bool = True
     recursive_supported: bool = False
     is_path: bool = False
+    needs_scheme: bool = False
+    """For paths: a value without `scheme:` never matches (Ranger's URL matcher)."""
     leaf: bool = True
     """Whether a policy may end at this level (Ranger's `isValidLeaf`)."""
 
@@ -59,6 +61,24 @@ class ServiceDef:
     resources: tuple[ResourceDef, ...]
     access_types: tuple[AccessTypeDef, ...]
     mask_types: tuple[MaskTypeDef, ...] = ()
+    mask_resources: tuple[ResourceDef, ...] | None = None
+    """Levels as mask policies match them (Ranger's overlay, applied); None: as access policies do."""
+    filter_resources: tuple[ResourceDef, ...] | None = None
+    """Levels as row-filter policies match them; None: as access policies do, without `column`."""
+    mask_accesses: frozenset[str] = frozenset({"select"})
+    filter_accesses: frozenset[str] = frozenset({"select"})
+    access_aliases: Mapping[str, str] = field(default_factory=dict)
+    """Access type of the gateway → the one that stands for it here, e.g. `insert` → hive's `update`."""
+
+    def levels(self, type_: PolicyType) -> tuple[ResourceDef, ...]:
+        """Return the levels on which policies of a type match."""
+        if type_ is PolicyType.MASK and self.mask_resources is not None:
+            return self.mask_resources
+        if type_ is PolicyType.ROW_FILTER:
+            if self.filter_resources is not None:
+                return self.filter_resources
+            return tuple(r for r in self.resources if r.name != "column")
+        return self.resources
 
     def resource(self, name: str) -> ResourceDef | None:
         """Return the level of that name, or None."""
@@ -96,6 +116,7 @@ class PolicyItem:
     accesses: frozenset[str] = frozenset()
     conditions: tuple[Condition, ...] = ()
     delegate_admin: bool = False
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
