@@ -141,7 +141,9 @@ class Refused:
 
     @property
     def text(self) -> str:
-        """The message as a client sees it."""
+        """The message as a client sees it; the code SPARK marks Spark's own words."""
+        if self.code == "SPARK":
+            return self.message
         return f"[SLUICE_{self.code}] {self.message}"
 
 

@@ -1,0 +1,5 @@
+"""Passes over SQL statements: classify, resolve, analyse, guard. Pure; the only home of sqlglot.
+
+`classify` turns a Reading into privileges wanted, `names` resolves what is written against the session,
+`analyse` explains which columns are used, `guard` writes the splices. `pipeline.judge` runs them in order.
+"""

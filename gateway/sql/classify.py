@@ -1,0 +1,160 @@
+"""Plan class → what is wanted: the one table of statements. A class that is not in it is refused.
+
+A test lists the alternatives of Spark's statement grammar from the parser itself and fails on one that has
+no row here, in `REFUSED_COMMANDS` or among the query nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gateway.model.reading import Reading
+from gateway.sql import data_commands as data
+from gateway.sql import session_commands as session
+from gateway.sql.expressions import QUERY_EXPRESSIONS, REFUSED_EXPRESSIONS
+from gateway.sql.functions import (
+    ALLOWED_FUNCTIONS,
+    ALLOWED_TABLE_FUNCTIONS,
+    REFUSED_FUNCTIONS,
+)
+from gateway.sql.names import Names
+from gateway.sql.nodes import QUERY_NODES, REFUSED_NODES
+from gateway.sql.scope import CannotClassify, Scope
+from gateway.sql.wants import NotGovernable, Wants, join
+
+Handler = Callable[[Scope], Wants]
+
+COMMANDS: Mapping[str, Handler] = {
+    "InsertIntoStatement": data.insert,
+    "CreateTable": data.create_table,
+    "CreateTableAsSelect": data.create_table_as,
+    "ReplaceTable": data.replace_table,
+    "ReplaceTableAsSelect": data.replace_table_as,
+    "DropTable": data.drop_table,
+    "DropView": data.drop_view,
+    "TruncateTable": data.truncate,
+    "TruncatePartition": data.truncate,
+    "AddColumns": data.alter_table,
+    "DropColumns": data.alter_table,
+    "RenameColumn": data.alter_table,
+    "AlterColumns": data.alter_table,
+    "ReplaceColumns": data.alter_table,
+    "AddPartitions": data.alter_table,
+    "DropPartitions": data.alter_table,
+    "RenamePartitions": data.alter_table,
+    "RecoverPartitions": data.recover_partitions,
+    "CommentOnTable": data.alter_table,
+    "SetTableProperties": data.set_table_properties,
+    "UnsetTableProperties": data.unset_table_properties,
+    "RenameTable": data.rename_table,
+    "RefreshTable": data.refresh_table,
+    "CreateViewCommand": data.create_temp_view,
+    "CreateView": data.create_view,
+    "CreateNamespace": data.create_database,
+    "DropNamespace": data.drop_database,
+    "SetCatalogAndNamespace": session.use,
+    "SetNamespaceCommand": session.use_namespace,
+    "SetCatalogCommand": session.set_catalog,
+    "SetCommand": session.set_setting,
+    "ResetCommand": session.reset_setting,
+    "ShowTables": session.show_tables,
+    "ShowViews": session.show_views,
+    "ShowTablesExtended": session.show_tables_extended,
+    "ShowFunctions": session.show_functions,
+    "ShowNamespacesCommand": session.show_databases,
+    "ShowCatalogsCommand": session.show_catalogs,
+    "ShowCurrentNamespaceCommand": session.show_current_namespace,
+    "ShowColumns": session.show_columns,
+    "ShowCreateTable": session.show_details,
+    "ShowTableProperties": session.show_details,
+    "ShowPartitions": session.show_details,
+    "DescribeRelation": session.describe_table,
+    "DescribeNamespace": session.describe_database,
+    "DescribeFunction": session.describe_function,
+    "DescribeQueryCommand": session.describe_query,
+    "ExplainCommand": session.explain,
+}
+
+REFUSED_COMMANDS: Mapping[str, str] = {
+    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
+    "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
+    "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
+    "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
+    "LoadData": "LOAD DATA reads a path",
+    "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
+    "CreateFunctionCommand": "creating functions is not supported",
+    "CreateFunction": "creating functions is not supported",
+    "CreateUserDefinedFunction": "creating functions is not supported",
+    "CreateUserDefinedFunctionCommand": "creating functions is not supported",
+    "DropFunction": "dropping functions is not supported",
+    "AddJarsCommand": "ADD JAR loads code into Spark",
+    "AddFilesCommand": "ADD FILE reads a path",
+    "AddArchivesCommand": "ADD ARCHIVE reads a path",
+    "SetVariable": "session variables are not supported",
+    "CreateVariable": "session variables are not supported",
+    "DropVariable": "session variables are not supported",
+    "DeleteFromTable": "DELETE is not supported yet",
+    "UpdateTable": "UPDATE is not supported yet",
+    "MergeIntoTable": "MERGE is not supported yet",
+    "Call": "procedures are not supported",
+    "CacheTable": "CACHE TABLE is not supported",
+    "CacheTableAsSelect": "CACHE TABLE is not supported",
+    "UncacheTable": "UNCACHE TABLE is not supported",
+    "ClearCacheCommand": "CLEAR CACHE would drop the caches of everybody",
+    "AnalyzeTable": "statistics would disclose values",
+    "AnalyzeColumn": "statistics would disclose values",
+    "AnalyzeTables": "statistics would disclose values",
+    "DescribeColumn": "column statistics would disclose values",
+    "DescribeTablePartition": "partition details are not supported",
+    "DescribeRelationJsonCommand": "DESCRIBE … AS JSON is not supported",
+    "ShowTablePartition": "partition details are not supported",
+    "SetTableLocation": "SET LOCATION makes Spark read another path",
+    "SetTableSerDeProperties": "SerDes are code",
+}
+
+
+def classify(reading: Reading, names: Names) -> Wants | NotGovernable:
+    """Say what the statement's commands want, or why nothing of it can pass.
+
+    Every plan node, every expression and every function of the reading is accounted for here.
+    """
+    for node in sorted(reading.nodes):
+        if node in QUERY_NODES or node in COMMANDS:
+            continue
+        why = REFUSED_COMMANDS.get(node) or REFUSED_NODES.get(node)
+        return NotGovernable(why or f"{node} is not a kind of statement that Sluice governs")
+    for expression in sorted(reading.expressions - QUERY_EXPRESSIONS):
+        why = REFUSED_EXPRESSIONS.get(expression)
+        return NotGovernable(why or f"the expression {expression} is not one that Sluice knows")
+    refusal = _functions(reading)
+    if refusal is not None:
+        return refusal
+    commands = {command.node for command in reading.commands}
+    unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
+    if unread:
+        return NotGovernable(f"{unread[0]} could not be read")
+    try:
+        return join(COMMANDS[c.node](Scope(c, reading, names)) for c in reading.commands if c.node in COMMANDS)
+    except CannotClassify as problem:
+        return problem.refusal
+
+
+def _functions(reading: Reading) -> NotGovernable | None:
+    """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf."""
+    for function in reading.functions:
+        name = function.parts[-1].lower()
+        qualified = [part.lower() for part in function.parts]
+        if qualified[:2] == ["system", "builtin"] or qualified[:1] == ["builtin"]:
+            builtin = True
+        else:
+            builtin = len(function.parts) == 1 and function.builtin
+        if name in REFUSED_FUNCTIONS and (builtin or len(function.parts) > 1):
+            return NotGovernable(f"the function `{name}` is refused: {REFUSED_FUNCTIONS[name]}")
+        if function.table_valued:
+            if not builtin or name not in ALLOWED_TABLE_FUNCTIONS:
+                return NotGovernable(f"the table function `{'.'.join(function.parts)}` is not one that Sluice knows")
+        elif builtin and name not in ALLOWED_FUNCTIONS:
+            return NotGovernable(f"the function `{name}` is not one that Sluice knows")
+        elif qualified[:1] in (["session"], ["system"]) and not builtin:
+            return NotGovernable(f"the function `{'.'.join(function.parts)}` lies in a reserved namespace")
+    return None

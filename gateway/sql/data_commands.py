@@ -1,0 +1,199 @@
+"""What commands on tables, views and databases want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.model.reading import RelationRole
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
+from gateway.sql import storage
+from gateway.sql.names import TempViewName
+from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.wants import Pin, Want, Wants
+
+
+def insert(scope: Scope) -> Wants:
+    """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
+    if scope.field("replaceCriteriaOpt") is not None:
+        raise CannotClassify("INSERT … REPLACE reads the target's raw rows")
+    if scope.flag("withSchemaEvolution"):
+        raise CannotClassify("INSERT WITH SCHEMA EVOLUTION changes the target's columns")
+    pin = scope.target("table")
+    wants = [Want(table_resource(pin.table), "insert")]
+    raw = []
+    if scope.flag("overwrite"):
+        # Overwriting deletes rows that a filter hides from the principal.
+        wants.append(Want(table_resource(pin.table), "delete"))
+        raw.append(pin.table)
+    return Wants(wants=tuple(wants), pins=(pin,), raw=tuple(raw))
+
+
+def _created(scope: Scope, *, replacing: bool) -> Wants:
+    spec = scope.node("tableSpec")
+    location = storage.check_table_spec(spec)
+    pin = scope.target("name")
+    wants = [Want(table_resource(pin.table), "create")]
+    if replacing:
+        wants.append(Want(table_resource(pin.table), "drop"))
+    if location is not None:
+        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
+    return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),))
+
+
+def create_table(scope: Scope) -> Wants:
+    return _created(scope, replacing=False)
+
+
+def replace_table(scope: Scope) -> Wants:
+    return _created(scope, replacing=True)
+
+
+def create_table_as(scope: Scope) -> Wants:
+    storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
+    return _created(scope, replacing=False)
+
+
+def replace_table_as(scope: Scope) -> Wants:
+    storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
+    return _created(scope, replacing=True)
+
+
+def drop_table(scope: Scope) -> Wants:
+    return _dropped(scope, "child")
+
+
+def drop_view(scope: Scope) -> Wants:
+    return _dropped(scope, "child")
+
+
+def _dropped(scope: Scope, field: str) -> Wants:
+    existing = scope.existing(field)
+    if isinstance(existing, TempViewName):
+        return Wants(effects=(DropTempView(existing.name),))
+    return Wants(
+        wants=(Want(table_resource(existing.table), "drop"),),
+        pins=(existing,),
+        effects=(CatalogChanged((existing.table,)),),
+    )
+
+
+def truncate(scope: Scope) -> Wants:
+    pin = scope.target("table")
+    return Wants(wants=(Want(table_resource(pin.table), "delete"),), pins=(pin,), raw=(pin.table,))
+
+
+def _altered(scope: Scope, pin: Pin) -> Wants:
+    # Renaming or dropping a column would take it out of the reach of a policy that names it.
+    return Wants(
+        wants=(Want(table_resource(pin.table), "alter"),),
+        pins=(pin,),
+        raw=(pin.table,),
+        effects=(CatalogChanged((pin.table,)),),
+    )
+
+
+def alter_table(scope: Scope) -> Wants:
+    """ALTER TABLE on columns, comments and partitions without a location."""
+    parts = scope.command.fields.get("parts")
+    if isinstance(parts, tuple) and any(isinstance(p, Mapping) and p.get("location") is not None for p in parts):
+        raise CannotClassify("a partition's LOCATION needs a url policy and is not supported")
+    return _altered(scope, scope.target("table"))
+
+
+def set_table_properties(scope: Scope) -> Wants:
+    storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
+    return _altered(scope, scope.target("table"))
+
+
+def unset_table_properties(scope: Scope) -> Wants:
+    names = scope.field("propertyKeys")
+    if not isinstance(names, tuple):
+        raise CannotClassify("the property keys could not be read")
+    storage.check_properties([str(name) for name in names])
+    return _altered(scope, scope.target("table"))
+
+
+def recover_partitions(scope: Scope) -> Wants:
+    return _altered(scope, scope.target("child"))
+
+
+def rename_table(scope: Scope) -> Wants:
+    existing = scope.existing("child")
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("renaming a temporary view is not supported")
+    value = scope.field("newName")
+    if not isinstance(value, tuple):
+        raise CannotClassify("the new name could not be read")
+    parts = tuple(str(part) for part in value)
+    # Spark completes a one-part new name with the table's own database, not with the session's.
+    if len(parts) == 1:
+        new = type(existing.table)(existing.table.catalog, existing.table.database, parts[0])
+    else:
+        raise CannotClassify("RENAME TO takes a name without a database here")
+    return Wants(
+        wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),
+        pins=(existing,),
+        raw=(existing.table,),
+        effects=(CatalogChanged((existing.table, new)),),
+    )
+
+
+def refresh_table(scope: Scope) -> Wants:
+    existing = scope.existing("child")
+    if isinstance(existing, TempViewName):
+        return Wants()
+    return Wants(
+        wants=(Want(table_resource(existing.table), "refresh"),),
+        pins=(existing,),
+        effects=(CatalogChanged((existing.table,)),),
+    )
+
+
+def create_temp_view(scope: Scope) -> Wants:
+    """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
+    if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
+        raise CannotClassify("global temporary views are shared by every session and are not supported")
+    parts = scope.parts("name")
+    if len(parts) != 1:
+        raise CannotClassify("a temporary view has a name of one part")
+    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
+    return Wants(effects=(CreateTempView(parts[0]),))
+
+
+def create_view(scope: Scope) -> Wants:
+    """CREATE VIEW: persistent, so it serves everybody; refused when a source carries obligations."""
+    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
+    if any(
+        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
+        for relation in scope.reading.relations
+    ):
+        raise CannotClassify("a persistent view cannot rest on a temporary view")
+    pin = scope.target("child")
+    wants = [Want(table_resource(pin.table), "create")]
+    if scope.flag("replace"):
+        wants.append(Want(table_resource(pin.table), "drop"))
+    return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True)
+
+
+def create_database(scope: Scope) -> Wants:
+    catalog, database = scope.database("name")
+    wants = [Want(Resource.database(catalog, database), "create")]
+    properties = scope.field("properties")
+    if not isinstance(properties, Mapping):
+        raise CannotClassify("the database properties could not be read")
+    location = properties.get("location")
+    if location is not None:
+        wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
+    storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
+    return Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),))
+
+
+def drop_database(scope: Scope) -> Wants:
+    catalog, database = scope.database("namespace")
+    resource = Resource.database(catalog, database)
+    wants = [Want(resource, "drop")]
+    if scope.flag("cascade"):
+        # CASCADE drops every table of the database: one must be allowed to drop any of them.
+        wants.append(Want(resource.child("table", "*"), "drop"))
+    return Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),))

@@ -1,0 +1,187 @@
+"""Relation → guarded relation, spliced into the original text at Spark's own spans.
+
+A guarded relation is a subquery that lists the columns which the principal may see, masked ones as their
+mask, over the rows that the filter leaves. Everything outside sees masked values only: predicates, joins,
+grouping and ordering on a masked column cannot leak. A scan without obligations becomes its full name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.model.catalog import Table
+from gateway.model.decision import ColumnMask, RowFilter
+from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, Splice
+from gateway.sql.names import dotted, quote
+from gateway.sql.wants import NotGovernable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedRelation:
+    """What stands in for one scan: the query without brackets and alias, or None for a plain full name."""
+
+    relation: Relation
+    table: Table
+    query: str | None
+
+
+def guarded_query(
+    table: Table,
+    *,
+    visible: Sequence[str],
+    masks: Mapping[str, ColumnMask],
+    row_filter: RowFilter | None,
+    source: str,
+) -> str:
+    """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
+
+    `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body.
+    """
+    shown = {name.lower() for name in visible}
+    columns = []
+    for column in table.columns:
+        folded = column.name.lower()
+        if folded not in shown:
+            continue
+        mask = masks.get(folded)
+        name = quote(column.name)
+        columns.append(name if mask is None else f"{mask.expression} AS {name}")
+    where = f" WHERE ({row_filter.expression})" if row_filter is not None else ""
+    return f"SELECT {', '.join(columns)} FROM {source}{where}"
+
+
+def view_source(table: Table, body: str) -> str:
+    """Write a view's guarded body as a source: columns renamed by position and cast as the view has them.
+
+    The line break keeps a comment at the end of the body from swallowing the bracket.
+    """
+    names = ", ".join(quote(column.name) for column in table.columns)
+    inner = f"({body}\n) AS {quote(table.name.table)}({names})"
+    # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
+    casts = ", ".join(
+        quote(c.name)
+        if c.type.lower().startswith(("char", "varchar"))
+        else f"CAST({quote(c.name)} AS {c.type}) AS {quote(c.name)}"
+        for c in table.columns
+    )
+    return f"(SELECT {casts} FROM {inner}) AS {quote(table.name.table)}"
+
+
+def pinned_parts(table: Table) -> tuple[str, ...]:
+    return (table.name.catalog, table.name.database, table.name.table)
+
+
+def splices(
+    text: str, reading: Reading, guarded: Sequence[GuardedRelation]
+) -> tuple[tuple[Splice, ...], tuple[tuple[str, str], ...]] | NotGovernable:
+    """Return the splices for all scans, and (what we wrote, what the user wrote) pairs for messages.
+
+    References such as `db.t.c` lose their qualifier where the relation loses its database; where that could
+    make them mean another relation, the relation takes an alias of its own instead.
+    """
+    hidden_names = [g for g in guarded if g.query is not None and g.relation.form is RelationForm.BARE]
+    aliases: dict[int, str] = {}
+    columns: dict[int, Splice] = {}
+    words: list[tuple[str, str]] = []
+    for guard in hidden_names:
+        alias = guard.relation.parts[-1]
+        references = [r for r in reading.columns if _qualifies(r, guard.table) is not None]
+        if references:
+            if _is_shadowed(guard, guarded, reading):
+                if any(r.parts[0].lower() == alias.lower() and _qualifies(r, guard.table) is None
+                       for r in reading.columns if len(r.parts) > (0 if r.star else 1)):
+                    return NotGovernable(
+                        f"`{'.'.join(guard.relation.parts)}` is one of several relations called `{alias}`; "
+                        f"give each of them an alias"
+                    )
+                alias = f"{guard.table.name.database}.{guard.table.name.table}"
+            for reference in references:
+                if reference.span is None:
+                    return NotGovernable(f"`{'.'.join(reference.parts)}` is not written literally")
+                parts = (alias, *reference.parts[_qualifies(reference, guard.table) or 0 :])
+                columns[reference.span.start] = Splice(
+                    span=reference.span,
+                    text=dotted(parts) + (".*" if reference.star else ""),
+                    kind="column",
+                    parts=parts,
+                )
+                words.append((dotted(parts), reference.span.of(text)))
+        aliases[id(guard)] = alias
+    result = list(columns.values())
+    for guard in guarded:
+        splice = _splice(text, guard, aliases.get(id(guard), guard.relation.parts[-1]))
+        if isinstance(splice, NotGovernable):
+            return splice
+        if splice is not None:
+            result.append(splice)
+            written = guard.relation.span.of(text) if guard.relation.span else ".".join(guard.relation.parts)
+            words.append((splice.text, written))
+            words.append((dotted(pinned_parts(guard.table)), dotted(guard.relation.parts)))
+    return tuple(sorted(result, key=lambda s: s.span.start)), tuple(words)
+
+
+def _qualifies(reference: ColumnRef, table: Table) -> int | None:
+    """Return how many leading parts name the table with its database, or None when they do not."""
+    folded = tuple(part.lower() for part in reference.parts)
+    name = table.name.folded()
+    rest = 0 if reference.star else 1
+    if folded[:3] == (name.catalog, name.database, name.table) and len(folded) >= 3 + rest:
+        return 3
+    if folded[:2] == (name.database, name.table) and len(folded) >= 2 + rest:
+        return 2
+    return None
+
+
+def _is_shadowed(guard: GuardedRelation, guarded: Sequence[GuardedRelation], reading: Reading) -> bool:
+    """Whether the table's last name part means something else too, anywhere in the statement."""
+    alias = guard.relation.parts[-1].lower()
+    if alias in reading.subquery_aliases:
+        return True
+    return any(
+        other.table.name.folded() != guard.table.name.folded()
+        and other.relation.form is RelationForm.BARE
+        and other.relation.parts[-1].lower() == alias
+        for other in guarded
+    )
+
+
+def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovernable | None:
+    relation = guard.relation
+    if relation.span is None or relation.whole is None:
+        return NotGovernable(f"`{'.'.join(relation.parts)}` is not written literally")
+    if guard.query is None:
+        parts = pinned_parts(guard.table)
+        if parts == relation.parts:
+            return None
+        return Splice(span=relation.span, text=dotted(parts), kind="pin", parts=parts)
+    query = guard.query
+    match relation.form:
+        case RelationForm.BARE:
+            written = f"({query}) AS {quote(alias)}"
+            if relation.sample is not None:
+                # A sample applies to the aliased relation, as it does to a named table.
+                written = f"({written})"
+        case RelationForm.ALIASED:
+            written = f"({query})"
+            if relation.sample is not None and relation.alias is not None:
+                written = f"(({query}) AS {relation.alias.of(text)}) {relation.sample.of(text)}"
+        case RelationForm.TABLE_KEYWORD | RelationForm.TABLE_ARGUMENT:
+            # Without brackets: `IN (TABLE t)` must not become a list with one scalar subquery.
+            query = f"SELECT * FROM ({query}) AS {quote(alias)}"
+            written = query
+    return Splice(
+        span=relation.whole,
+        text=written,
+        kind="guard",
+        query=query,
+        alias=alias if relation.form is RelationForm.BARE else "",
+    )
+
+
+def apply(text: str, all_splices: Sequence[Splice]) -> str:
+    """Return the text with the splices written in, the last first; spans must not overlap."""
+    result = text
+    for splice in sorted(all_splices, key=lambda s: s.span.start, reverse=True):
+        result = result[: splice.span.start] + splice.text + result[splice.span.end :]
+    return result

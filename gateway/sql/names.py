@@ -1,0 +1,98 @@
+"""Names as Spark resolves them: what a written name means in a session.
+
+Rules are those of Spark's CatalogManager: a one-part name is a temporary view first, then a table of the
+current namespace; the first part of a longer name is a catalog when a catalog of that name is configured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.model.catalog import TableName
+from gateway.model.statement import SessionContext
+
+SESSION_CATALOG = "spark_catalog"
+
+
+@dataclass(frozen=True, slots=True)
+class TempViewName:
+    """A temporary view of this session; its text was judged when it was created."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ungovernable:
+    """The name cannot be judged; `why` continues a sentence that begins with the name."""
+
+    why: str
+
+
+def quote(part: str) -> str:
+    """Quote one name part for Spark SQL."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+def dotted(parts: tuple[str, ...]) -> str:
+    """Write name parts as SQL, every part quoted."""
+    return ".".join(quote(part) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The session's view of names: its context and the catalogs that are configured (lower case)."""
+
+    context: SessionContext
+    catalogs: frozenset[str]
+
+    def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
+        """Say what a relation name means. A temporary view shadows tables for one-part names only."""
+        if len(parts) == 1:
+            if parts[0].lower() in self.context.temp_views:
+                return TempViewName(parts[0])
+            return self._in_current(parts[0])
+        if parts[0].lower() == "global_temp":
+            return Ungovernable("is a global temporary view, which every session shares")
+        if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
+            return Ungovernable("lies in a reserved namespace")
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) != 2:
+            return Ungovernable("does not have the form catalog.database.table")
+        if any(sign in rest[1] for sign in "/:"):
+            return Ungovernable("names a path; reading files by path needs a url policy and is not supported")
+        return TableName(catalog, rest[0], rest[1])
+
+    def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
+        """Say what a name means where temporary views do not count: targets of CREATE, INSERT and the like."""
+        without_views = Names(
+            SessionContext(catalog=self.context.catalog, namespace=self.context.namespace), self.catalogs
+        )
+        name = without_views.table(parts)
+        assert not isinstance(name, TempViewName)
+        return name
+
+    def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
+        """Say which catalog and database a namespace means; no database for a catalog by itself."""
+        if parts and parts[0].lower() in ("global_temp", "system", "session"):
+            return Ungovernable("is a reserved namespace")
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) > 1:
+            return Ungovernable("is a nested namespace")
+        return catalog, (rest[0] if rest else None)
+
+    def current_database(self) -> tuple[str, str] | Ungovernable:
+        """Return the session's current catalog and database."""
+        if len(self.context.namespace) != 1:
+            return Ungovernable("the current namespace is not a database")
+        return self.context.catalog, self.context.namespace[0]
+
+    def _in_current(self, name: str) -> TableName | Ungovernable:
+        current = self.current_database()
+        if isinstance(current, Ungovernable):
+            return current
+        return TableName(current[0], current[1], name)
+
+    def _split_catalog(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        if parts and parts[0].lower() in self.catalogs:
+            return parts[0], parts[1:]
+        return self.context.catalog, parts

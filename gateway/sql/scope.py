@@ -1,0 +1,118 @@
+"""Reading the fields of a command node: names, options and properties, with refusal instead of guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole
+from gateway.model.resource import Resource
+from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
+from gateway.sql.wants import NotGovernable, Pin
+
+
+class CannotClassify(Exception):
+    """Raised within `sql/` by field readers and turned into a NotGovernable value by `classify`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.refusal = NotGovernable(why)
+
+
+def table_resource(name: TableName, owner: str | None = None) -> Resource:
+    return Resource.table(name.catalog, name.database, name.table, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One command in its statement and session."""
+
+    command: CommandNode
+    reading: Reading
+    names: Names
+
+    def field(self, name: str) -> FieldValue:
+        """Return a field of the command; a field that Spark renamed is not silently absent."""
+        if name not in self.command.fields:
+            raise CannotClassify(f"{self.command.node} has no field {name} in this version of Spark")
+        return self.command.fields[name]
+
+    def flag(self, name: str) -> bool:
+        value = self.field(name)
+        if not isinstance(value, bool):
+            raise CannotClassify(f"{self.command.node}.{name} is not a flag in this version of Spark")
+        return value
+
+    def text(self, name: str) -> str | None:
+        value = self.field(name)
+        if value is not None and not isinstance(value, str):
+            raise CannotClassify(f"{self.command.node}.{name} is not text in this version of Spark")
+        return value
+
+    def node(self, name: str) -> Mapping[str, FieldValue]:
+        value = self.field(name)
+        if not isinstance(value, Mapping):
+            raise CannotClassify(f"{self.command.node}.{name} is not a node in this version of Spark")
+        return value
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """Return the name parts of a name node held in a field."""
+        return name_parts(self.node(name), self.command.node)
+
+    def target(self, name: str) -> Pin:
+        """Return the relation held in a field as a target: never a temporary view, always a full name."""
+        parts = self.parts(name)
+        resolved = self.names.new_table(parts)
+        if isinstance(resolved, Ungovernable):
+            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+        return Pin(self.relation(parts), resolved)
+
+    def existing(self, name: str) -> Pin | TempViewName:
+        """Return the relation held in a field, which may be a temporary view of the session."""
+        parts = self.parts(name)
+        resolved = self.names.table(parts)
+        if isinstance(resolved, Ungovernable):
+            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+        if isinstance(resolved, TempViewName):
+            return resolved
+        return Pin(self.relation(parts), resolved)
+
+    def relation(self, parts: tuple[str, ...]) -> Relation:
+        """Return the mention of a target in the statement's text."""
+        found = [
+            r
+            for r in self.reading.relations
+            if r.role is RelationRole.TARGET and r.parts == parts and r.holder == self.command.node
+        ]
+        if not found:
+            raise CannotClassify(f"{dotted(parts)} is not written where {self.command.node} names it")
+        return found[0]
+
+    def database(self, name: str) -> tuple[str, str]:
+        """Return catalog and database of a namespace field; the current one when the field says so."""
+        value = self.node(name)
+        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+            current = self.names.current_database()
+            if isinstance(current, Ungovernable):
+                raise CannotClassify(current.why)
+            return current
+        catalog, database = self.namespace(name)
+        if database is None:
+            raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")
+        return catalog, database
+
+    def namespace(self, name: str) -> tuple[str, str | None]:
+        """Return catalog and, when given, database of a namespace field."""
+        parts = self.parts(name)
+        resolved = self.names.namespace(parts)
+        if isinstance(resolved, Ungovernable):
+            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+        return resolved
+
+
+def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
+    parts = node.get("parts")
+    if not isinstance(parts, tuple) or not all(isinstance(part, str) for part in parts):
+        raise CannotClassify(f"{holder} holds a name that is not written literally")
+    return tuple(str(part) for part in parts)

@@ -1,0 +1,181 @@
+"""What commands on the session and commands that list or describe want."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.model.reading import RelationRole
+from gateway.model.resource import Resource
+from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
+from gateway.sql.names import TempViewName
+from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.wants import Want, Wants
+
+
+def _use(catalog: str, database: str | None) -> Wants:
+    effects = (UseNamespace(catalog, (database,) if database else None),)
+    if database is None:
+        return Wants(wants=(Want(Resource.catalog(catalog), "use", True),), effects=effects)
+    if database.lower() == "default":
+        # Clients say USE default when they connect; the name of that database discloses nothing.
+        return Wants(effects=effects)
+    return Wants(wants=(Want(Resource.database(catalog, database), "use", True),), effects=effects)
+
+
+def use(scope: Scope) -> Wants:
+    return _use(*scope.namespace("child"))
+
+
+def use_namespace(scope: Scope) -> Wants:
+    value = scope.field("namespace")
+    if not isinstance(value, tuple) or len(value) != 1:
+        raise CannotClassify("USE NAMESPACE takes one database")
+    return _use(scope.names.context.catalog, str(value[0]))
+
+
+def set_catalog(scope: Scope) -> Wants:
+    value = scope.node("catalogNameExpr")
+    name = value.get("value") if value.get("node") == "Literal" else None
+    parts = value.get("parts") or value.get("nameParts")
+    if name is None and isinstance(parts, tuple) and len(parts) == 1:
+        name = parts[0]
+    if not isinstance(name, str):
+        raise CannotClassify("SET CATALOG takes a name")
+    if name.lower() not in scope.names.catalogs:
+        raise CannotClassify(f"the catalog `{name}` is not configured")
+    return _use(name, None)
+
+
+def set_setting(scope: Scope) -> Wants:
+    value = scope.field("kv")
+    if value is None:
+        return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
+        raise CannotClassify("the setting could not be read")
+    if value[0] == "-v":
+        return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
+    return Wants(wants=(Want(Resource.setting(value[0]), "set"),))
+
+
+def reset_setting(scope: Scope) -> Wants:
+    key = scope.field("config")
+    if not isinstance(key, str):
+        raise CannotClassify("RESET without a key would undo settings that Sluice pins; name the key")
+    return Wants(wants=(Want(Resource.setting(key), "set"),))
+
+
+def show_tables(scope: Scope) -> Wants:
+    return _show_in_database(scope, AnswerFilter.TABLES)
+
+
+def show_views(scope: Scope) -> Wants:
+    return _show_in_database(scope, AnswerFilter.VIEWS)
+
+
+def show_tables_extended(scope: Scope) -> Wants:
+    return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
+
+
+def show_functions(scope: Scope) -> Wants:
+    return _show_in_database(scope, AnswerFilter.FUNCTIONS)
+
+
+def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
+    catalog, database = scope.database("namespace")
+    wants = () if database.lower() == "default" else (Want(Resource.database(catalog, database), "show", True),)
+    return Wants(wants=wants, answer=AnswerRule(filter=answer, catalog=catalog, database=database))
+
+
+def show_databases(scope: Scope) -> Wants:
+    catalog, database = scope.namespace("child")
+    if database is not None:
+        raise CannotClassify("nested namespaces cannot be listed")
+    return Wants(answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
+
+
+def show_catalogs(scope: Scope) -> Wants:
+    return Wants(answer=AnswerRule(filter=AnswerFilter.CATALOGS))
+
+
+def show_current_namespace(scope: Scope) -> Wants:
+    return Wants()
+
+
+def show_columns(scope: Scope) -> Wants:
+    existing = scope.existing("child")
+    if isinstance(existing, TempViewName):
+        return Wants()
+    answer = AnswerRule(filter=AnswerFilter.COLUMNS, table=existing.table)
+    # SHOW COLUMNS IN t IN db writes the name in two places; what is not written in one piece is not pinned.
+    pins = (existing,) if existing.relation.span is not None else ()
+    if not pins and len(existing.relation.parts) < 2:
+        raise CannotClassify("the table name is not written literally")
+    return Wants(
+        wants=(Want(table_resource(existing.table), "show", True),),
+        pins=pins,
+        described=existing.table,
+        answer=answer,
+    )
+
+
+def describe_table(scope: Scope) -> Wants:
+    existing = scope.existing("relation")
+    if isinstance(existing, TempViewName):
+        return Wants()
+    return Wants(
+        wants=(Want(table_resource(existing.table), "show", True),),
+        pins=(existing,),
+        described=existing.table,
+        answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, table=existing.table),
+    )
+
+
+def show_details(scope: Scope) -> Wants:
+    """SHOW CREATE TABLE, TBLPROPERTIES and PARTITIONS: raw details, so select and no obligation at all."""
+    field = "child" if "child" in scope.command.fields else "table"
+    existing = scope.existing(field)
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+    return Wants(
+        wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), raw=(existing.table,)
+    )
+
+
+def describe_database(scope: Scope) -> Wants:
+    catalog, database = scope.database("namespace")
+    if scope.flag("extended"):
+        return Wants(wants=(Want(Resource.database(catalog, database), "show"),))
+    return Wants(wants=(Want(Resource.database(catalog, database), "show", True),))
+
+
+def describe_function(scope: Scope) -> Wants:
+    parts = name_of_function(scope)
+    if len(parts) != 1:
+        raise CannotClassify("only built-in functions can be described")
+    return Wants()
+
+
+def name_of_function(scope: Scope) -> tuple[str, ...]:
+    child = scope.node("child")
+    parts = child.get("parts")
+    if not isinstance(parts, tuple):
+        raise CannotClassify("the function's name could not be read")
+    return tuple(str(part) for part in parts)
+
+
+def describe_query(scope: Scope) -> Wants:
+    """DESCRIBE QUERY: the inner query is judged like any other; only its schema is shown."""
+    return Wants()
+
+
+def explain(scope: Scope) -> Wants:
+    """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
+    if not isinstance(scope.field("logicalPlan"), Mapping):
+        raise CannotClassify("what EXPLAIN explains could not be read")
+    if any(
+        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
+        for relation in scope.reading.relations
+    ):
+        # The text of a temporary view carries the masks of its sources.
+        raise CannotClassify("a plan over a temporary view would print what the view was made of")
+    return Wants(explains=True)

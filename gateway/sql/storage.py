@@ -1,0 +1,112 @@
+"""Where a table's data may lie and what its options may say: allow-lists, because an option can be a path.
+
+A provider that is not listed could open any URL (jdbc), and an unlisted property can move a table's data
+(`option.path`, Iceberg's `write.data.path`) or make the server read a file (`avro.schema.url`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gateway.model.reading import FieldValue
+from gateway.sql.scope import CannotClassify
+
+PROVIDERS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "hive", "delta", "iceberg", "paimon", "hudi"})
+STORED_AS = frozenset({"parquet", "orc", "avro", "textfile", "sequencefile", "rcfile"})
+OPTIONS = frozenset(
+    {
+        "compression",
+        "header",
+        "sep",
+        "delimiter",
+        "quote",
+        "escape",
+        "encoding",
+        "charset",
+        "nullvalue",
+        "emptyvalue",
+        "dateformat",
+        "timestampformat",
+        "multiline",
+        "linesep",
+        "inferschema",
+        "mergeschema",
+        "mode",
+        "parquet.compression",
+        "orc.compress",
+    }
+)
+DOTTED_PROPERTIES = frozenset(
+    {
+        "parquet.compression",
+        "orc.compress",
+        "write.format.default",
+        "write.parquet.compression-codec",
+        "delta.enablechangedatafeed",
+        "file.format",
+    }
+)
+RESERVED_PROPERTIES = frozenset(
+    {"path", "location", "external", "provider", "owner", "transactional", "comment", "is_managed_location"}
+)
+
+
+def check_provider(provider: FieldValue) -> None:
+    if provider is not None and str(provider).lower() not in PROVIDERS:
+        raise CannotClassify(f"tables of provider `{provider}` can reach other systems and are not supported")
+
+
+def check_options(options: Iterable[str]) -> None:
+    for key in options:
+        if key.lower() not in OPTIONS:
+            raise CannotClassify(f"the option `{key}` is not one of those that Sluice lets pass")
+
+
+def check_properties(properties: Iterable[str]) -> None:
+    for key in properties:
+        folded = key.lower()
+        if folded in RESERVED_PROPERTIES or ("." in folded and folded not in DOTTED_PROPERTIES):
+            raise CannotClassify(f"the table property `{key}` is not one of those that Sluice lets pass")
+
+
+def check_serde(serde: FieldValue) -> None:
+    if serde is None:
+        return
+    if not isinstance(serde, Mapping):
+        raise CannotClassify("the storage format could not be read")
+    stored_as = serde.get("storedAs")
+    if stored_as is not None and str(stored_as).lower() not in STORED_AS:
+        raise CannotClassify(f"STORED AS {stored_as} is not supported")
+    if serde.get("formatClasses") is not None or serde.get("serde") is not None:
+        raise CannotClassify("formats and SerDes named by class are code and are not supported")
+
+
+def keys(value: FieldValue, what: str) -> tuple[str, ...]:
+    """Return the keys of an options or properties field: a mapping or a sequence of pairs."""
+    if value is None:
+        return ()
+    if isinstance(value, Mapping):
+        return tuple(value)
+    if isinstance(value, tuple) and all(isinstance(pair, tuple) and pair for pair in value):
+        return tuple(str(pair[0]) for pair in value if isinstance(pair, tuple))
+    raise CannotClassify(f"the {what} could not be read")
+
+
+def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
+    """Check a CREATE TABLE's storage and return its LOCATION, if it has one."""
+    known = {"node", "properties", "provider", "optionExpression", "location", "comment", "collation", "serde"}
+    unknown = set(spec) - known - {"external", "constraints"}
+    if unknown:
+        raise CannotClassify(f"the table has clauses that Sluice does not know: {', '.join(sorted(unknown))}")
+    check_provider(spec.get("provider"))
+    check_properties(keys(spec.get("properties"), "table properties"))
+    check_serde(spec.get("serde"))
+    options = spec.get("optionExpression")
+    if isinstance(options, Mapping):
+        options = options.get("options")
+    option_keys = keys(options, "table options")
+    check_options(option_keys)
+    location = spec.get("location")
+    if location is not None and not isinstance(location, str):
+        raise CannotClassify("the LOCATION is not a plain string")
+    return location

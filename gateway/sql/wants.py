@@ -1,0 +1,73 @@
+"""What a statement wants: the result of classifying its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import Relation
+from gateway.model.resource import Resource
+from gateway.model.statement import RELAY, AnswerRule, SessionEffect
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """One privilege that the principal must hold."""
+
+    resource: Resource
+    access: str
+    visible_is_enough: bool = False
+    """Any access to the resource or to something below it will do (USE, SHOW)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A name that is written to or described, and what it was judged as."""
+
+    relation: Relation
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wants:
+    """Everything that the commands of a statement want; scans are judged apart."""
+
+    wants: tuple[Want, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    raw: tuple[TableName, ...] = ()
+    """Tables that the command would show or change past masks and filters: the principal must have none."""
+    described: TableName | None = None
+    """A table whose columns the answer lists: only selectable ones are shown."""
+    effects: tuple[SessionEffect, ...] = ()
+    answer: AnswerRule = RELAY
+    explains: bool = False
+    """The answer prints the plan, so nothing in it may carry an obligation."""
+    shares: bool = False
+    """The definition outlives the session and serves others (persistent views): no obligations either."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotGovernable:
+    """A statement that Sluice does not let pass, whoever asks; `why` is for the client."""
+
+    why: str
+
+
+def join(parts: Iterable[Wants]) -> Wants:
+    """Put the wants of several commands of one statement together."""
+    all_parts = tuple(parts)
+    answers = [part.answer for part in all_parts if part.answer is not RELAY]
+    described = [part.described for part in all_parts if part.described is not None]
+    explains = any(part.explains for part in all_parts)
+    return Wants(
+        wants=tuple(want for part in all_parts for want in part.wants),
+        pins=tuple(pin for part in all_parts for pin in part.pins),
+        raw=tuple(name for part in all_parts for name in part.raw),
+        described=described[0] if described else None,
+        # EXPLAIN runs nothing, so nothing of the session or the catalog changes.
+        effects=() if explains else tuple(e for part in all_parts for e in part.effects),
+        answer=answers[0] if answers else RELAY,
+        explains=explains,
+        shares=any(part.shares for part in all_parts),
+    )
