@@ -2,7 +2,7 @@
 
 Keys that Apache Ranger's audit log has carry Ranger's spelling (`reqUser`, `cliIP`, …), so that its readers
 find their way; the rest is ours. docs/audit.md describes each key. Times, ids and addresses come in as
-arguments.
+arguments. The one event that is not built here is `abandoned`: only a ledger that recovers writes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from gateway.model.audit import AuditEvent, AuditKind
+from gateway.model.audit import AuditEvent
 from gateway.model.decision import NO_POLICY, Decision, Obligation, PolicyRef, RowFilter
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, Verdict
@@ -31,14 +31,10 @@ def new_id(now_ms: int, random: bytes) -> str:
     return _uuid7(now_ms.to_bytes(6, "big"), random)
 
 
-def outcome_id(statement_id: str, kind: AuditKind) -> str:
-    """Derive the id of a statement's closing event: the same statement and kind always give the same id.
-
-    An event that is written twice, by a recovery that was itself cut short, collapses into one row.
-    """
+def outcome_id(statement_id: str) -> str:
+    """Derive the id of a statement's `completed` event: a statement can only ever have one."""
     origin = uuid.UUID(statement_id)
-    digest = hashlib.sha256(b"sluice:" + kind.encode() + b":" + origin.bytes).digest()
-    return _uuid7(origin.bytes[:6], digest)
+    return _uuid7(origin.bytes[:6], hashlib.sha256(b"completed:" + origin.bytes).digest())
 
 
 def _uuid7(timestamp: bytes, rest: bytes) -> str:
@@ -125,8 +121,8 @@ def completed(
     sqlstate: str = "",
     session: str = "",
 ) -> AuditEvent:
-    """Build the record of how a cleared statement ended. `rows` and `bytes` are what was relayed to the
-    client, `duration_ms` runs from the verdict to the end, `error` is the text that the client was given."""
+    """Build the record of how a cleared statement ended. `rows` and `relayed_bytes` are what the
+    client was sent, `duration_ms` runs from the verdict to the end, `error` is the text that the client was given."""
     body: dict[str, Any] = {
         "reqUser": user,
         "sess": session,
@@ -140,32 +136,13 @@ def completed(
         body["error"] = error
         body["sqlstate"] = sqlstate
     return AuditEvent(
-        event_id=outcome_id(statement_id, "completed"),
+        event_id=outcome_id(statement_id),
         kind="completed",
         time=time,
         statement_id=statement_id,
         gateway=gateway,
         user=user,
         body=body,
-    )
-
-
-def abandoned(
-    *, statement_id: str, decided_at: str, gateway: str, user: str, recovered_at: str, reason: str
-) -> AuditEvent:
-    """Build the record of a cleared statement whose end nobody saw.
-
-    Its time is that of the decision, because the end is unknown and because id and time together are the
-    primary key: a second recovery must arrive at the same one. `recovered_at` says when it was noticed.
-    """
-    return AuditEvent(
-        event_id=outcome_id(statement_id, "abandoned"),
-        kind="abandoned",
-        time=decided_at,
-        statement_id=statement_id,
-        gateway=gateway,
-        user=user,
-        body={"reqUser": user, "outcome": "unknown", "recovered_at": recovered_at, "reason": reason},
     )
 
 

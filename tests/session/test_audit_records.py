@@ -162,27 +162,11 @@ def test_too_little_randomness_is_an_error() -> None:
         audit_records.new_id(1, b"short")
 
 
-def test_a_closing_event_has_one_id_per_statement_and_kind() -> None:
-    first = audit_records.outcome_id(STATEMENT_ID, "abandoned")
-    assert first == audit_records.outcome_id(STATEMENT_ID.upper(), "abandoned")
-    assert first != audit_records.outcome_id(STATEMENT_ID, "completed")
+def test_a_completed_event_has_one_id_per_statement() -> None:
+    first = audit_records.outcome_id(STATEMENT_ID)
+    assert first == audit_records.outcome_id(STATEMENT_ID.upper())
+    assert first != audit_records.outcome_id(EVENT_ID)
     assert uuid.UUID(first).version == 7
-
-
-def test_an_abandoned_statement_keeps_the_time_of_its_decision() -> None:
-    made = [
-        audit_records.abandoned(
-            statement_id=STATEMENT_ID,
-            decided_at="2026-11-20T13:05:00.000123Z",
-            gateway="gw-1",
-            user="bob",
-            recovered_at=recovered_at,
-            reason="the gateway stopped",
-        )
-        for recovered_at in ("2026-11-20T14:00:00.000000Z", "2026-11-20T15:00:00.000000Z")
-    ]
-    assert made[0].event_id == made[1].event_id
-    assert made[0].time == made[1].time
 
 
 def test_an_outcome_tells_what_was_relayed() -> None:
