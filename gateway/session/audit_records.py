@@ -121,8 +121,11 @@ def completed(
     sqlstate: str = "",
     session: str = "",
 ) -> AuditEvent:
-    """Build the record of how a cleared statement ended. `rows` and `relayed_bytes` are what the
-    client was sent, `duration_ms` runs from the verdict to the end, `error` is the text that the client was given."""
+    """Build the record of how a cleared statement ended.
+
+    `rows` and `relayed_bytes` are what the client was sent, `duration_ms` runs from the verdict to the end,
+    `error` is the text that the client was given.
+    """
     body: dict[str, Any] = {
         "reqUser": user,
         "sess": session,
