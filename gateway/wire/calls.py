@@ -39,14 +39,14 @@ class OperationReply(Reply):
 
 
 class TOpenSessionReq(Struct):
-    client_protocol: Annotated[int, 1, I32] = TProtocolVersion.V10
+    client_protocol: Annotated[int, 1, I32] = TProtocolVersion.V10.value
     username: Annotated[str | None, 2] = None
     password: Annotated[str | None, 3] = None
     configuration: Annotated[dict[str, str] | None, 4] = None
 
 
 class TOpenSessionResp(Reply):
-    serverProtocolVersion: Annotated[int, 2, I32] = TProtocolVersion.V10
+    serverProtocolVersion: Annotated[int, 2, I32] = TProtocolVersion.V10.value
     sessionHandle: Annotated[TSessionHandle | None, 3] = None
     configuration: Annotated[dict[str, str] | None, 4] = None
 

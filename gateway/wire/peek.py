@@ -138,7 +138,8 @@ class _Cursor:
         if ttype in _FIXED:
             self.at += _FIXED[ttype]
         elif ttype == _STRING:
-            self.at += self._size()
+            size = self._size()
+            self.at += size
         elif ttype == _STRUCT:
             while (field := self._field())[0] != _STOP:
                 self._skip(field[0], depth + 1)

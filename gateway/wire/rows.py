@@ -17,7 +17,7 @@ Cell = None | bool | int | float | str | bytes
 
 
 class _Carrier(NamedTuple):
-    """How a type's values travel: field of the union, structs of a cell and a column, what stands for null."""
+    """How a type travels: field of the union, structs of a cell and of a column, what fills in for null."""
 
     field: str
     cell: Callable[..., Struct]
