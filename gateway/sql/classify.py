@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gateway.model.reading import Reading
+from gateway.model.reading import FunctionRef, Reading
 from gateway.sql import data_commands as data
 from gateway.sql import session_commands as session
-from gateway.sql.expressions import QUERY_EXPRESSIONS, REFUSED_EXPRESSIONS
+from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import (
     ALLOWED_FUNCTIONS,
     ALLOWED_TABLE_FUNCTIONS,
     REFUSED_FUNCTIONS,
+    REFUSED_TABLE_FUNCTIONS,
 )
 from gateway.sql.names import Names
-from gateway.sql.nodes import QUERY_NODES, REFUSED_NODES
+from gateway.sql.nodes import node_refusal
 from gateway.sql.scope import CannotClassify, Scope
 from gateway.sql.wants import NotGovernable, Wants, join
 
@@ -75,6 +76,19 @@ COMMANDS: Mapping[str, Handler] = {
     "ExplainCommand": session.explain,
 }
 
+NAME_NODES = frozenset(
+    {
+        "CurrentNamespace",
+        "UnresolvedFunctionName",
+        "UnresolvedIdentifier",
+        "UnresolvedNamespace",
+        "UnresolvedTable",
+        "UnresolvedTableOrView",
+        "UnresolvedView",
+    }
+)
+"""Nodes that only hold the name that a command is about; the command's row judges it."""
+
 REFUSED_COMMANDS: Mapping[str, str] = {
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
@@ -118,14 +132,17 @@ def classify(reading: Reading, names: Names) -> Wants | NotGovernable:
 
     Every plan node, every expression and every function of the reading is accounted for here.
     """
+    holds_command = bool(reading.commands)
     for node in sorted(reading.nodes):
-        if node in QUERY_NODES or node in COMMANDS:
+        if node in COMMANDS or (holds_command and node in NAME_NODES):
             continue
-        why = REFUSED_COMMANDS.get(node) or REFUSED_NODES.get(node)
-        return NotGovernable(why or f"{node} is not a kind of statement that Sluice governs")
-    for expression in sorted(reading.expressions - QUERY_EXPRESSIONS):
-        why = REFUSED_EXPRESSIONS.get(expression)
-        return NotGovernable(why or f"the expression {expression} is not one that Sluice knows")
+        why = REFUSED_COMMANDS.get(node) or node_refusal(node)
+        if why is not None:
+            return NotGovernable(why)
+    for expression in sorted(reading.expressions):
+        why = expression_refusal(expression, command=holds_command)
+        if why is not None:
+            return NotGovernable(why)
     refusal = _functions(reading)
     if refusal is not None:
         return refusal
@@ -134,27 +151,38 @@ def classify(reading: Reading, names: Names) -> Wants | NotGovernable:
     if unread:
         return NotGovernable(f"{unread[0]} could not be read")
     try:
-        return join(COMMANDS[c.node](Scope(c, reading, names)) for c in reading.commands if c.node in COMMANDS)
+        return join(
+            COMMANDS[c.node](Scope(c, reading, names)) for c in reading.commands if c.node in COMMANDS
+        )
     except CannotClassify as problem:
         return problem.refusal
 
 
 def _functions(reading: Reading) -> NotGovernable | None:
-    """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf."""
+    """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf.
+
+    A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
+    """
     for function in reading.functions:
         name = function.parts[-1].lower()
-        qualified = [part.lower() for part in function.parts]
-        if qualified[:2] == ["system", "builtin"] or qualified[:1] == ["builtin"]:
-            builtin = True
-        else:
-            builtin = len(function.parts) == 1 and function.builtin
-        if name in REFUSED_FUNCTIONS and (builtin or len(function.parts) > 1):
-            return NotGovernable(f"the function `{name}` is refused: {REFUSED_FUNCTIONS[name]}")
+        written = ".".join(function.parts)
         if function.table_valued:
-            if not builtin or name not in ALLOWED_TABLE_FUNCTIONS:
-                return NotGovernable(f"the table function `{'.'.join(function.parts)}` is not one that Sluice knows")
-        elif builtin and name not in ALLOWED_FUNCTIONS:
-            return NotGovernable(f"the function `{name}` is not one that Sluice knows")
-        elif qualified[:1] in (["session"], ["system"]) and not builtin:
-            return NotGovernable(f"the function `{'.'.join(function.parts)}` lies in a reserved namespace")
+            refused, known = REFUSED_TABLE_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
+        else:
+            refused, known = REFUSED_FUNCTIONS, ALLOWED_FUNCTIONS
+        if name in refused:
+            return NotGovernable(f"the function `{written}` is refused: {refused[name]}")
+        if is_builtin(function):
+            if name not in known:
+                return NotGovernable(f"the function `{written}` is not one that Sluice knows")
+        elif function.table_valued:
+            return NotGovernable(f"the table function `{written}` is not one that Sluice knows")
+        elif function.parts[0].lower() in ("session", "system", "builtin"):
+            return NotGovernable(f"the function `{written}` lies in a reserved namespace")
     return None
+
+
+def is_builtin(function: FunctionRef) -> bool:
+    """Whether the name can only mean a function of Spark itself; sessions cannot create functions here."""
+    qualifier = tuple(part.lower() for part in function.parts[:-1])
+    return function.builtin if not qualifier else qualifier in (("builtin",), ("system", "builtin"))

@@ -96,7 +96,9 @@ def _altered(scope: Scope, pin: Pin) -> Wants:
 def alter_table(scope: Scope) -> Wants:
     """ALTER TABLE on columns, comments and partitions without a location."""
     parts = scope.command.fields.get("parts")
-    if isinstance(parts, tuple) and any(isinstance(p, Mapping) and p.get("location") is not None for p in parts):
+    if isinstance(parts, tuple) and any(
+        isinstance(p, Mapping) and p.get("location") is not None for p in parts
+    ):
         raise CannotClassify("a partition's LOCATION needs a url policy and is not supported")
     return _altered(scope, scope.target("table"))
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.model.catalog import Table
+from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.decision import ColumnMask, RowFilter
-from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, Splice
-from gateway.sql.names import dotted, quote
-from gateway.sql.wants import NotGovernable
+from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Splice
+from gateway.policy.engine import TableView
+from gateway.sql.evaluate import hidden_columns, masks_of
+from gateway.sql.names import Names, TempViewName, dotted, quote
+from gateway.sql.wants import NotGovernable, Pin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,40 @@ def view_source(table: Table, body: str) -> str:
     return f"(SELECT {casts} FROM {inner}) AS {quote(table.name.table)}"
 
 
+def guard_scan(
+    text: str, relation: Relation, table: Table, view: TableView, *, vouched: bool, body: str | None
+) -> GuardedRelation:
+    """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
+
+    `body` is the guarded text of a view whose sources carry obligations; without one a view is a table.
+    """
+    hidden = () if vouched else hidden_columns(table, view)
+    masks = masks_of(view, vouched=vouched)
+    if not hidden and not masks and view.row_filter is None and body is None:
+        return GuardedRelation(relation=relation, table=table, query=None)
+    gone = {name.lower() for name in hidden}
+    query = guarded_query(
+        table,
+        visible=[c.name for c in table.columns if c.name.lower() not in gone],
+        masks=masks,
+        row_filter=view.row_filter,
+        source=view_source(table, body) if body is not None else _named_source(text, relation, table),
+    )
+    return GuardedRelation(relation=relation, table=table, query=query)
+
+
+def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRelation:
+    """Let Spark say that a table does not exist, and show no row of it should it appear meanwhile."""
+    table = Table(name=name, kind=TableKind.TABLE, columns=())
+    query = f"SELECT * FROM {_named_source(text, relation, table)} WHERE false"
+    return GuardedRelation(relation=relation, table=table, query=query)
+
+
+def _named_source(text: str, relation: Relation, table: Table) -> str:
+    suffix = f" {relation.suffix.of(text)}" if relation.suffix else ""
+    return dotted(pinned_parts(table)) + suffix
+
+
 def pinned_parts(table: Table) -> tuple[str, ...]:
     return (table.name.catalog, table.name.database, table.name.table)
 
@@ -89,8 +125,11 @@ def splices(
         references = [r for r in reading.columns if _qualifies(r, guard.table) is not None]
         if references:
             if _is_shadowed(guard, guarded, reading):
-                if any(r.parts[0].lower() == alias.lower() and _qualifies(r, guard.table) is None
-                       for r in reading.columns if len(r.parts) > (0 if r.star else 1)):
+                if any(
+                    r.parts[0].lower() == alias.lower() and _qualifies(r, guard.table) is None
+                    for r in reading.columns
+                    if len(r.parts) > (0 if r.star else 1)
+                ):
                     return NotGovernable(
                         f"`{'.'.join(guard.relation.parts)}` is one of several relations called `{alias}`; "
                         f"give each of them an alias"
@@ -177,6 +216,42 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovern
         query=query,
         alias=alias if relation.form is RelationForm.BARE else "",
     )
+
+
+def pin_targets(
+    reading: Reading, pins: Sequence[Pin], names: Names
+) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | NotGovernable:
+    """Write full names over the names of targets; return the splices and every name that may stay.
+
+    A target that no command's row has pinned must be a temporary view: a new one, or one of this session.
+    """
+    allowed: set[tuple[str, ...]] = set()
+    result: dict[int, Splice] = {}
+    judged = {id(pin.relation) for pin in pins}
+    for pin in pins:
+        relation = pin.relation
+        parts = (pin.table.catalog, pin.table.database, pin.table.table)
+        if relation.span is None:
+            if len(relation.parts) < 3:
+                return NotGovernable(
+                    f"`{'.'.join(relation.parts)}` is not written in one piece; use catalog.database.table"
+                )
+            allowed.add(relation.parts)
+            continue
+        allowed.add(parts)
+        if parts != relation.parts:
+            result[relation.span.start] = Splice(
+                span=relation.span, text=dotted(parts), kind="pin", parts=parts
+            )
+    for relation in reading.relations:
+        if relation.role is RelationRole.TARGET and id(relation) not in judged:
+            temporary = isinstance(names.table(relation.parts), TempViewName)
+            # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
+            split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
+            if not (temporary or split_name or relation.holder == "CreateViewCommand"):
+                return NotGovernable(f"`{'.'.join(relation.parts)}` is not accounted for")
+            allowed.add(relation.parts)
+    return tuple(result.values()), frozenset(allowed)
 
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:

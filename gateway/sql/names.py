@@ -51,6 +51,9 @@ class Names:
             if parts[0].lower() in self.context.temp_views:
                 return TempViewName(parts[0])
             return self._in_current(parts[0])
+        return self._qualified(parts)
+
+    def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         if parts[0].lower() == "global_temp":
             return Ungovernable("is a global temporary view, which every session shares")
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
@@ -63,13 +66,8 @@ class Names:
         return TableName(catalog, rest[0], rest[1])
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
-        """Say what a name means where temporary views do not count: targets of CREATE, INSERT and the like."""
-        without_views = Names(
-            SessionContext(catalog=self.context.catalog, namespace=self.context.namespace), self.catalogs
-        )
-        name = without_views.table(parts)
-        assert not isinstance(name, TempViewName)
-        return name
+        """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""
+        return self._in_current(parts[0]) if len(parts) == 1 else self._qualified(parts)
 
     def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say which catalog and database a namespace means; no database for a catalog by itself."""

@@ -15,11 +15,13 @@ from gateway.sql.wants import Want, Wants
 def _use(catalog: str, database: str | None) -> Wants:
     effects = (UseNamespace(catalog, (database,) if database else None),)
     if database is None:
-        return Wants(wants=(Want(Resource.catalog(catalog), "use", True),), effects=effects)
+        return Wants(wants=(Want(Resource.catalog(catalog), "use", visible_is_enough=True),), effects=effects)
     if database.lower() == "default":
         # Clients say USE default when they connect; the name of that database discloses nothing.
         return Wants(effects=effects)
-    return Wants(wants=(Want(Resource.database(catalog, database), "use", True),), effects=effects)
+    return Wants(
+        wants=(Want(Resource.database(catalog, database), "use", visible_is_enough=True),), effects=effects
+    )
 
 
 def use(scope: Scope) -> Wants:
@@ -82,7 +84,11 @@ def show_functions(scope: Scope) -> Wants:
 
 def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
     catalog, database = scope.database("namespace")
-    wants = () if database.lower() == "default" else (Want(Resource.database(catalog, database), "show", True),)
+    wants = (
+        ()
+        if database.lower() == "default"
+        else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)
+    )
     return Wants(wants=wants, answer=AnswerRule(filter=answer, catalog=catalog, database=database))
 
 
@@ -111,7 +117,7 @@ def show_columns(scope: Scope) -> Wants:
     if not pins and len(existing.relation.parts) < 2:
         raise CannotClassify("the table name is not written literally")
     return Wants(
-        wants=(Want(table_resource(existing.table), "show", True),),
+        wants=(Want(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=pins,
         described=existing.table,
         answer=answer,
@@ -123,7 +129,7 @@ def describe_table(scope: Scope) -> Wants:
     if isinstance(existing, TempViewName):
         return Wants()
     return Wants(
-        wants=(Want(table_resource(existing.table), "show", True),),
+        wants=(Want(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
         described=existing.table,
         answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, table=existing.table),
@@ -145,7 +151,7 @@ def describe_database(scope: Scope) -> Wants:
     catalog, database = scope.database("namespace")
     if scope.flag("extended"):
         return Wants(wants=(Want(Resource.database(catalog, database), "show"),))
-    return Wants(wants=(Want(Resource.database(catalog, database), "show", True),))
+    return Wants(wants=(Want(Resource.database(catalog, database), "show", visible_is_enough=True),))
 
 
 def describe_function(scope: Scope) -> Wants:

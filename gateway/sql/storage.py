@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from gateway.model.reading import FieldValue
 from gateway.sql.scope import CannotClassify
 
-PROVIDERS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "hive", "delta", "iceberg", "paimon", "hudi"})
+PROVIDERS = frozenset(
+    {"parquet", "orc", "csv", "json", "text", "avro", "hive", "delta", "iceberg", "paimon", "hudi"}
+)
 STORED_AS = frozenset({"parquet", "orc", "avro", "textfile", "sequencefile", "rcfile"})
 OPTIONS = frozenset(
     {
@@ -94,7 +96,16 @@ def keys(value: FieldValue, what: str) -> tuple[str, ...]:
 
 def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
     """Check a CREATE TABLE's storage and return its LOCATION, if it has one."""
-    known = {"node", "properties", "provider", "optionExpression", "location", "comment", "collation", "serde"}
+    known = {
+        "node",
+        "properties",
+        "provider",
+        "optionExpression",
+        "location",
+        "comment",
+        "collation",
+        "serde",
+    }
     unknown = set(spec) - known - {"external", "constraints"}
     if unknown:
         raise CannotClassify(f"the table has clauses that Sluice does not know: {', '.join(sorted(unknown))}")

@@ -1,0 +1,209 @@
+"""What policies say of a statement's wants and scans, and what the refusal tells its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.decision import ColumnMask, Decision, Obligation
+from gateway.model.principal import Principal
+from gateway.model.reading import Reading, Relation, RelationRole
+from gateway.model.resource import AccessRequest, Resource
+from gateway.model.statement import AnswerRule
+from gateway.policy.engine import Engine, TableView
+from gateway.sql.analyse import Silent, Usage
+from gateway.sql.classify import is_builtin
+from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.scope import table_resource
+from gateway.sql.wants import NotGovernable, Want, Wants
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """What the principal lacks, in words fit for a client."""
+
+    message: str
+
+
+Scan = tuple[Relation, TableName]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Decisions on one text for one principal, collected until everything that is missing is known."""
+
+    principal: Principal
+    engine: Engine
+    catalog: CatalogSnapshot
+    star_shows_visible: bool
+    decisions: list[Decision] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def denied(self) -> Denied | None:
+        """Return all missing privileges at once, or None when nothing is missing."""
+        if not self.missing:
+            return None
+        return Denied(f"user {self.principal.user} needs {', '.join(dict.fromkeys(self.missing))}")
+
+    def view(self, name: TableName) -> TableView | None:
+        """Return what the principal may see of a table; None when it does not exist."""
+        table = self.catalog.table(name)
+        if table is None:
+            return None
+        resource = table_resource(table.name, table.owner)
+        return self.engine.table_view(self.principal, resource, table.columns, "select")
+
+    def wants(self, wants: Iterable[Want]) -> None:
+        for want in wants:
+            if want.visible_is_enough and self.engine.visible(self.principal, want.resource):
+                continue
+            decision = self._decide(want.resource, want.access)
+            if not decision.allowed:
+                self.missing.append(f"{want.access} on {want.resource.kind} {want.resource}")
+
+    def visibility(self, scans: Sequence[Scan]) -> None:
+        """Deny tables of which nothing may be seen, before anything is looked up.
+
+        The answer is the same whether the table exists or not, so that refusals do not tell names.
+        """
+        for name in dict.fromkeys(name for _, name in scans):
+            if not self.engine.visible(self.principal, table_resource(name)):
+                self._decide(table_resource(name), "select")
+                self.missing.append(f"select on table {name}")
+
+    def columns(
+        self, table: Table, view: TableView, usage: Usage | Silent
+    ) -> tuple[str, ...] | None | Denied:
+        """Decide on the columns that the statement uses and return them; None: the analyst could not tell.
+
+        Enforcement does not rest on this: columns that may not be selected are absent from the guarded
+        relation whatever the analyst says. It makes refusals exact and the record complete.
+        """
+        hidden = hidden_columns(table, view)
+        if len(hidden) == len(table.columns):
+            self._decide(table_resource(table.name, table.owner), "select")
+            self.missing.append(f"select on table {table.name}")
+            return ()
+        barred = {name for name, mask in view.masks.items() if mask.predicate == "deny"}
+        if isinstance(usage, Silent):
+            self.decisions.extend(d for d in view.decisions.values() if d.allowed)
+            if barred:
+                return Denied(
+                    f"the use of column {table.name}.{min(barred)} could not be followed, and it may only be "
+                    f"shown, not compared, joined, grouped or sorted"
+                )
+            return None
+        folded = table.name.folded()
+        used = usage.columns.get(folded, frozenset())
+        wanted = set(used)
+        if folded in usage.stars and not self.star_shows_visible:
+            wanted |= {name.lower() for name in hidden}
+        self._decide_columns(table, view, wanted)
+        misused = sorted(barred & usage.non_output_columns.get(folded, frozenset()))
+        if misused:
+            return Denied(
+                f"column {table.name}.{misused[0]} is masked for user {self.principal.user} and may only be "
+                f"shown, not compared, joined, grouped or sorted"
+            )
+        return tuple(sorted(used))
+
+    def raw(self, names: Iterable[TableName]) -> Denied | None:
+        """Deny commands that would show or change rows and columns past masks and filters."""
+        for name in names:
+            view, table = self.view(name), self.catalog.table(name)
+            if view is None or table is None:
+                continue
+            # With no column granted at all, the command's own privilege decides.
+            partly = 0 < len(hidden_columns(table, view)) < len(table.columns)
+            if view.masks or view.row_filter is not None or partly:
+                return Denied(
+                    f"rows or columns of table {name} are hidden from or masked for user "
+                    f"{self.principal.user}, so this kind of statement on it is refused"
+                )
+        return None
+
+    def answer(self, wants: Wants) -> AnswerRule:
+        """Complete the answer's rule with the columns of a described table that may be shown."""
+        rule = wants.answer
+        if wants.described is None:
+            return rule
+        view, table = self.view(wants.described), self.catalog.table(wants.described)
+        if view is None or table is None:
+            return rule
+        hidden = {name.lower() for name in hidden_columns(table, view)}
+        return AnswerRule(
+            filter=rule.filter,
+            catalog=rule.catalog,
+            database=rule.database,
+            table=rule.table,
+            columns=frozenset(c.name.lower() for c in table.columns) - hidden,
+            details=not hidden and not view.masks and view.row_filter is None,
+        )
+
+    def _decide_columns(self, table: Table, view: TableView, wanted: set[str]) -> None:
+        for column in table.columns:
+            if column.name.lower() not in wanted:
+                continue
+            decision = view.decisions[column.name.lower()]
+            self.decisions.append(decision)
+            if not decision.allowed:
+                self.missing.append(f"select on column {table.name}.{column.name}")
+        if not wanted:
+            self.decisions.append(next(d for d in view.decisions.values() if d.allowed))
+
+    def _decide(self, resource: Resource, access: str) -> Decision:
+        decision = self.engine.decide(
+            AccessRequest(principal=self.principal, resource=resource, access=access)
+        )
+        self.decisions.append(decision)
+        return decision
+
+
+def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable:
+    """Return the catalog tables that are read; temporary views of the session were judged when created."""
+    scans: list[Scan] = []
+    for relation in reading.relations:
+        if relation.role is not RelationRole.SCAN:
+            continue
+        written = ".".join(relation.parts)
+        if relation.span is None or relation.whole is None:
+            return NotGovernable(f"`{written}` is not written literally in the statement")
+        match names.table(relation.parts):
+            case Ungovernable(why):
+                return NotGovernable(f"`{written}` {why}")
+            case TempViewName():
+                continue
+            case TableName() as name:
+                scans.append((relation, name))
+    return tuple(scans)
+
+
+def function_wants(reading: Reading, names: Names) -> tuple[Want, ...]:
+    """Return execute on every persistent function that is called."""
+    wants = []
+    for function in reading.functions:
+        if is_builtin(function):
+            continue
+        name = names.new_table(function.parts)
+        if isinstance(name, Ungovernable):
+            # No catalog has an empty name, so nobody can hold this.
+            wants.append(Want(Resource.udf("", "", ".".join(function.parts)), "execute"))
+        else:
+            wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
+    return tuple(wants)
+
+
+def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
+    """Return the columns that may not be selected, as the table writes them, in its order."""
+    return tuple(c.name for c in table.columns if not view.decisions[c.name.lower()].allowed)
+
+
+def masks_of(view: TableView, *, vouched: bool) -> Mapping[str, ColumnMask]:
+    """Return the masks that hold: all of them in a view's body, else those of selectable columns."""
+    return {n: mask for n, mask in view.masks.items() if vouched or view.decisions[n].allowed}
+
+
+def obligations_of(view: TableView, *, vouched: bool) -> tuple[Obligation, ...]:
+    masks = tuple(masks_of(view, vouched=vouched).values())
+    return masks if view.row_filter is None else (*masks, view.row_filter)
