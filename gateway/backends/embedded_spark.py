@@ -1,0 +1,345 @@
+"""Runs one Spark JVM with Thrift Server and Connect on this machine, for demos and tests.
+
+Plain `java` and pyspark's jars, no shell script and no SPARK_HOME of a cluster. Metastore (Derby) and
+warehouse persist in one directory; both ports are bound to 127.0.0.1; as root, Spark runs as an unprivileged
+user; it dies with the gateway, whichever way the gateway dies (`leash.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from gateway.backends import leash
+from gateway.backends.unprivileged import run_as, state_directory, within_reach
+from gateway.errors import BackendUnavailable
+
+Probe = Callable[[str, int], Awaitable[None]]
+"""Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
+Progress = Callable[[str], None]
+
+HOST = "127.0.0.1"
+POLL_S = 0.1
+LOG_TAIL_BYTES = 4000
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex{5}
+# Known to be noise, at every start or at every statement.
+logger.metastore.name = org.apache.hadoop.hive.metastore
+logger.metastore.level = fatal
+logger.hive.name = org.apache.hadoop.hive
+logger.hive.level = error
+logger.datanucleus.name = DataNucleus
+logger.datanucleus.level = error
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = error
+logger.scheduler.name = org.apache.spark.scheduler.DAGScheduler
+logger.scheduler.level = error
+logger.conf.name = org.apache.spark.SparkConf
+logger.conf.level = error
+"""
+"""Warnings only: at `info` Spark writes every statement's text into its log."""
+
+SPARK_CONF: Mapping[str, str] = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": HOST,
+    "spark.driver.bindAddress": HOST,
+    "spark.driver.host": HOST,
+    "spark.ui.enabled": "false",
+    "spark.sql.catalogImplementation": "hive",
+    "spark.sql.shuffle.partitions": "2",
+    # The text that Spark runs must be the text that was proved: `${x}` is not replaced.
+    "spark.sql.variable.substitute": "false",
+    # Thrift would collect a whole result in the driver: 4.8 GB resident for 5 million rows (measured).
+    "spark.sql.thriftServer.incrementalCollect": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",  # two cores and a small heap: G1's threads only cost
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "--enable-native-access=ALL-UNNAMED",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedSparkOptions:
+    """What an embedded Spark is started with."""
+
+    directory: Path
+    """Keeps metastore, warehouse, logs and temporary files."""
+    java: Path
+    """The `java` executable, version 17 to 21."""
+    spark_home: Path
+    """A directory whose `jars/` holds Spark, such as the pyspark package."""
+    java_options: Sequence[str] = ()
+    """The `--add-opens` that Spark needs on this Java."""
+    heap: str = "1g"
+    """Java heap, as `-Xmx` takes it."""
+    thrift_port: int = 0
+    """0 picks a free port."""
+    connect_port: int = 0
+    cores: int = 2
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Spark settings on top of our own."""
+    start_timeout_s: float = 240.0
+    """Seconds until the first `SELECT 1` has been answered; 25 were seen on a loaded machine."""
+    stop_timeout_s: float = 15.0
+    """Seconds between SIGTERM and SIGKILL."""
+
+
+class EmbeddedSpark:
+    """One Spark JVM that this process owns, from `start` to `stop`."""
+
+    def __init__(self, options: EmbeddedSparkOptions, probe: Probe) -> None:
+        self._options = options
+        self._probe = probe
+        self._user = run_as()
+        self.directory = state_directory(options.directory, self._user)
+        self.host = HOST
+        self.thrift_port = options.thrift_port or _free_port()
+        self.connect_port = options.connect_port or _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: IO[str] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the JVM while it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    @property
+    def user(self) -> str:
+        """Name of the user that Spark runs as; empty when it is our own."""
+        return self._user.name if self._user else ""
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "spark.log"
+
+    async def start(self, progress: Progress = lambda _: None) -> None:
+        """Start Spark and return when `SELECT 1` was answered over Thrift.
+
+        Call it from the thread that lives as long as the gateway. Raises BackendUnavailable with the end of
+        Spark's log; nothing is left running then.
+        """
+        deadline = time.monotonic() + self._options.start_timeout_s
+        self._take_lock()
+        try:
+            command = await asyncio.to_thread(self._prepare, progress)
+            self._process = process = self._launch(command)
+            as_whom = f" as {self.user}" if self.user else ""
+            progress(f"java started{as_whom}, pid {process.pid}")
+            await self._port_open(process, self.connect_port, deadline)
+            progress("Spark Connect listens")
+            await self._port_open(process, self.thrift_port, deadline)
+            progress("Thrift Server listens")
+            await self._answers(process, deadline)
+            progress("first statement answered")
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop Spark: SIGTERM, then SIGKILL. May be called twice."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(self._options.stop_timeout_s):
+                    await _ended(process)
+            except TimeoutError:
+                pass
+            finally:
+                # Also when this task is cancelled while it waits: nothing may be left running.
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    async def ended(self) -> int:
+        """Wait until the JVM ends by itself and return its exit code."""
+        process = self._process
+        if process is None:
+            raise BackendUnavailable("the embedded Spark is not running")
+        await _ended(process)
+        return process.wait()
+
+    def _take_lock(self) -> None:
+        # Derby lets one JVM at a time open a metastore, and says so in a 200-line stack trace.
+        lock = (self.directory / "spark.lock").open("a+")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise BackendUnavailable(
+                f"another embedded Spark uses `{self.directory}`: stop it, or choose another directory"
+            ) from None
+        self._lock = lock
+
+    def _prepare(self, progress: Progress) -> list[str]:
+        """Make the directory ready and return the command line; takes seconds when jars have to be copied."""
+        options, user = self._options, self._user
+        shelter = self.directory.parent if user is not None else self.directory
+        java_home = options.java.resolve().parent.parent
+        reachable_home = within_reach(java_home, user, shelter)
+        source_jars = options.spark_home / "jars"
+        jars = within_reach(source_jars, user, shelter)
+        if jars != source_jars or reachable_home != java_home:
+            progress(f"Spark's programs are readable by {self.user} in {shelter}")
+        for name in ("tmp", "warehouse", "conf"):
+            made = self.directory / name
+            made.mkdir(mode=0o700, exist_ok=True)
+            if user is not None:
+                os.chown(made, user.uid, user.gid)
+        log4j = self.directory / "conf" / "log4j2.properties"
+        log4j.write_text(LOG4J)
+        log4j.chmod(0o644)
+        if self.log.exists():
+            self.log.replace(self.log.with_suffix(".log.1"))
+        return self._command(reachable_home / "bin" / "java", jars)
+
+    def _command(self, java: Path, jars: Path) -> list[str]:
+        run = self.directory
+        conf = {
+            **SPARK_CONF,
+            "spark.connect.grpc.binding.port": str(self.connect_port),
+            "spark.sql.warehouse.dir": str(run / "warehouse"),
+            "spark.local.dir": str(run / "tmp"),
+            "spark.hadoop.javax.jdo.option.ConnectionURL": (
+                f"jdbc:derby:;databaseName={run / 'metastore_db'};create=true"
+            ),
+            **self._options.conf,
+        }
+        hive = {
+            "hive.server2.thrift.bind.host": HOST,
+            "hive.server2.thrift.port": str(self.thrift_port),
+            "hive.exec.scratchdir": str(run / "tmp" / "scratch"),
+        }
+        return [
+            str(java),
+            *("-cp", f"{run / 'conf'}:{jars}/*"),
+            f"-Xmx{self._options.heap}",
+            *JVM_OPTIONS,
+            *self._options.java_options,
+            f"-Dderby.system.home={run / 'derby'}",
+            f"-Djava.io.tmpdir={run / 'tmp'}",
+            f"-Duser.home={run}",
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
+            *("--name", "sluice-embedded", "--master", f"local[{self._options.cores}]"),
+            *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
+            "spark-internal",
+            *(word for key, value in hive.items() for word in ("--hiveconf", f"{key}={value}")),
+        ]
+
+    def _launch(self, command: list[str]) -> subprocess.Popen[bytes]:
+        uid, gid = (self._user.uid, self._user.gid) if self._user else (-1, -1)
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(self.directory),
+            # The machine's name need not resolve.
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_LOCAL_HOSTNAME": "localhost",
+            "SPARK_CONNECT_MODE": "0",
+            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_HOME": str(self._options.spark_home),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        with self.log.open("wb") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-S", str(Path(leash.__file__).resolve())),
+                    *(str(os.getpid()), str(uid), str(gid), str(self.directory)),
+                    *command,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                # Ctrl-C in a terminal is for us; we then stop Spark in our own order.
+                start_new_session=True,
+            )
+
+    async def _port_open(self, process: subprocess.Popen[bytes], port: int, deadline: float) -> None:
+        while True:
+            self._still_starting(process, deadline)
+            try:
+                _, writer = await asyncio.open_connection(HOST, port)
+            except OSError:
+                await asyncio.sleep(POLL_S)
+                continue
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            return
+
+    async def _answers(self, process: subprocess.Popen[bytes], deadline: float) -> None:
+        # An open port proves nothing, and the first statement takes up to 6 s of warm-up.
+        while True:
+            self._still_starting(process, deadline)
+            try:
+                async with asyncio.timeout(max(0.1, deadline - time.monotonic())):
+                    await self._probe(HOST, self.thrift_port)
+            except (OSError, BackendUnavailable, EOFError, TimeoutError):
+                await asyncio.sleep(POLL_S)
+                continue
+            return
+
+    def _still_starting(self, process: subprocess.Popen[bytes], deadline: float) -> None:
+        code = process.poll()
+        if code is not None:
+            raise BackendUnavailable(f"the embedded Spark ended with code {code}; {self._log_tail()}")
+        if time.monotonic() > deadline:
+            waited = f"{self._options.start_timeout_s:.0f} s"
+            raise BackendUnavailable(f"the embedded Spark was not ready after {waited}; {self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
+            tail = log.read().decode(errors="replace")
+        return f"the end of {self.log}:\n{tail}"
+
+
+async def _ended(process: subprocess.Popen[bytes]) -> None:
+    """Return when the process has ended; the kernel says when, through a pidfd."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(pidfd, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port: int = free.getsockname()[1]
+        return port
