@@ -1,0 +1,124 @@
+"""Reads a settings file: strict YAML, then the models, then the file system; all faults are told together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gateway.errors import Faults
+from gateway.policy.documents import Document, FaultList, hint, parse_document
+from gateway.settings.models import Section, Settings
+
+Location = tuple[str | int, ...]
+
+
+def load_settings(path: Path) -> Settings:
+    """Return the settings of a file, its relative paths made absolute. Raises Faults."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise Faults([f"{path}: cannot be read: {error.strerror}"]) from None
+    return parse_settings(text, str(path), path.absolute().parent)
+
+
+def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
+    """Return the settings of a text that stood in `file`; relative paths start at `directory`."""
+    document = parse_document(text, file)
+    faults = FaultList(document)
+    data = document.data if document.data is not None else {}
+    if not isinstance(data, dict):
+        faults.add((), "settings are a mapping of sections, such as `listeners:`")
+        faults.raise_any()
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False):
+            location = tuple(detail["loc"])
+            faults.add(location, _in_our_words(detail, location, document))
+        faults.raise_any()
+        raise
+    anchored: Settings = _with_absolute_paths(settings, directory)
+    return anchored
+
+
+def check_settings(path: Path) -> list[str]:
+    """Return every fault of a settings file, those too that only the file system shows; empty when good."""
+    try:
+        settings = load_settings(path)
+    except Faults as error:
+        return list(error.faults)
+    document = parse_document(path.read_bytes(), str(path))
+    faults = FaultList(document)
+    for location, value in _files_that_must_exist(settings):
+        if not value.exists():
+            faults.add(location, f"`{value}` does not exist")
+    return faults.texts()
+
+
+def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]]:
+    for index, path in enumerate(settings.policies.paths):
+        yield ("policies", "paths", index), path
+    for index, path in enumerate(settings.policies.service_defs):
+        yield ("policies", "service_defs", index), path
+    if settings.reader.java is not None:
+        yield ("reader", "java"), settings.reader.java
+    if settings.reader.spark_home is not None:
+        yield ("reader", "spark_home"), settings.reader.spark_home
+    tls = settings.listeners.thrift.tls
+    if tls is not None:
+        yield ("listeners", "thrift", "tls", "certificate"), tls.certificate
+        yield ("listeners", "thrift", "tls", "key"), tls.key
+    if settings.ledger.dsn is not None and settings.ledger.dsn.file is not None:
+        yield ("ledger", "dsn", "file"), settings.ledger.dsn.file
+
+
+def _in_our_words(detail: ErrorDetails, location: Location, document: Document) -> str:
+    where = ".".join(str(part) for part in location)
+    match detail["type"]:
+        case "extra_forbidden":
+            section = _section_at(location[:-1])
+            key = str(location[-1])
+            known = section.model_fields if section is not None else {}
+            return f"unknown key `{where}`{hint(key, known)}"
+        case "missing":
+            return f"key `{where}` is missing"
+        case _:
+            message = detail["msg"].removeprefix("Value error, ")
+            return f"`{where}`: {message[:1].lower()}{message[1:]}" if where else message
+
+
+def _section_at(location: Location) -> type[BaseModel] | None:
+    """Return the model that describes the mapping at a location."""
+    section: type[BaseModel] | None = Settings
+    for step in location:
+        if section is None or step not in section.model_fields:
+            return None
+        section = section_type(section.model_fields[str(step)].annotation)
+    return section
+
+
+def section_type(annotation: Any) -> type[BaseModel] | None:
+    """Return the section that a field holds, also when it is optional; None for a plain value."""
+    candidates = (annotation, *getattr(annotation, "__args__", ()))
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            return candidate
+    return None
+
+
+def _with_absolute_paths(section: Any, directory: Path) -> Any:
+    """Return a copy in which every relative path starts at `directory`."""
+    changed: dict[str, Any] = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        if isinstance(value, Path):
+            changed[name] = directory / value.expanduser()
+        elif isinstance(value, Section):
+            changed[name] = _with_absolute_paths(value, directory)
+        elif isinstance(value, tuple) and any(isinstance(entry, Path) for entry in value):
+            changed[name] = tuple(directory / entry.expanduser() for entry in value)
+    return section.model_copy(update=changed) if changed else section

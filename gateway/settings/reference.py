@@ -1,0 +1,96 @@
+"""Writes docs/settings.md from the models; a test holds the page to it."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from gateway.settings.loading import section_type
+from gateway.settings.models import Settings
+
+PREFACE = """\
+# Settings
+
+`sluice serve -c config/gateway.yaml` reads one YAML file. `sluice check config/gateway.yaml` tells every
+fault in it with its line. An empty file is a gateway on 127.0.0.1 with an embedded Spark and PostgreSQL.
+
+YAML is read strictly: unknown and repeated keys are faults, only `true` and `false` are booleans. Sizes are
+bytes, times are seconds, as the names say. Relative paths start at the directory of the file.
+
+Generated from `gateway/settings/models.py` by `python -m gateway.settings.reference`.
+"""
+
+
+def page() -> str:
+    """Return the reference as Markdown: one table per section, in the models' order."""
+    return PREFACE + "".join(_section("", Settings, Settings.__doc__ or ""))
+
+
+def _section(path: str, model: type[BaseModel], text: str) -> Iterator[str]:
+    rows, inner = [], []
+    for name, field in model.model_fields.items():
+        where = f"{path}.{name}" if path else name
+        section = section_type(field.annotation)
+        if section is not None:
+            optional = field.default is None
+            about = " ".join(f"{section.__doc__} {field.description or ''}".split())
+            inner.append((where, section, about + (" Optional." if optional else "")))
+        else:
+            rows.append(f"| `{where}` | {_type(field)} | {_default(field)} | {_prose(field)} |\n")
+    yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n{_flow(text)}\n"
+    if rows:
+        yield "\n| key | type | default | meaning |\n|---|---|---|---|\n"
+        yield from rows
+    for where, section, about in inner:
+        yield from _section(where, section, about)
+
+
+def _flow(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _prose(field: FieldInfo) -> str:
+    return _flow(field.description or "").replace("|", "\\|")
+
+
+def _default(field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if default is PydanticUndefined:
+        return "required"
+    if default is None or default == ():
+        return "none"
+    if isinstance(default, Path):
+        default = str(default)
+    return f"`{json.dumps(default)}`"
+
+
+def _type(field: FieldInfo) -> str:
+    return _type_name(field.annotation)
+
+
+def _type_name(annotation: Any) -> str:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _type_name(arguments[0])
+    if origin in {typing.Union, types.UnionType}:
+        return _type_name(next(a for a in arguments if a is not type(None)))
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin is tuple:
+        return f"list of {_type_name(arguments[0])}s"
+    if origin is dict:
+        return f"mapping of {_type_name(arguments[0])} to {_type_name(arguments[1])}"
+    names = {str: "text", int: "integer", float: "number", bool: "boolean", Path: "path"}
+    return names[annotation]
+
+
+if __name__ == "__main__":
+    Path("docs/settings.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,139 @@
+"""Settings are read strictly, all faults are told with their lines, and the documentation is theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from gateway.errors import Faults
+from gateway.settings.loading import check_settings, load_settings, parse_settings
+from gateway.settings.models import Secret, Settings
+from gateway.settings.reference import page
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def faults_of(text: str) -> tuple[str, ...]:
+    with pytest.raises(Faults) as caught:
+        parse_settings(text, "gateway.yaml", Path("/etc/sluice"))
+    return caught.value.faults
+
+
+def test_an_empty_file_is_a_gateway_on_this_machine_that_refuses_everything() -> None:
+    settings = parse_settings("", "gateway.yaml", Path("/etc/sluice"))
+    assert settings.listeners.thrift.host == "127.0.0.1"
+    assert settings.backend.embedded is not None
+    assert settings.policies.paths == ()
+
+
+def test_the_shipped_file_has_no_faults() -> None:
+    assert check_settings(ROOT / "config" / "gateway.yaml") == []
+
+
+def test_all_faults_are_told_together_each_with_its_line() -> None:
+    text = """\
+listeners:
+  thrift:
+    prot: 10000
+    host: 17
+backend:
+  thrift: {port: 70000}
+ledger:
+  dsn: {}
+sessions:
+  idle_s: 0
+"""
+    assert faults_of(text) == (
+        "gateway.yaml:3: unknown key `listeners.thrift.prot` (did you mean `port`?)",
+        "gateway.yaml:4: `listeners.thrift.host`: input should be a valid string",
+        "gateway.yaml:6: `backend.thrift.port`: input should be less than or equal to 65535",
+        "gateway.yaml:6: key `backend.thrift.host` is missing",
+        "gateway.yaml:8: `ledger.dsn`: a secret is either `env: NAME` or `file: PATH`",
+        "gateway.yaml:10: `sessions.idle_s`: input should be greater than 0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("backend: {}", "`backend`: name one of `thrift` and `embedded`"),
+        (
+            "backend: {thrift: {host: a}, embedded: {}}",
+            "`backend`: name one of `thrift` and `embedded`, not both",
+        ),
+        ("reader: {heap: lots}", "`reader.heap`: string should match pattern"),
+        ("listeners: {thrift: {port: true}}", "`listeners.thrift.port`: input should be a valid integer"),
+        ("listeners: {thrift: {port: '1'}}", "`listeners.thrift.port`: input should be a valid integer"),
+        ("policies: {star: shrug}", "`policies.star`: input should be 'refuse' or 'visible'"),
+        ("[]", "settings are a mapping of sections, such as `listeners:`"),
+        ("listenrs: {}", "unknown key `listenrs` (did you mean `listeners`?)"),
+        ("a: 1\na: 2", "key `a` stands here a second time"),
+        ("name: ''", "`name`: string should have at least 1 character"),
+    ],
+)
+def test_a_bad_value_is_explained(text: str, fault: str) -> None:
+    assert fault in "\n".join(faults_of(text))
+
+
+def test_relative_paths_start_at_the_files_directory(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text("users: {file: people.yaml}\npolicies: {paths: [packs, /srv/packs]}\n")
+    settings = load_settings(file)
+    assert settings.users.file == tmp_path / "people.yaml"
+    assert settings.policies.paths == (tmp_path / "packs", Path("/srv/packs"))
+    assert settings.ledger.embedded.directory == tmp_path / "run/postgres"
+
+
+def test_check_tells_of_files_that_do_not_exist(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(
+        "policies:\n  paths:\n    - nowhere\nlisteners: {thrift: {tls: {certificate: c, key: k}}}\n"
+    )
+    assert check_settings(file) == [
+        f"{file}:3: `{tmp_path}/nowhere` does not exist",
+        f"{file}:4: `{tmp_path}/c` does not exist",
+        f"{file}:4: `{tmp_path}/k` does not exist",
+    ]
+
+
+def test_an_unreadable_file_is_a_fault_and_not_a_trace(tmp_path: Path) -> None:
+    with pytest.raises(Faults, match="cannot be read"):
+        load_settings(tmp_path / "absent.yaml")
+
+
+def test_settings_do_not_change() -> None:
+    with pytest.raises(ValidationError):
+        Settings().name = "other"
+
+
+def test_a_secret_does_not_print_and_is_read_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEDGER_DSN", "postgresql://x:hunter2@db/audit")
+    secret = Secret(env="LEDGER_DSN")
+    settings = parse_settings("ledger: {dsn: {env: LEDGER_DSN}}", "g.yaml", tmp_path)
+    assert secret.reveal() == "postgresql://x:hunter2@db/audit"
+    assert "LEDGER_DSN" not in repr(settings)
+    assert repr(secret) == str(secret) == "Secret(***)"
+
+    (tmp_path / "dsn").write_text("from a file\n")
+    assert Secret(file=tmp_path / "dsn").reveal() == "from a file"
+
+
+def test_a_secret_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(Faults, match="`NO_SUCH_VARIABLE` is not set"):
+        Secret(env="NO_SUCH_VARIABLE").reveal()
+    with pytest.raises(Faults, match="cannot be read"):
+        Secret(file=tmp_path / "absent").reveal()
+
+
+def test_every_key_says_what_it_means() -> None:
+    for line in page().splitlines():
+        if line.startswith("| `"):
+            assert line.split("|")[-2].strip().endswith("."), line
+
+
+def test_the_documentation_is_generated_from_the_models() -> None:
+    assert (ROOT / "docs" / "settings.md").read_text() == page(), "run `python -m gateway.settings.reference`"
