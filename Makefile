@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Changes when the project's dependencies do.
 STAMP := $(VENV)/.sluice-installed
-NPM_STAMP := tests/npm/node_modules/.sluice-installed
+NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
 ARGS ?=
@@ -51,12 +51,12 @@ check: $(STAMP)
 bench: $(STAMP)
 	@exec $(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
 
-$(NPM_STAMP): tests/npm/package.json
-	cd tests/npm && npm install --no-audit --no-fund --loglevel=error
+$(NPM_STAMP): tests/e2e/npm/package.json
+	cd tests/e2e/npm && npm install --no-audit --no-fund --loglevel=error
 	@touch $@
 
 npm-test: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest tests/npm -m npm $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/npm -m npm $(ARGS)
 
 lint-deploy: $(STAMP)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q
@@ -73,4 +73,4 @@ clean:
 	find gateway tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV) tests/npm/node_modules
+	rm -rf $(VENV) tests/e2e/npm/node_modules
