@@ -1,0 +1,11 @@
+"""The ledger: events become durable on the gateway's own disk first and reach PostgreSQL afterwards.
+
+    session ──AuditEvent──▶ ledger ──▶ spool (append, fdatasync, group commit) ──▶ acknowledged
+                                         │ segments on disk
+                                         ▼
+                                       shipper (COPY, ON CONFLICT DO NOTHING) ──▶ PostgreSQL, by day
+
+`segment` is the file format, `disk` the system calls, `spool` the writer, `backlog` the reader of what is
+not shipped yet, `shipper` and `rows` the way to PostgreSQL, `migrate` its tables, `recovery` what a crash
+leaves behind, `postgres` a server of our own when none is configured, `search` the auditor's questions.
+"""

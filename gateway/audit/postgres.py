@@ -1,0 +1,326 @@
+"""A PostgreSQL of the gateway's own: one data directory, one unix socket, no network, no privileges.
+
+The server trusts whoever reaches its socket, and the socket lies in a directory with mode 0700 that belongs
+to the user it runs as: that directory is the whole protection. PostgreSQL refuses to run as root, so under
+root it runs as `postgres`, or `nobody` where there is no such user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import structlog
+
+from gateway.audit.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
+from gateway.errors import BackendUnavailable, Faults
+
+log = structlog.get_logger(__name__)
+
+_SUPERUSER = "sluice"
+_LONGEST_SOCKET = 107 - len("/.s.PGSQL.5432")
+"""Bytes that a unix socket's directory may have: the kernel's limit for the whole path is 107."""
+_ROOTS_HOME = Path("/var/lib/sluice")
+_POLL_S = 0.02
+
+
+def _say_nothing(_message: str) -> None:
+    pass
+
+
+class EmbeddedPostgres:
+    """One server on one data directory. `start` and `stop` block; `supervise` restarts it when it dies.
+
+    When the gateway was killed and its server still runs, `start` takes that server over.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        run_as: str | None = None,
+        settings: dict[str, str] | None = None,
+        progress: Callable[[str], None] = _say_nothing,
+    ) -> None:
+        """Only remember; `data_dir` may not exist. `settings` are PostgreSQL's own, by name. Under root, a
+        directory that the run user cannot reach is replaced by one below /var/lib/sluice."""
+        self.data_dir = data_dir.resolve()
+        self._account = _account(run_as)
+        root = os.geteuid() == 0
+        self._run_uid = self._account.pw_uid if root else None
+        self._run_gid = self._account.pw_gid if root else None
+        self._run_groups: list[int] | None = [] if root else None
+        self._settings = settings or {}
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+        if root and not can_reach(self.data_dir.parent, self._account):
+            key = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:12]
+            self.data_dir = _ROOTS_HOME / key / self.data_dir.name
+        self._socket_dir = self._choose_socket_dir()
+
+    @property
+    def dsn(self) -> str:
+        """Where asyncpg finds the server."""
+        return f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(self._socket_dir))}"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id when it runs on our data directory."""
+        return self._running_pid()
+
+    def start(self, timeout_s: float = 60.0) -> str:
+        """Make the cluster if there is none, start the server, wait until it answers and return its DSN.
+
+        Raises Faults when there is no PostgreSQL or the data does not fit it, BackendUnavailable when the
+        server does not come up within the time.
+        """
+        self._stopping = False
+        deadline = time.monotonic() + timeout_s
+        major = self._data_version()
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        binaries = choose(find_binaries(), major=major)
+        if os.geteuid() == 0:
+            binaries = make_reachable(binaries, self._account, self.data_dir.parent)
+        if major is None:
+            self._progress(f"preparing PostgreSQL {binaries.major}")
+            self._initialise(binaries)
+        if self._running_pid() is not None:
+            self._progress("taking over the running PostgreSQL")
+        else:
+            self._progress("starting PostgreSQL")
+            self._launch(binaries)
+        self._await_ready(binaries, deadline)
+        log.info("postgres_ready", version=binaries.major, pid=self._running_pid())
+        return self.dsn
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Stop the server by its pid: politely first, by force when it does not heed."""
+        self._stopping = True
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+            pid = self._running_pid()
+            if pid is None:
+                break
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                break
+            if self._await_end(pid, time.monotonic() + timeout_s):
+                break
+            log.warning("postgres_does_not_stop", pid=pid, signal=signal.Signals(number).name)
+        if self._process is not None:
+            self._process.wait()
+            self._process = None
+        if self._socket_dir != self.data_dir:
+            shutil.rmtree(self._socket_dir, ignore_errors=True)
+
+    async def supervise(self, interval_s: float = 0.5) -> None:
+        """Restart the server whenever it has died, until `stop` or cancellation."""
+        pause = interval_s
+        while True:
+            await asyncio.sleep(pause)
+            pause = interval_s
+            if self._stopping:
+                return
+            if self._running_pid() is not None:
+                continue
+            log.error("postgres_died")
+            try:
+                await asyncio.to_thread(self.start)
+            except (Faults, BackendUnavailable) as error:
+                log.error("postgres_restart_failed", error=error.message)
+                pause = 5.0
+
+    # Making a cluster
+
+    def _data_version(self) -> int | None:
+        try:
+            return int((self.data_dir / "PG_VERSION").read_text("ascii").strip())
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            raise Faults([f"`{self.data_dir}/PG_VERSION` is damaged"]) from error
+        if self.data_dir.exists() and any(self.data_dir.iterdir()):
+            raise Faults([f"`{self.data_dir}` holds something that is no PostgreSQL data"])
+        return None
+
+    def _initialise(self, binaries: Binaries) -> None:
+        """Run initdb beside the final place: a directory that is there is a whole one."""
+        fresh = self.data_dir.with_name(self.data_dir.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        os.chown(fresh, self._account.pw_uid, self._account.pw_gid)
+        command = [binaries.directory / "initdb", "-D", fresh, "-U", _SUPERUSER, "-A", "trust", "-k"]
+        command += ["-E", "UTF8", "--locale=C.UTF-8", "--no-instructions"]
+        done = subprocess.run(
+            [str(part) for part in command],
+            env=self._environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+            check=False,
+            user=self._run_uid,
+            group=self._run_gid,
+            extra_groups=self._run_groups,
+        )
+        if done.returncode != 0:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise Faults([f"initdb failed: {_last_line(done.stdout)}"])
+        if self.data_dir.exists():
+            self.data_dir.rmdir()
+        fresh.rename(self.data_dir)
+
+    # Running
+
+    def _launch(self, binaries: Binaries) -> None:
+        self._remove_stale_pid_file()
+        self._make_socket_dir()
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self._socket_dir),
+            "unix_socket_permissions": "0700",
+            "max_connections": "40",
+            **self._settings,
+        }
+        command = [str(binaries.directory / "postgres"), "-D", str(self.data_dir)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        with (self.data_dir.parent / f"{self.data_dir.name}.log").open("wb") as output:
+            self._process = subprocess.Popen(
+                command,
+                env=self._environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C in a terminal reaches the gateway first, which flushes and then stops the server.
+                start_new_session=True,
+                user=self._run_uid,
+                group=self._run_gid,
+                extra_groups=self._run_groups,
+            )
+
+    def _await_ready(self, binaries: Binaries, deadline: float) -> None:
+        command = [str(binaries.directory / "pg_isready"), "-q", "-h", str(self._socket_dir), "-t", "1"]
+        launches = 1
+        while True:
+            if subprocess.run(command, env=self._environment(), check=False).returncode == 0:
+                return
+            if time.monotonic() > deadline:
+                raise BackendUnavailable(f"PostgreSQL does not come up: {self._last_log_line()}")
+            if self._running_pid() is None:
+                # After a kill -9 of the postmaster its children hold the shared memory for a moment.
+                if self._process is not None and launches == 50:
+                    raise BackendUnavailable(f"PostgreSQL does not start: {self._last_log_line()}")
+                launches += 1
+                time.sleep(0.1)
+                self._launch(binaries)
+            time.sleep(_POLL_S)
+
+    def _running_pid(self) -> int | None:
+        """The pid in the data directory's lock file, when that process is a server on this directory."""
+        if self._process is not None:
+            if self._process.poll() is None:
+                return self._process.pid
+            self._process = None
+        try:
+            lines = (self.data_dir / "postmaster.pid").read_text("utf-8").splitlines()
+            pid = int(lines[0])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pid if _serves(pid, self.data_dir) else None
+
+    def _remove_stale_pid_file(self) -> None:
+        """Remove the lock file of a dead server whose pid another program was given: PostgreSQL would not.
+
+        Every other case is PostgreSQL's own to judge: it also looks at the shared memory.
+        """
+        path = self.data_dir / "postmaster.pid"
+        try:
+            pid = int(path.read_text("utf-8").splitlines()[0])
+            program = Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
+        except (OSError, ValueError, IndexError):
+            return
+        if program != "postgres":
+            path.unlink(missing_ok=True)
+
+    def _await_end(self, pid: int, deadline: float) -> bool:
+        while time.monotonic() < deadline:
+            if self._process is not None and self._process.pid == pid:
+                if self._process.poll() is not None:
+                    return True
+            elif not _serves(pid, self.data_dir):
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+    # Surroundings
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/", "TZ": "UTC"}
+
+    def _choose_socket_dir(self) -> Path:
+        if len(os.fsencode(self.data_dir)) <= _LONGEST_SOCKET:
+            return self.data_dir
+        key = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"sluice-pg-{key}"
+
+    def _make_socket_dir(self) -> None:
+        if self._socket_dir == self.data_dir:
+            return
+        try:
+            self._socket_dir.mkdir(mode=0o700)
+            os.chown(self._socket_dir, self._account.pw_uid, self._account.pw_gid)
+        except FileExistsError:
+            found = self._socket_dir.lstat()
+            ours = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
+            if not ours or found.st_uid != self._account.pw_uid:
+                # The name can be guessed: someone else may have put theirs there.
+                raise Faults([f"`{self._socket_dir}` belongs to someone else"]) from None
+
+    def _last_log_line(self) -> str:
+        try:
+            return _last_line((self.data_dir.parent / f"{self.data_dir.name}.log").read_bytes())
+        except OSError as error:
+            return str(error)
+
+
+def _account(run_as: str | None) -> pwd.struct_passwd:
+    if os.geteuid() != 0:
+        return pwd.getpwuid(os.geteuid())
+    for name in (run_as,) if run_as else ("postgres", "nobody"):
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if found.pw_uid == 0:
+            raise Faults(["PostgreSQL does not run as root"])
+        return found
+    raise Faults([f"there is no user `{run_as or 'nobody'}` to run PostgreSQL as"])
+
+
+def _serves(pid: int, data_dir: Path) -> bool:
+    """Whether a process is a PostgreSQL server on the directory; a dead child is not."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return os.fsencode(data_dir) in command and Path(os.fsdecode(command[0])).name == "postgres"
+
+
+def _last_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"

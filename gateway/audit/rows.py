@@ -1,0 +1,270 @@
+"""Every spooled record becomes a row that PostgreSQL takes, whatever it holds; what had to change is kept.
+
+PostgreSQL refuses NUL in text and in jsonb, and lone surrogates are no UTF-8 at all. Such characters are
+replaced in the columns, and the row then carries the record's own bytes beside them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from gateway.audit.segment import NO_STATEMENT, Entry, Mark
+from gateway.model.audit import AuditEvent
+
+COLUMNS = (
+    "event_id",
+    "time",
+    "kind",
+    "statement_id",
+    "gateway",
+    "user_name",
+    "groups",
+    "roles",
+    "client_address",
+    "client_protocol",
+    "application",
+    "session_id",
+    "verdict",
+    "code",
+    "message",
+    "plan_class",
+    "resources",
+    "policies",
+    "statement",
+    "statement_sha256",
+    "forwarded",
+    "forwarded_sha256",
+    "readers_agree",
+    "snapshot",
+    "backend_operation",
+    "rows",
+    "bytes",
+    "duration_ms",
+    "outcome",
+    "error",
+    "body",
+    "original_record",
+)
+Row = tuple[Any, ...]
+
+LAST_YEAR = 2200
+MAX_INDEXED_CHARACTERS = 400
+"""An index entry holds at most about 2,700 bytes; longer names are cut in their column, never in the body."""
+
+_NUL = "\u2400"
+_SURROGATE = "\ufffd"
+_KINDS = {
+    Mark.CLEARED: "decided",
+    Mark.REFUSED: "decided",
+    Mark.COMPLETED: "completed",
+    Mark.ABANDONED: "abandoned",
+    Mark.LOGIN: "login",
+}
+
+
+def encode_event(event: AuditEvent) -> Entry:
+    """Write an event as the spool keeps it.
+
+    A lone surrogate is no UTF-8: such a record is written in ASCII with escapes, and nothing is lost.
+    """
+    fields = {
+        "event_id": event.event_id,
+        "kind": event.kind,
+        "time": event.time,
+        "statement_id": event.statement_id,
+        "gateway": event.gateway,
+        "user": event.user,
+        "body": event.body,
+    }
+    try:
+        payload = orjson.dumps(fields)
+    except TypeError:
+        payload = json.dumps(fields, default=dict).encode("ascii")
+    statement = uuid.UUID(event.statement_id).bytes if event.statement_id else NO_STATEMENT
+    return Entry(_mark(event), statement, payload)
+
+
+def _mark(event: AuditEvent) -> Mark:
+    if event.kind == "decided":
+        return Mark.CLEARED if event.body.get("verdict") == "cleared" else Mark.REFUSED
+    return {"completed": Mark.COMPLETED, "abandoned": Mark.ABANDONED, "login": Mark.LOGIN}[event.kind]
+
+
+def decode_event(payload: bytes) -> AuditEvent:
+    """Read an event back exactly as it was recorded. Raises ValueError, KeyError or TypeError."""
+    return AuditEvent(**_load(payload))
+
+
+def _load(payload: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(payload)
+    except ValueError:
+        found = json.loads(payload)
+    if not isinstance(found, dict):
+        raise TypeError("an audit record is a JSON object")
+    return found
+
+
+def row(entry: Entry) -> Row:
+    """Return the values of COLUMNS. A record that cannot be read as an event becomes an `unfit` row."""
+    try:
+        event = decode_event(entry.payload)
+        return _event_row(event, entry.payload)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return unfit(entry, f"{type(error).__name__}: {error}")
+
+
+def _event_row(event: AuditEvent, payload: bytes) -> Row:
+    # Escapes are the only way for either character to come in, so most records are not walked through.
+    suspect = b"\\u0000" in payload or b"\\ud" in payload
+    clean = _clean(event.body) if suspect else event.body
+    user, gateway = _text(event.user), _text(event.gateway)
+    changed = suspect and (clean != event.body or user != event.user or gateway != event.gateway)
+    body = {key: value for key, value in clean.items() if key not in ("reqData", "forwarded")}
+    return (
+        uuid.UUID(event.event_id),
+        _time(event.time),
+        event.kind,
+        uuid.UUID(event.statement_id) if event.statement_id else None,
+        _short(gateway),
+        _short(user),
+        _texts(clean.get("groups")),
+        _texts(clean.get("roles")),
+        clean.get("cliIP"),
+        clean.get("cliType"),
+        clean.get("application"),
+        clean.get("sess"),
+        clean.get("verdict"),
+        clean.get("code"),
+        clean.get("message") or clean.get("reason"),
+        clean.get("plan_class"),
+        _texts(clean.get("resources")),
+        _texts(clean.get("policies")),
+        clean.get("reqData"),
+        _bytes(clean.get("reqData_sha256")),
+        clean.get("forwarded"),
+        _bytes(clean.get("forwarded_sha256")),
+        clean.get("readers_agree"),
+        clean.get("snapshot"),
+        clean.get("backend_operation"),
+        clean.get("rows"),
+        clean.get("bytes"),
+        _milliseconds(clean),
+        clean.get("outcome"),
+        clean.get("error"),
+        orjson.dumps(body).decode(),
+        payload if changed else None,
+    )
+
+
+def unfit(entry: Entry, why: str) -> Row:
+    """Return a row that PostgreSQL takes for certain: bare facts, the reason, and the record's own bytes.
+
+    Its key comes from the bytes, so that sending it twice gives one row.
+    """
+    digest = hashlib.sha256(entry.payload).digest()
+    key, time, gateway, user = uuid.UUID(bytes=digest[:16]), _time_of(entry.statement), "", ""
+    try:
+        fields = _load(entry.payload)
+        user, gateway = _short(_text(str(fields["user"]))), _short(_text(str(fields["gateway"])))
+        key, time = uuid.UUID(str(fields["event_id"])), _time(str(fields["time"]))
+    except (ValueError, KeyError, TypeError, OverflowError):
+        pass  # the defaults stand
+    values: dict[str, Any] = dict.fromkeys(COLUMNS)
+    values |= {
+        "event_id": key,
+        "time": time,
+        "kind": _KINDS[entry.mark],
+        "statement_id": None if entry.statement == NO_STATEMENT else uuid.UUID(bytes=entry.statement),
+        "gateway": gateway,
+        "user_name": user,
+        "verdict": {Mark.CLEARED: "cleared", Mark.REFUSED: "refused"}.get(entry.mark),
+        "body": json.dumps({"unfit": _text(why)[:1000]}),
+        "original_record": entry.payload,
+    }
+    return tuple(values[column] for column in COLUMNS)
+
+
+def event_of(found: Mapping[str, Any]) -> AuditEvent:
+    """Build the event back from a row; its own bytes win where the row had to change something."""
+    if found["original_record"] is not None:
+        try:
+            return decode_event(bytes(found["original_record"]))
+        except (ValueError, KeyError, TypeError):
+            pass  # an unfit row shows as what it is
+    body = dict(orjson.loads(found["body"]))
+    for key, column in (("reqData", "statement"), ("forwarded", "forwarded")):
+        if found[column] is not None:
+            body[key] = found[column]
+    time: datetime = found["time"].astimezone(UTC)
+    return AuditEvent(
+        event_id=str(found["event_id"]),
+        kind=found["kind"],
+        time=f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond:06d}Z",
+        statement_id=str(found["statement_id"] or ""),
+        gateway=found["gateway"],
+        user=str(body.get("reqUser", found["user_name"])),
+        body=body,
+    )
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return {_text(key): _clean(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence):
+        return [_clean(inner) for inner in value]
+    return value
+
+
+def _text(value: str) -> str:
+    value = value.replace("\0", _NUL)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return "".join(_SURROGATE if "\ud800" <= c <= "\udfff" else c for c in value)
+    return value
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= MAX_INDEXED_CHARACTERS else value[: MAX_INDEXED_CHARACTERS - 1] + "…"
+
+
+def _texts(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else [_short(value) for value in values]
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
+
+
+def _milliseconds(body: Mapping[str, Any]) -> float | None:
+    if "duration_us" in body:
+        return float(body["duration_us"]) / 1000
+    return float(body["duration_ms"]) if "duration_ms" in body else None
+
+
+def _time(value: str) -> datetime:
+    """Read a time. Partitions are made for whatever day a record names, so nonsense days are no times."""
+    found = datetime.fromisoformat(value)
+    if not value.endswith("Z") or not 1970 <= found.year <= LAST_YEAR:
+        raise ValueError("a time that no event can have")
+    return found
+
+
+def _time_of(statement: bytes) -> datetime:
+    """The time inside a UUIDv7; the epoch when there is none or it is beyond what a row may say."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    try:
+        found = epoch + timedelta(milliseconds=int.from_bytes(statement[:6], "big"))
+    except OverflowError:
+        return epoch
+    return found if found.year <= LAST_YEAR else epoch

@@ -1,0 +1,227 @@
+"""The shipper carries the spool into PostgreSQL: each event arrives once, however often it is sent.
+
+A batch is copied into a temporary table, inserted with ON CONFLICT DO NOTHING and committed; then the
+checkpoint moves. A crash between the two sends the batch again. PostgreSQL being away stops nothing but
+this task; the spool grows meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any
+
+import asyncpg
+import structlog
+
+from gateway.audit.backlog import Position, bytes_behind, done_with, read_stretch, remove, write_checkpoint
+from gateway.audit.migrate import days_ahead, make_partitions, migrate
+from gateway.audit.rows import COLUMNS, Row, row, unfit
+from gateway.audit.segment import SHIPPED, Entry
+from gateway.audit.spool import Segment, Spool
+from gateway.errors import LedgerUnavailable
+
+log = structlog.get_logger(__name__)
+
+_TIME = COLUMNS.index("time")
+_REFUSALS = (
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.IntegrityConstraintViolationError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
+"""What PostgreSQL, or asyncpg's encoders, answer when a value is at fault and not the server or the way."""
+
+_LIST = ", ".join(COLUMNS)
+_INSERT = f"""
+INSERT INTO sluice.audit_event ({_LIST})
+SELECT {_LIST} FROM arrivals WHERE kind <> 'abandoned' ON CONFLICT DO NOTHING"""
+_INSERT_ABANDONED = f"""
+INSERT INTO sluice.audit_event ({_LIST})
+SELECT {_LIST} FROM arrivals a
+WHERE kind = 'abandoned' AND NOT EXISTS (
+    SELECT FROM sluice.audit_event e
+    WHERE e.statement_id = a.statement_id AND e.kind = 'completed'
+)
+ON CONFLICT DO NOTHING"""
+"""Damage may have hidden from the recovery that a statement had ended; its end is here then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShipperLimits:
+    """Sizes and times of shipping."""
+
+    batch_bytes: int = 4 * 1024 * 1024
+    batch_entries: int = 1000
+    """From 1,000 rows on a commit costs less than the rows; larger batches only hold the loop longer."""
+    connect_timeout_s: float = 10.0
+    command_timeout_s: float = 60.0
+    first_pause_s: float = 0.1
+    longest_pause_s: float = 5.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """How shipping goes, for metrics and the readiness page."""
+
+    connected: bool = False
+    shipped_events: int = 0
+    unfit_events: int = 0
+    last_error: str = ""
+
+
+@dataclass(slots=True)
+class Shipper:
+    """Ships one spool. `run` never returns; cancel it.
+
+    `release` is awaited before a segment is removed and raises LedgerUnavailable when it must stay.
+    `on_caught_up` gets the connection whenever PostgreSQL has everything that is durable.
+    """
+
+    spool: Spool
+    dsn: str
+    position: Position
+    release: Callable[[Segment], Awaitable[None]]
+    on_caught_up: Callable[[Any], Awaitable[None]]
+    limits: ShipperLimits = field(default_factory=ShipperLimits)
+    progress: Progress = field(default_factory=Progress)
+    _days: set[date] = field(default_factory=set)
+    _caught_up: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        """Connect, ship, and start again after any failure."""
+        pause = self.limits.first_pause_s
+        while True:
+            before = self.position
+            connection = None
+            try:
+                connection = await self._connect()
+                await self._ship_all(connection)
+            except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
+                self.progress.connected = False
+                self.progress.last_error = f"{type(error).__name__}: {error}"
+                log.warning("audit_shipping_interrupted", error=self.progress.last_error, pause_s=pause)
+            finally:
+                self.progress.connected = False
+                if connection is not None:
+                    connection.terminate()
+            if self.position != before:
+                pause = self.limits.first_pause_s
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self.limits.longest_pause_s)
+
+    async def caught_up(self) -> None:
+        """Return at a moment when PostgreSQL has everything that is durable."""
+        while bytes_behind(self.spool.segments, self.position):
+            self._caught_up.clear()
+            await self._caught_up.wait()
+
+    async def finish(self, *, clean: bool) -> None:
+        """Remove what has been shipped after the spool was closed. `clean` lets the next start believe
+        that nothing is open. Call it when `run` has ended and no statement is open."""
+        for segment in done_with(self.spool.segments, self.position):
+            try:
+                await asyncio.to_thread(remove, segment)
+            except OSError as error:
+                log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
+                return
+            self.spool.forget(segment)
+        await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position, clean=clean)
+
+    async def _connect(self) -> Any:
+        connection = await asyncpg.connect(
+            self.dsn,
+            timeout=self.limits.connect_timeout_s,
+            command_timeout=self.limits.command_timeout_s,
+            server_settings={"application_name": "sluice-audit", "timezone": "UTC"},
+        )
+        try:
+            await migrate(connection)
+            self._days.clear()
+            await connection.execute(
+                "CREATE TEMPORARY TABLE arrivals (LIKE sluice.audit_event) ON COMMIT DELETE ROWS"
+            )
+        except BaseException:
+            connection.terminate()
+            raise
+        self.progress.connected = True
+        self.progress.last_error = ""
+        log.info("audit_database_connected")
+        return connection
+
+    async def _ship_all(self, connection: Any) -> None:
+        while True:
+            self.spool.grown.clear()
+            stretch = await asyncio.to_thread(
+                read_stretch,
+                self.spool.segments,
+                self.position,
+                max_bytes=self.limits.batch_bytes,
+                max_entries=self.limits.batch_entries,
+            )
+            if stretch is None:
+                await self._remove_done()
+                await self._prepare(connection, set())
+                await self.on_caught_up(connection)
+                self._caught_up.set()
+                await self.spool.grown.wait()
+                continue
+            entries = [entry for entry in stretch.entries if entry.mark in SHIPPED]
+            if entries:
+                rows = await asyncio.to_thread(_rows, entries)
+                await self._insert(connection, entries, rows)
+            self.progress.shipped_events += len(entries)
+            self.position = stretch.position
+            self.spool.shipped(stretch.passed)
+            await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position)
+            await self._remove_done()
+
+    async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[Row]) -> None:
+        """Insert rows; of those that are refused, each alone, what is certain to be taken."""
+        try:
+            await self._insert_once(connection, rows)
+        except asyncpg.CheckViolationError:
+            # Someone dropped a partition that we had seen.
+            self._days.clear()
+            await self._insert_once(connection, rows)
+        except _REFUSALS as error:
+            if len(rows) == 1:
+                log.error("audit_record_unfit", error=f"{type(error).__name__}: {error}")
+                self.progress.unfit_events += 1
+                await self._insert_once(connection, [unfit(entries[0], f"{type(error).__name__}: {error}")])
+                return
+            half = len(rows) // 2
+            await self._insert(connection, entries[:half], rows[:half])
+            await self._insert(connection, entries[half:], rows[half:])
+
+    async def _insert_once(self, connection: Any, rows: Sequence[Row]) -> None:
+        await self._prepare(connection, {values[_TIME].astimezone(UTC).date() for values in rows})
+        async with connection.transaction():
+            await connection.copy_records_to_table("arrivals", records=rows, columns=COLUMNS)
+            await connection.execute(_INSERT)
+            await connection.execute(_INSERT_ABANDONED)
+
+    async def _prepare(self, connection: Any, days: set[date]) -> None:
+        missing = (days | days_ahead(datetime.now(UTC))) - self._days
+        if missing:
+            await make_partitions(connection, missing)
+            self._days |= missing
+
+    async def _remove_done(self) -> None:
+        for segment in done_with(self.spool.segments, self.position):
+            try:
+                await self.release(segment)
+                await asyncio.to_thread(remove, segment)
+            except (LedgerUnavailable, OSError) as error:
+                # It stays until the disk is well again; nothing but room is lost by that.
+                log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
+                return
+            self.spool.forget(segment)
+
+
+def _rows(entries: Sequence[Entry]) -> list[Row]:
+    return [row(entry) for entry in entries]
