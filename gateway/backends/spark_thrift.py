@@ -1,0 +1,326 @@
+"""Spark behind its Thrift Server: sessions under the client's identity, statements only when cleared.
+
+Every client session has a connection to Spark of its own, because a binary session ends with its connection
+and because GetOperationStatus holds up whatever stands behind it for as long as 5 seconds. A cancel that
+would stand behind such a poll takes a second connection: Spark's handles are bearer tokens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
+from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.model.principal import Principal
+from gateway.model.statement import Cleared
+from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
+from gateway.wire import calls
+from gateway.wire.rows import Cell, decode_rows
+from gateway.wire.tcli import (
+    TFetchOrientation,
+    TOperationHandle,
+    TOperationState,
+    TProtocolVersion,
+    TSessionHandle,
+    TTableSchema,
+)
+from gateway.wire.thrift import Struct
+
+PINNED_SETTINGS: Mapping[str, str] = {
+    # `${x}` would be replaced before parsing: the text that Spark runs would not be the text that was proved.
+    "spark.sql.variable.substitute": "false",
+    # Files are read by their path and not by a name that policies speak about.
+    "spark.sql.runSQLOnFiles": "false",
+    # These change how text is split into words or which relation a name means; the values are Spark 4.3's own
+    # defaults, which the reader has too.
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+}
+"""Set in every session of Spark; no client may set them, through whichever door.
+
+INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it.
+"""
+
+USE_DATABASE = "use:database"
+"""Key of `settings` that names the database to begin in."""
+
+FETCH_ROWS = 1000
+"""Rows asked for at a time when an answer is decoded."""
+
+CLOSE_TIMEOUT_S = 7.0
+"""Seconds for closing calls: Spark's long poll of 5 and a little."""
+
+_SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkThriftOptions:
+    """Which Spark, and how the gateway shows itself to it."""
+
+    address: SparkAddress
+    password: str = field(default="", repr=False)
+    """Sent with every login, for a Spark with a CUSTOM authenticator; Spark without one ignores it.
+
+    Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
+    """
+    pinned: Mapping[str, str] = field(default_factory=lambda: PINNED_SETTINGS)
+
+
+def session_configuration(pinned: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration of OpenSession: the client's settings, and the pinned ones over them.
+
+    `settings` holds plain keys of Spark, and `use:database`. Raises InvalidRequest for a key that is pinned,
+    that could change the identity, or that is not a plain key, and for a value that Hive would substitute.
+    """
+    configuration: dict[str, str] = {}
+    frozen = {key.lower() for key in pinned}
+    for key, value in settings.items():
+        if "${" in value or "\0" in value:
+            raise InvalidRequest(f"the value of setting `{key}` may not hold a substitution")
+        if key == USE_DATABASE:
+            configuration[key] = value
+        elif not _SETTING.fullmatch(key) or "proxy" in key.lower() or key.lower() in frozen:
+            raise InvalidRequest(f"setting `{key}` is not the client's to set")
+        else:
+            configuration[f"set:hiveconf:{key}"] = value
+    configuration.update({f"set:hiveconf:{key}": value for key, value in pinned.items()})
+    return configuration
+
+
+class SparkThriftBackend:
+    """Opens sessions of Spark. Holds no connection by itself."""
+
+    def __init__(self, options: SparkThriftOptions) -> None:
+        self._options = options
+
+    async def open_session(
+        self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
+    ) -> SparkThriftSession:
+        """Open a session whose `current_user()` is the principal.
+
+        Raises BackendUnavailable when Spark cannot be reached or is lost, BackendError when it refuses (a
+        database that does not exist, say), InvalidRequest for a setting that is not the client's to set.
+        """
+        configuration = session_configuration(self._options.pinned, settings)
+        connection = await self.connect(principal.user)
+        try:
+            # Neither user name nor password here: under SASL Spark takes the identity from the login.
+            reply = await connection.call(
+                "OpenSession",
+                calls.TOpenSessionReq(client_protocol=protocol_version, configuration=configuration),
+                calls.TOpenSessionResp,
+            )
+            if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
+                raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
+        except BaseException:
+            connection.abort()
+            raise
+        return SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
+
+    async def connect(self, user: str) -> SparkConnection:
+        """Open a connection that is logged in as `user`."""
+        return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
+
+    async def probe(self) -> None:
+        """Run `SELECT 1` as the gateway itself. Raises BackendUnavailable unless Spark answers it."""
+        session = await self.open_session(
+            Principal(user="sluice"), protocol_version=TProtocolVersion.V10, settings={}
+        )
+        try:
+            if await session.answer("SELECT 1", max_rows=1) != [(1,)]:
+                raise BackendUnavailable("Spark does not answer SELECT 1")
+        except BackendError as error:
+            raise BackendUnavailable("Spark does not answer SELECT 1") from error
+        finally:
+            await session.close()
+
+
+class SparkThriftSession:
+    """A session of Spark with its own connection; when that is lost, so is the session."""
+
+    def __init__(
+        self, backend: SparkThriftBackend, user: str, connection: SparkConnection, handle: TSessionHandle
+    ) -> None:
+        self._backend = backend
+        self._user = user
+        self._connection = connection
+        self._handle = handle
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection still stands."""
+        return self._connection.alive
+
+    async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> SparkThriftOperation:
+        """Forward a cleared statement; without `run_async`, return when it has ended well.
+
+        Spark always runs it asynchronously: a synchronous call would hold the connection for as long as the
+        statement runs, and could be neither cancelled nor bounded. Raises BackendError when it fails.
+        """
+        if not isinstance(cleared, Cleared):
+            # INVARIANT (one way): nothing but a verdict's text reaches Spark under a client's identity.
+            raise TypeError("a backend takes a Cleared and nothing else")
+        operation = await self._start(cleared.forwarded, timeout_s)
+        if not run_async:
+            await operation.finished()
+        return operation
+
+    async def answer(self, sql: str, *, max_rows: int) -> list[tuple[Cell, ...]]:
+        """Run a statement that the gateway wrote itself, for its own session, and return its rows."""
+        operation = await self._start(sql, 0)
+        try:
+            await operation.finished()
+            return await operation.rows(max_rows)
+        finally:
+            await operation.close()
+
+    async def _start(self, text: str, timeout_s: int) -> SparkThriftOperation:
+        request = calls.TExecuteStatementReq(
+            sessionHandle=self._handle, statement=text, runAsync=True, queryTimeout=timeout_s
+        )
+        reply = await self._connection.call("ExecuteStatement", request, calls.TExecuteStatementResp)
+        if reply.operationHandle is None:
+            raise BackendError("Spark started no operation", "HY000")
+        return SparkThriftOperation(self, reply.operationHandle)
+
+    async def close(self) -> None:
+        """End the session, and with it everything that it runs. Never raises for what Spark says."""
+        request = calls.TCloseSessionReq(sessionHandle=self._handle)
+        # Should it fail: the connection is dropped next, and the session ends with it.
+        with contextlib.suppress(BackendError, BackendUnavailable):
+            if self._connection.alive:
+                await self._call_now("CloseSession", request, calls.TCloseSessionResp)
+        self._connection.abort()
+        await self._connection.wait_closed()
+
+    async def cancel(self, handle: TOperationHandle) -> None:
+        """Cancel an operation. Raises BackendError, BackendUnavailable."""
+        request = calls.TCancelOperationReq(operationHandle=handle)
+        await self._call_now("CancelOperation", request, calls.TCancelOperationResp)
+
+    async def _call_now(self, method: str, request: Struct, response: type[Struct]) -> None:
+        """Make a call that does not stand behind another's long poll: then it takes a second connection."""
+        if self._connection.idle:
+            await self._connection.call(method, request, response, timeout_s=CLOSE_TIMEOUT_S)
+            return
+        beside = await self._backend.connect(self._user)
+        try:
+            await beside.call(method, request, response, timeout_s=CLOSE_TIMEOUT_S)
+        finally:
+            beside.abort()
+            await beside.wait_closed()
+
+    @property
+    def connection(self) -> SparkConnection:
+        return self._connection
+
+
+class SparkThriftOperation:
+    """A statement that Spark runs or has run."""
+
+    def __init__(self, session: SparkThriftSession, handle: TOperationHandle) -> None:
+        self._session = session
+        self._handle = handle
+        self.has_result_set = handle.hasResultSet
+
+    @property
+    def id(self) -> str:
+        """Spark's operation id in hexadecimal."""
+        return self._handle.operationId.guid.hex()
+
+    async def status(self, get_progress: bool = False) -> OperationState:
+        """Ask Spark for the state; waits up to 5 s while it runs. Raises BackendError, BackendUnavailable."""
+        reply = await self._session.connection.call(
+            "GetOperationStatus",
+            calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
+            calls.TGetOperationStatusResp,
+        )
+        state = reply.operationState
+        if reply.hasResultSet is not None:
+            self.has_result_set = reply.hasResultSet
+        return OperationState(
+            state=TOperationState.UKNOWN if state is None else state,
+            has_result_set=reply.hasResultSet,
+            sqlstate=reply.sqlState,
+            error_code=reply.errorCode,
+            error_message=reply.errorMessage,
+        )
+
+    async def finished(self) -> None:
+        """Return when the statement has ended well. Raises BackendError when it has ended otherwise."""
+        while True:
+            state = await self.status()
+            if state.state == TOperationState.FINISHED:
+                return
+            if state.terminal:
+                name = TOperationState(state.state).name.lower()
+                raise BackendError(
+                    state.error_message or f"the statement was {name}", state.sqlstate, state.error_code or 0
+                )
+
+    async def schema(self) -> TTableSchema:
+        """Return the result's columns; works while the statement runs. Raises BackendError for VARIANT."""
+        reply = await self._session.connection.call(
+            "GetResultSetMetadata",
+            calls.TGetResultSetMetadataReq(operationHandle=self._handle),
+            calls.TGetResultSetMetadataResp,
+        )
+        return reply.schema or TTableSchema(columns=[])
+
+    async def relay(
+        self, orientation: int, max_rows: int, fetch_type: int, seqid: int, sink: FrameSink
+    ) -> RelayedFrame:
+        """Relay one FetchResults reply undecoded; see SparkConnection.relay."""
+        request = calls.TFetchResultsReq(
+            operationHandle=self._handle, orientation=orientation, maxRows=max_rows, fetchType=fetch_type
+        )
+        return await self._session.connection.relay(request, seqid, sink)
+
+    async def fetch(self, max_rows: int) -> tuple[Sequence[Sequence[Any]], TTableSchema]:
+        """Return up to `max_rows` decoded rows from the current position, and the schema."""
+        schema = await self.schema()
+        return await self.rows(max_rows), schema
+
+    async def rows(self, max_rows: int) -> list[tuple[Cell, ...]]:
+        """Return up to `max_rows` decoded rows; the end is an empty batch, `hasMoreRows` is always false."""
+        rows: list[tuple[Cell, ...]] = []
+        while len(rows) < max_rows:
+            reply = await self._session.connection.call(
+                "FetchResults",
+                calls.TFetchResultsReq(
+                    operationHandle=self._handle,
+                    orientation=TFetchOrientation.NEXT,
+                    maxRows=min(FETCH_ROWS, max_rows - len(rows)),
+                ),
+                calls.TFetchResultsResp,
+            )
+            batch = decode_rows(reply.results) if reply.results is not None else []
+            if not batch:
+                break
+            rows += batch
+        return rows[:max_rows]
+
+    async def cancel(self) -> None:
+        """Cancel, at once even while `status` waits in Spark. Raises BackendError, BackendUnavailable."""
+        await self._session.cancel(self._handle)
+
+    async def close(self) -> None:
+        """Let Spark forget the operation. Never raises: a lost connection has ended it, too."""
+        # Spark does not know it any more, or its session is gone: both are what was wanted.
+        with contextlib.suppress(BackendError, BackendUnavailable):
+            await self._session.connection.call(
+                "CloseOperation",
+                calls.TCloseOperationReq(operationHandle=self._handle),
+                calls.TCloseOperationResp,
+                timeout_s=CLOSE_TIMEOUT_S,
+            )

@@ -1,0 +1,397 @@
+"""One connection to Spark's Thrift Server: calls go out in order, replies come back in the same order.
+
+Replies are matched by order, as the protocol has it. A caller that goes away leaves its place in the queue
+behind, so that its reply is swallowed and never taken for another's. Large replies are not gathered: a relay
+hands the bytes on as they arrive, and reading stops while their taker is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
+
+from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.session.ports import BackendError, FrameSink, RelayedFrame
+from gateway.wire.calls import TFetchResultsReq, TFetchResultsResp
+from gateway.wire.frames import HEADER_BYTES, frame
+from gateway.wire.messages import CallFailed, decode_reply, encode_call
+from gateway.wire.peek import FetchPeek, peek_fetch_reply
+from gateway.wire.sasl import LoginRefused, PlainClient
+from gateway.wire.tcli import TStatus, TStatusCode
+from gateway.wire.thrift import MalformedMessage, Struct
+
+R = TypeVar("R", bound=Struct)
+
+MAX_PEEK_BYTES = 64 * 1024
+"""A reply must have told its status and its row count by then; Spark's do within 100 bytes."""
+WAKE_BYTES = 128 * 1024
+"""Bytes given to a sink before it is asked whether it is slow."""
+PAUSE_BYTES = 512 * 1024
+"""Bytes given to a sink that has not answered yet, after which reading from Spark stops."""
+
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkAddress:
+    """Where Spark's Thrift Server listens, and how long it may take to answer."""
+
+    host: str
+    port: int
+    ssl: ssl.SSLContext | None = None
+    connect_timeout_s: float = 10.0
+    """Seconds for the TCP connection and the login together."""
+    call_timeout_s: float = 60.0
+    """Seconds for one call; Spark's own long poll in GetOperationStatus takes 5."""
+    fetch_timeout_s: float = 600.0
+    """Seconds without a byte of a FetchResults reply: with incremental collection Spark computes then."""
+    max_reply_bytes: int = 64 * 1024 * 1024
+    """Length of a reply that is gathered and decoded; relayed ones have no limit."""
+
+
+class _Exchange(Protocol):
+    """A call that waits for its reply; the connection tells it what arrives."""
+
+    def begin(self, header: bytes, length: int) -> None: ...
+
+    def take(self, chunk: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class _Gathered:
+    """Collects one reply whole."""
+
+    __slots__ = ("_buffer", "_limit", "answer")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def begin(self, header: bytes, length: int) -> None:
+        if length > self._limit:
+            raise MalformedMessage(f"a reply of more than {self._limit} bytes")
+
+    def take(self, chunk: bytes) -> None:
+        if not self.answer.done():
+            self._buffer += chunk
+
+    def end(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(bytes(self._buffer))
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class _Relayed:
+    """Hands a FetchResults reply on to a sink, unless it turns out to be an error: that is gathered."""
+
+    __slots__ = ("_head", "_limit", "_transport", "error", "finished", "length", "peek", "received", "sink",
+                 "unacknowledged", "wake")  # fmt: skip
+
+    def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int) -> None:
+        self.sink: FrameSink | None = sink
+        self.peek: FetchPeek | None = None
+        self.length = 0
+        self.received = 0
+        self.unacknowledged = 0
+        self.finished = False
+        self.error: Exception | None = None
+        self.wake = asyncio.Event()
+        self._head = bytearray()
+        self._transport = transport
+        self._limit = limit
+
+    @property
+    def gathered(self) -> bytes:
+        """The message of an error reply, without its length."""
+        return bytes(self._head[HEADER_BYTES:])
+
+    def begin(self, header: bytes, length: int) -> None:
+        self._head += header
+        self.length = length
+
+    def take(self, chunk: bytes) -> None:
+        self.received += len(chunk)
+        if self.sink is None:
+            return
+        if self.peek is not None and self.peek.succeeded:
+            self._write(chunk)
+            return
+        self._head += chunk
+        if self.peek is None:
+            self.peek = peek_fetch_reply(bytes(self._head[HEADER_BYTES:]))
+            if self.peek is None:
+                if len(self._head) > MAX_PEEK_BYTES:
+                    raise MalformedMessage("a reply to FetchResults that does not tell its status")
+                return
+            if self.peek.succeeded:
+                head, self._head = bytes(self._head), bytearray()
+                self._write(head)
+                return
+        if self.length > self._limit:
+            raise MalformedMessage(f"an error reply of more than {self._limit} bytes")
+
+    def end(self) -> None:
+        if self.peek is None and self.sink is not None:
+            raise MalformedMessage("a reply to FetchResults that ends early")
+        self.finished = True
+        self.wake.set()
+
+    def fail(self, error: Exception) -> None:
+        self.error = self.error or error
+        self.wake.set()
+
+    def _write(self, chunk: bytes) -> None:
+        if self.sink is not None:
+            self.sink.write(chunk)
+            self.unacknowledged += len(chunk)
+            if self.unacknowledged >= WAKE_BYTES:
+                self.wake.set()
+                if self.unacknowledged >= PAUSE_BYTES:
+                    self._transport.pause_reading()
+
+    def acknowledge(self) -> None:
+        """The sink has caught up: read on."""
+        self.unacknowledged = 0
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abandon(self) -> None:
+        """Nobody takes the rest of the reply: swallow it."""
+        self.sink = None
+        self._head.clear()
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+class SparkConnection(asyncio.Protocol):
+    """A logged-in connection. Once anything goes wrong with it, it is closed and every call fails."""
+
+    def __init__(self, address: SparkAddress, user: str, password: str) -> None:
+        self._address = address
+        self._login: PlainClient | None = PlainClient(user, password)
+        self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[_Exchange] = deque()
+        self._header = bytearray()
+        self._left = 0
+        self._seqid = 0
+        self._error: BackendUnavailable | None = None
+
+    @classmethod
+    async def open(cls, address: SparkAddress, user: str, password: str) -> SparkConnection:
+        """Connect and log in as `user`. Raises BackendUnavailable."""
+        try:
+            connection = cls(address, user, password)
+        except ValueError as error:
+            raise InvalidRequest("the user name cannot be sent to Spark") from error
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(address.connect_timeout_s):
+                await loop.create_connection(lambda: connection, address.host, address.port, ssl=address.ssl)
+                await connection._logged_in
+        except TimeoutError:
+            connection.abort()
+            raise BackendUnavailable("Spark did not answer the login in time") from None
+        except OSError as error:
+            connection.abort()
+            raise BackendUnavailable("Spark cannot be reached") from error
+        except BaseException:
+            connection.abort()
+            raise
+        return connection
+
+    @property
+    def alive(self) -> bool:
+        return self._error is None and self._transport is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call waits for its reply: a new one would not stand behind another's long poll."""
+        return not self._waiting
+
+    def abort(self) -> None:
+        """Drop the connection at once; a binary session of Spark ends with it."""
+        self._break(BackendUnavailable("the connection to Spark was closed"))
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is closed."""
+        if self._transport is not None:
+            await asyncio.shield(self._closed)
+
+    async def call(
+        self, method: str, request: Struct, response: type[R], *, timeout_s: float | None = None
+    ) -> R:
+        """Make one call. Raises BackendError for an error status, BackendUnavailable when Spark is gone."""
+        exchange = _Gathered(self._address.max_reply_bytes)
+        self._seqid = self._seqid % 0x7FFF_FFFF + 1
+        self._send(exchange, method, request, self._seqid)
+        try:
+            async with asyncio.timeout(timeout_s or self._address.call_timeout_s):
+                data = await exchange.answer
+        except TimeoutError:
+            raise self._break(BackendUnavailable(f"Spark did not answer {method} in time")) from None
+        finally:
+            exchange.answer.cancel()
+        return self._decoded(data, response)
+
+    async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
+        """Make a FetchResults call and hand its reply on to `sink`, length included, as it arrives.
+
+        An error reply is returned and nothing of it is written. Raises BackendUnavailable when Spark goes
+        away, maybe in the middle of the reply: then `sink` has the beginning of a frame that never ends.
+        """
+        await sink.drained()
+        transport = self._usable()
+        exchange = _Relayed(sink, transport, self._address.max_reply_bytes)
+        self._send(exchange, "FetchResults", request, seqid)
+        try:
+            while not exchange.finished:
+                received = exchange.received
+                try:
+                    async with asyncio.timeout(self._address.fetch_timeout_s):
+                        await exchange.wake.wait()
+                except TimeoutError:
+                    if exchange.received > received:
+                        continue
+                    raise self._break(BackendUnavailable("Spark stopped sending results")) from None
+                exchange.wake.clear()
+                if exchange.error is not None:
+                    raise exchange.error
+                if exchange.unacknowledged:
+                    await sink.drained()
+                    exchange.acknowledge()
+        finally:
+            if not exchange.finished:
+                exchange.abandon()
+        peek = cast(FetchPeek, exchange.peek)
+        if peek.succeeded:
+            return RelayedFrame(bytes=exchange.length + HEADER_BYTES, rows=peek.rows, status=peek.status)
+        try:
+            self._decoded(exchange.gathered, TFetchResultsResp)
+        except BackendError as error:
+            return RelayedFrame(bytes=0, rows=0, status=peek.status, error=error)
+        raise self._break(BackendUnavailable("Spark answered FetchResults with two statuses"))
+
+    # -- asyncio.Protocol ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            # A Spark whose machine has vanished answers nothing, not even with an end.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._login is not None:
+            self._transport.write(self._login.start())
+
+    def data_received(self, data: bytes) -> None:
+        if self._error is not None:
+            return
+        try:
+            if self._login is not None:
+                if self._login.receive(data):
+                    self._login = None
+                    if not self._logged_in.done():
+                        self._logged_in.set_result(None)
+                return
+            self._take(data)
+        except LoginRefused:
+            self._break(BackendUnavailable("Spark refused the gateway's login"))
+        except MalformedMessage as fault:
+            self._break(
+                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._break(BackendUnavailable("the connection to Spark was lost"))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        at, end = 0, len(data)
+        while at < end:
+            if not self._left:
+                needed = HEADER_BYTES - len(self._header)
+                self._header += data[at : at + needed]
+                at += needed
+                if len(self._header) < HEADER_BYTES:
+                    return
+                (self._left,) = _LENGTH.unpack(self._header)
+                if not self._waiting:
+                    raise MalformedMessage("a reply that nobody asked for")
+                if not self._left:
+                    raise MalformedMessage("an empty reply")
+                self._waiting[0].begin(bytes(self._header), self._left)
+                self._header.clear()
+                continue
+            chunk = data if not at and end <= self._left else data[at : at + self._left]
+            at += len(chunk)
+            self._left -= len(chunk)
+            exchange = self._waiting[0]
+            exchange.take(chunk)
+            if not self._left:
+                exchange.end()
+                self._waiting.popleft()
+
+    def _usable(self) -> asyncio.Transport:
+        if self._error is not None or self._transport is None:
+            raise BackendUnavailable("the connection to Spark is closed")
+        return self._transport
+
+    def _send(self, exchange: _Exchange, method: str, request: Struct, seqid: int) -> None:
+        transport = self._usable()
+        try:
+            message = encode_call(method, seqid, request)
+        except ValueError as error:
+            raise InvalidRequest("the text holds lone surrogates, which are not Unicode text") from error
+        self._waiting.append(exchange)
+        transport.write(frame(message))
+
+    def _decoded(self, data: bytes, response: type[R]) -> R:
+        try:
+            reply = decode_reply(data, response)
+        except CallFailed as failure:
+            raise BackendError(failure.message, "HY000", failure.kind) from failure
+        except MalformedMessage as fault:
+            raise self._break(
+                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
+            ) from fault
+        status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
+        if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
+            raise BackendError(_message(status), status.sqlState, status.errorCode or 0)
+        return reply
+
+    def _break(self, error: BackendUnavailable) -> BackendUnavailable:
+        """Close the connection and fail every call; return the error for raising."""
+        if self._error is not None:
+            return error
+        self._error = error
+        if self._transport is not None:
+            self._transport.abort()
+        if not self._logged_in.done():
+            self._logged_in.set_exception(error)
+            self._logged_in.exception()  # marks it as seen: nobody may be waiting any more
+        while self._waiting:
+            self._waiting.popleft().fail(BackendUnavailable(error.message))
+        return error
+
+
+def _message(status: TStatus) -> str:
+    if status.errorMessage:
+        return status.errorMessage
+    # Some errors of HiveServer2 come without a message, but with the exception as `*class:message:…` lines.
+    return next(iter(status.infoMessages or ()), "Spark reports an error without a message")
