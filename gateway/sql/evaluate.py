@@ -74,7 +74,7 @@ class Evaluation:
 
     def columns(
         self, table: Table, view: TableView, usage: Usage | Silent
-    ) -> tuple[str, ...] | None | Denied:
+    ) -> tuple[str, ...] | Denied | None:
         """Decide on the columns that the statement uses and return them; None: the analyst could not tell.
 
         Enforcement does not rest on this: columns that may not be selected are absent from the guarded
@@ -85,9 +85,9 @@ class Evaluation:
             self._decide(table_resource(table.name, table.owner), "select")
             self.missing.append(f"select on table {table.name}")
             return ()
-        barred = {name for name, mask in view.masks.items() if mask.predicate == "deny"}
+        barred = {name.lower() for name, mask in view.masks.items() if mask.predicate == "deny"}
         if isinstance(usage, Silent):
-            self.decisions.extend(d for d in view.decisions.values() if d.allowed)
+            self.decisions.extend(d for d in view.allowed.values() if d.allowed)
             if barred:
                 return Denied(
                     f"the use of column {table.name}.{min(barred)} could not be followed, and it may only be "
@@ -145,12 +145,12 @@ class Evaluation:
         for column in table.columns:
             if column.name.lower() not in wanted:
                 continue
-            decision = view.decisions[column.name.lower()]
+            decision = view.allowed[column.name]
             self.decisions.append(decision)
             if not decision.allowed:
                 self.missing.append(f"select on column {table.name}.{column.name}")
         if not wanted:
-            self.decisions.append(next(d for d in view.decisions.values() if d.allowed))
+            self.decisions.append(next(d for d in view.allowed.values() if d.allowed))
 
     def _decide(self, resource: Resource, access: str) -> Decision:
         decision = self.engine.decide(
@@ -196,12 +196,12 @@ def function_wants(reading: Reading, names: Names) -> tuple[Want, ...]:
 
 def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
     """Return the columns that may not be selected, as the table writes them, in its order."""
-    return tuple(c.name for c in table.columns if not view.decisions[c.name.lower()].allowed)
+    return tuple(c.name for c in table.columns if not view.allowed[c.name].allowed)
 
 
 def masks_of(view: TableView, *, vouched: bool) -> Mapping[str, ColumnMask]:
     """Return the masks that hold: all of them in a view's body, else those of selectable columns."""
-    return {n: mask for n, mask in view.masks.items() if vouched or view.decisions[n].allowed}
+    return {n: mask for n, mask in view.masks.items() if vouched or view.allowed[n].allowed}
 
 
 def obligations_of(view: TableView, *, vouched: bool) -> tuple[Obligation, ...]:

@@ -46,7 +46,7 @@ def guarded_query(
         folded = column.name.lower()
         if folded not in shown:
             continue
-        mask = masks.get(folded)
+        mask = masks.get(column.name)
         name = quote(column.name)
         columns.append(name if mask is None else f"{mask.expression} AS {name}")
     where = f" WHERE ({row_filter.expression})" if row_filter is not None else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gateway.model.pinned import may_be_set
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
@@ -56,13 +57,19 @@ def set_setting(scope: Scope) -> Wants:
         raise CannotClassify("the setting could not be read")
     if value[0] == "-v":
         return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
-    return Wants(wants=(Want(Resource.setting(value[0]), "set"),))
+    return _setting(value[0])
 
 
 def reset_setting(scope: Scope) -> Wants:
     key = scope.field("config")
     if not isinstance(key, str):
         raise CannotClassify("RESET without a key would undo settings that Sluice pins; name the key")
+    return _setting(key)
+
+
+def _setting(key: str) -> Wants:
+    if not may_be_set(key):
+        raise CannotClassify(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
     return Wants(wants=(Want(Resource.setting(key), "set"),))
 
 
