@@ -175,7 +175,7 @@ async def _govern_reading(
     if unknown:
         return NeedsCatalog(unknown)
 
-    usage = _analyse(text, scans, judging.snapshot)
+    usage = _analyse(text, reading, scans, judging.snapshot)
     views = {name.folded(): evaluation.view(name) for _, name in scans}
     bodies = await _view_bodies(scans, judging, depth)
     if not isinstance(bodies, dict):
@@ -233,7 +233,7 @@ async def _govern_reading(
         decisions=tuple(dict.fromkeys(evaluation.decisions)),
         scans=(*records.values(), *(scan for body in bodies.values() for scan in body.scans)),
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
-        agree=(True if isinstance(usage, Usage) else usage.agree) if scans else None,
+        agree=_agreement(usage) if scans else None,
         obliged=any(scan.query is not None for scan in guarded if _exists(scan.table, judging)),
         answer=evaluation.answer(wants),
     )
@@ -259,14 +259,29 @@ def _exists(table: Table, judging: _Judging) -> bool:
     return judging.snapshot.catalog.table(table.name) is not None
 
 
-def _analyse(text: str, scans: Sequence[Scan], snapshot: Snapshot) -> Usage | Silent:
+def _analyse(text: str, reading: Reading, scans: Sequence[Scan], snapshot: Snapshot) -> Usage | Silent:
+    if not scans:
+        return Silent("nothing is read")
+    names = {relation.span: name for relation, name in scans}
     scanned = []
-    for relation, name in scans:
-        table = snapshot.catalog.table(name)
-        if table is None:
+    for relation in reading.relations:
+        if relation.role is not RelationRole.SCAN:
+            continue
+        name = names.get(relation.span)
+        table = snapshot.catalog.table(name) if name is not None else None
+        if name is not None and table is None:
             return Silent("a table does not exist")
-        scanned.append(ScannedTable(parts=relation.parts, name=name.folded(), columns=table.columns))
-    return analyse(text, scanned)
+        columns = table.columns if table is not None else ()
+        folded = name.folded() if name is not None else None
+        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
+    return analyse(text, scanned, reading.columns)
+
+
+def _agreement(usage: Usage | Silent) -> bool | None:
+    """Whether both readers saw the same relations; None when the analyst could not read the statement."""
+    if isinstance(usage, Usage):
+        return True
+    return False if usage.disagrees else None
 
 
 async def _view_bodies(

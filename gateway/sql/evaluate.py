@@ -96,11 +96,10 @@ class Evaluation:
             return None
         folded = table.name.folded()
         used = usage.columns.get(folded, frozenset())
-        wanted = set(used)
-        if folded in usage.stars and not self.star_shows_visible:
-            wanted |= {name.lower() for name in hidden}
-        self._decide_columns(table, view, wanted)
-        misused = sorted(barred & usage.non_output_columns.get(folded, frozenset()))
+        if self.star_shows_visible:
+            used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
+        self._decide_columns(table, view, used)
+        misused = sorted(barred & usage.computed.get(folded, frozenset()))
         if misused:
             return Denied(
                 f"column {table.name}.{misused[0]} is masked for user {self.principal.user} and may only be "
@@ -141,7 +140,7 @@ class Evaluation:
             details=not hidden and not view.masks and view.row_filter is None,
         )
 
-    def _decide_columns(self, table: Table, view: TableView, wanted: set[str]) -> None:
+    def _decide_columns(self, table: Table, view: TableView, wanted: frozenset[str]) -> None:
         for column in table.columns:
             if column.name.lower() not in wanted:
                 continue

@@ -205,7 +205,7 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovern
             written = f"({query})"
             if relation.sample is not None and relation.alias is not None:
                 written = f"(({query}) AS {relation.alias.of(text)}) {relation.sample.of(text)}"
-        case RelationForm.TABLE_KEYWORD | RelationForm.TABLE_ARGUMENT:
+        case _:
             # Without brackets: `IN (TABLE t)` must not become a list with one scalar subquery.
             query = f"SELECT * FROM ({query}) AS {quote(alias)}"
             written = query
