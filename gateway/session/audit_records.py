@@ -184,6 +184,77 @@ def login(
     )
 
 
+def metadata_decided(
+    call: str,
+    arguments: Mapping[str, str],
+    *,
+    statement_id: str,
+    time: str,
+    gateway: str,
+    principal: Principal,
+    client: Client,
+    session: str = "",
+    repository: str = "spark",
+) -> AuditEvent:
+    """Build the record of a metadata call. It is always cleared: its answer holds only what the principal
+    may know of."""
+    text = f"{call}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    return AuditEvent(
+        event_id=statement_id,
+        kind="decided",
+        time=time,
+        statement_id=statement_id,
+        gateway=gateway,
+        user=principal.user,
+        body={
+            "result": 1,
+            "policy": NO_POLICY.id,
+            "policy_version": NO_POLICY.version,
+            "action": "metadata",
+            "repo": repository,
+            "enforcer": ENFORCER,
+            "sess": session,
+            **_principal(principal),
+            **_client(client),
+            "reqData": text,
+            "reqData_sha256": digest(text),
+            "verdict": "cleared",
+            "plan_class": call,
+        },
+    )
+
+
+def security(
+    *,
+    event_id: str,
+    time: str,
+    gateway: str,
+    principal: Principal,
+    action: str,
+    reason: str,
+    client: Client | None = None,
+    session: str = "",
+) -> AuditEvent:
+    """Build the record of something that an honest client does not do, such as using another's handle."""
+    return AuditEvent(
+        event_id=event_id,
+        kind="security",
+        time=time,
+        statement_id="",
+        gateway=gateway,
+        user=principal.user,
+        body={
+            **_principal(principal),
+            **(_client(client) if client is not None else {}),
+            "sess": session,
+            "action": action,
+            "result": 0,
+            "verdict": "rejected",
+            "reason": reason,
+        },
+    )
+
+
 def digest(text: str) -> str:
     """Return the SHA-256 of the text in hexadecimal; a lone surrogate counts as its three bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

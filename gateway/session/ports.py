@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.principal import Principal
-from gateway.model.statement import Cleared
+from gateway.model.resource import Resource
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import Cleared, NeedsCatalog, Statement, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,4 +145,18 @@ class Catalog(Protocol):
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
         """Names of a database's tables and views, with whether each is a view."""
+        ...
+
+
+class Judge(Protocol):
+    """The pipeline's `judge` with its reader and settings bound."""
+
+    async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog: ...
+
+
+class Authority(Protocol):
+    """The policy engine of one policy set: what a principal may know of."""
+
+    def visible(self, principal: Principal, resource: Resource) -> bool:
+        """Whether the principal has any access to the resource or to something below it."""
         ...

@@ -1,0 +1,199 @@
+"""Rows of answers that list names, without the names that the principal may not know of.
+
+Pure functions over decoded rows. Whatever does not have the shape that Spark 4 gives the answer raises
+UnknownShape: an answer that is not understood is not shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from gateway.model.resource import Resource
+from gateway.model.statement import AnswerFilter, AnswerRule
+
+Row = Sequence[Any]
+Visible = Callable[[Resource], bool]
+"""Whether the principal may know of a resource; the policy engine's `visible` with the principal bound."""
+
+_SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
+"""A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
+
+
+class UnknownShape(Exception):
+    """The rows are not what Spark is known to answer; nothing of them may be shown."""
+
+
+def filter_rows(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape."""
+    match rule.filter:
+        case AnswerFilter.RELAY:
+            return list(rows)
+        case AnswerFilter.CATALOGS:
+            return [row for row in rows if visible(Resource.catalog(unquoted(_text(row, 0, 1))))]
+        case AnswerFilter.DATABASES:
+            return _databases(rule, rows, visible)
+        case AnswerFilter.TABLES | AnswerFilter.VIEWS:
+            return [row for row in _wide(rows, 3) if _sees_table(rule, row, visible)]
+        case AnswerFilter.TABLE_EXTENDED:
+            return _tables_extended(rule, rows, visible)
+        case AnswerFilter.COLUMNS:
+            return [row for row in rows if _shows_column(rule, _text(row, 0, 1))]
+        case AnswerFilter.FUNCTIONS:
+            return [row for row in rows if _sees_function(rule, _text(row, 0, 1), visible)]
+        case AnswerFilter.DESCRIBE_TABLE:
+            return _describe(rule, rows)
+        case AnswerFilter.SETTINGS:
+            # `SET` has key and value, `SET -v` two or three columns more.
+            return [row for row in rows if visible(Resource.setting(_text(row, 0, len(row))))]
+
+
+def unquoted(name: str) -> str:
+    """Return a name as it is, where Spark wrote it in backticks because of its characters."""
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return name[1:-1].replace("``", "`")
+    return name
+
+
+def _databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    catalog = _known(rule.catalog)
+    return [row for row in rows if visible(Resource.database(catalog, unquoted(_text(row, 0, 1))))]
+
+
+def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
+    """Whether a row of SHOW TABLES (namespace, name, isTemporary) may be shown.
+
+    A temporary view has no namespace and belongs to the session; global ones (`global_temp`) are everybody's
+    and were judged for somebody else, so they are not shown.
+    """
+    namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
+    if temporary:
+        return namespace == ""
+    catalog, database = _known(rule.catalog), unquoted(namespace)
+    return database != "" and visible(Resource.table(catalog, database, unquoted(name)))
+
+
+def _tables_extended(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information holds the
+    location, the owner and the schema: it is blank unless every column in it may be seen."""
+    shown: list[Row] = []
+    for row in _wide(rows, 4):
+        if not _sees_table(rule, row, visible):
+            continue
+        information = _text(row, 3)
+        if not rule.details or not _sees_columns(rule, row, information, visible):
+            information = ""
+        shown.append([row[0], row[1], row[2], information])
+    return shown
+
+
+def _sees_columns(rule: AnswerRule, row: Row, information: str, visible: Visible) -> bool:
+    columns = _SCHEMA_LINE.findall(information)
+    if _flag(row[2]):
+        return True
+    if rule.columns is not None:
+        return all(column.lower() in rule.columns for column in columns)
+    table = Resource.table(_known(rule.catalog), unquoted(_text(row, 0)), unquoted(_text(row, 1)))
+    return all(visible(table.child("column", column)) for column in columns)
+
+
+def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
+    """Whether a function may be shown; those of one part are built in or the session's own."""
+    parts = split_name(name)
+    match parts:
+        case [_]:
+            return True
+        case [database, function]:
+            return visible(Resource.udf(_known(rule.catalog), database, function))
+        case [catalog, database, function]:
+            return visible(Resource.udf(catalog, database, function))
+        case _:
+            return False
+
+
+def split_name(name: str) -> list[str]:
+    """Split a dotted name into its parts, backticks taken off."""
+    return [unquoted(part) for part in re.findall(r"`(?:[^`]|``)*`|[^.`]+", name)]
+
+
+def _describe(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+    """Filter DESCRIBE TABLE: columns first, then sections that begin with a `# Heading` row.
+
+    Hidden columns go from every section. Sections other than the partition columns print locations,
+    statistics, view text, partition values and column lists: they go unless details may be shown and nothing
+    was hidden.
+    """
+    if rows and len(rows[0]) == 2:
+        return _describe_column(rule, rows)
+    columns: list[Row] = []
+    partitions: list[Row] = []
+    details: list[Row] = []
+    hidden = False
+    section = columns
+    for row in _wide(rows, 3):
+        name = _text(row, 0)
+        if name == "# Partition Information":
+            section = partitions
+        elif name.startswith("# ") and name != "# col_name":
+            section = details
+        elif name == "":
+            # The blank row before a heading.
+            section = details
+        elif section is not details and name != "# col_name" and not _shows_column(rule, name):
+            hidden = True
+            continue
+        section.append(row)
+    if len(partitions) <= 2:
+        partitions = []
+    shown = [*columns, *partitions]
+    if rule.details and not hidden:
+        shown += details
+    return shown
+
+
+def _describe_column(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+    """Filter DESCRIBE of one column: rows of (info_name, info_value); statistics follow the first three."""
+    if _text(rows[0], 0, 2) != "col_name":
+        raise UnknownShape("DESCRIBE of a column that does not begin with its name")
+    if not _shows_column(rule, unquoted(_text(rows[0], 1, 2)).split(".")[0]):
+        return []
+    return list(rows) if rule.details else list(rows[:3])
+
+
+def _shows_column(rule: AnswerRule, name: str) -> bool:
+    return rule.columns is None or unquoted(name).lower() in rule.columns
+
+
+def _wide(rows: Iterable[Row], width: int) -> Iterable[Row]:
+    for row in rows:
+        if len(row) != width:
+            raise UnknownShape(f"{len(row)} columns where {width} were expected")
+        yield row
+
+
+def _text(row: Row, index: int, width: int | None = None) -> str:
+    if len(row) <= index or (width is not None and len(row) != width):
+        raise UnknownShape(f"{len(row)} columns where {width or index + 1} were expected")
+    value = row[index]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UnknownShape(f"a {type(value).__name__} where a name was expected")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise UnknownShape("isTemporary that is neither true nor false")
+
+
+def _known(name: str | None) -> str:
+    if name is None:
+        raise UnknownShape("an answer whose catalog is not known")
+    return name

@@ -1,0 +1,394 @@
+"""The way of a statement through a session: settle, judge, record, forward, follow, record its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import structlog
+
+from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded
+from gateway.model.statement import (
+    CatalogChanged,
+    Cleared,
+    Refused,
+    SessionContext,
+    Statement,
+    UseNamespace,
+    Verdict,
+)
+from gateway.session.audit_records import Outcome
+from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.identifiers import new_event_id, new_handle
+from gateway.session.limits import SessionLimits
+from gateway.session.operation import (
+    CANCELED,
+    CLOSED,
+    ERROR,
+    EXECUTE_STATEMENT,
+    FINISHED,
+    RUNNING,
+    TIMEDOUT,
+    Operation,
+)
+from gateway.session.ports import BackendError, BackendOperation, Catalog, OperationState
+from gateway.session.recorder import Recorder
+from gateway.session.scrub import scrub
+from gateway.session.session import Session, TempView
+from gateway.session.verdicts import Verdicts
+
+_log = structlog.get_logger(__name__)
+
+_OUTCOMES: dict[int, Outcome] = {
+    FINISHED: "finished",
+    CANCELED: "canceled",
+    CLOSED: "canceled",
+    ERROR: "failed",
+    TIMEDOUT: "timed_out",
+}
+
+
+class Execution:
+    """Runs statements in sessions. `lose` closes a session whose state in Spark is no longer known."""
+
+    def __init__(
+        self,
+        *,
+        verdicts: Verdicts,
+        recorder: Recorder,
+        catalog: Catalog,
+        limits: SessionLimits,
+        lose: Callable[[Session, str], Awaitable[None]],
+    ) -> None:
+        self._verdicts = verdicts
+        self._recorder = recorder
+        self._catalog = catalog
+        self._limits = limits
+        self._lose = lose
+
+    async def execute(
+        self, session: Session, text: str, *, timeout_s: int = 0, wait: bool = True
+    ) -> Operation:
+        """Run one statement; `wait` until Spark has ended it.
+
+        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        """
+        async with session.turn:
+            require_open(session)
+            await self._settle_pending(session)
+            await self._renew_views(session)
+            operation = await self._start(session, text, session.context, timeout_s)
+        if wait:
+            await self._wait(operation)
+        return operation
+
+    async def _wait(self, operation: Operation) -> None:
+        """Wait for the end; an error is raised and the operation closed, as a synchronous client expects."""
+        while not operation.terminal:
+            await self.poll(operation)
+            require_open(operation.session)
+        if operation.state != FINISHED:
+            await self.close(operation)
+            raise operation.error or BackendUnavailable("the operation ended without a result")
+
+    async def _start(
+        self, session: Session, text: str, context: SessionContext, timeout_s: int = 0
+    ) -> Operation:
+        """Judge, record and forward. The session's turn is held."""
+        if len(session.operations) >= self._limits.operations_per_session:
+            raise LimitExceeded(
+                f"this session has {len(session.operations)} open operations; close some of them first"
+            )
+        statement = Statement(text=text, principal=session.principal, context=context)
+        statement_id = new_event_id()
+        begun = time.perf_counter()
+        policies_version = self._verdicts.policies_version
+        verdict = _without_ended_views(session, await self._verdicts.judge(statement))
+        await self._recorder.decided(
+            verdict,
+            statement_id=statement_id,
+            client=session.client,
+            session=session.handle,
+            judged_s=time.perf_counter() - begun,
+        )
+        if isinstance(verdict, Refused):
+            raise StatementRefused(verdict, statement_id)
+        # INVARIANT (audit first): only below this line may the statement reach Spark.
+        operation = Operation(session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic())
+        operation.cleared = verdict
+        operation.decided = True
+        session.operations[operation.handle.guid] = operation
+        operation.policies_version = policies_version
+        await self._forward(operation, verdict, timeout_s)
+        if operation.changes_names:
+            session.pending = operation
+        if operation.closed:
+            # The session was closed while Spark was taking the statement.
+            await self.abandon(operation, "the session was closed")
+            require_open(session)
+        return operation
+
+    async def _forward(self, operation: Operation, cleared: Cleared, timeout_s: int) -> None:
+        """Hand the statement to Spark; whatever goes wrong, its end is recorded."""
+        session = operation.session
+        if session.closed:
+            self._forget(operation)
+            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
+            require_open(session)
+        session.forwarding(cleared.effects)
+        try:
+            upstream = await session.backend.execute(cleared, run_async=True, timeout_s=timeout_s)
+            operation.upstream = upstream
+            operation.has_result_set = upstream.has_result_set
+            operation.state = RUNNING
+        except BackendError as fault:
+            operation.error = self.failure(operation, fault)
+            raise operation.error from fault
+        except BackendUnavailable as fault:
+            operation.error = fault
+            raise
+        finally:
+            if operation.upstream is None:
+                operation.state = ERROR
+                self._forget(operation)
+                self._settle(operation)
+                known = isinstance(operation.error, StatementFailed)
+                reason = "" if operation.error is not None else "the gateway gave the statement up"
+                await self._recorder.completed(operation, "failed", reason)
+                if not known:
+                    # Whether Spark has the statement is not known; ending the session ends it there.
+                    await self._lose(session, "a statement was given up in the middle")
+
+    # -- following it ------------------------------------------------------------------------------------
+
+    async def poll(self, operation: Operation, progress: bool = False) -> None:
+        """Ask Spark once how the operation stands, at most for its own long poll, and note the answer."""
+        async with operation.lock:
+            if not operation.running or operation.upstream is None:
+                return
+            try:
+                state = await operation.upstream.status(progress)
+            except BackendError as fault:
+                # Spark no longer knows the operation: its outcome cannot be learnt any more.
+                state = OperationState(
+                    state=ERROR,
+                    sqlstate=fault.sqlstate,
+                    error_code=fault.error_code,
+                    error_message=fault.message,
+                )
+                if operation.changes_names:
+                    await self._lose(operation.session, "the outcome of a statement could not be learnt")
+            except BackendUnavailable as fault:
+                operation.error = fault
+                await self._lose(operation.session, "Spark went away")
+                raise
+            await self._note(operation, state)
+
+    async def noticed_finished(self, operation: Operation) -> None:
+        """Note that rows came: then Spark has finished it."""
+        if operation.running:
+            await self._note(operation, OperationState(state=FINISHED))
+
+    async def _note(self, operation: Operation, state: OperationState) -> None:
+        if operation.closed:
+            return
+        operation.state = state.state
+        if state.has_result_set is not None:
+            operation.has_result_set = state.has_result_set
+        if not state.terminal:
+            return
+        certain = self._settle(operation)
+        if state.state != FINISHED:
+            operation.error = self._ending(operation, state)
+            await self._recorder.completed(operation, _OUTCOMES[state.state])
+        if not certain:
+            await self._lose(operation.session, "a statement that changes names was stopped half-way")
+
+    def _settle(self, operation: Operation) -> bool:
+        """Put the operation's effects in force, once. False when what names mean is no longer certain."""
+        if operation.settled:
+            return True
+        operation.settled = True
+        session, cleared = operation.session, operation.cleared
+        if session.pending is operation:
+            session.pending = None
+        if cleared is None or not cleared.effects:
+            return True
+        for effect in cleared.effects:
+            if isinstance(effect, CatalogChanged):
+                # Whatever its outcome: a statement that failed may have done half of its work.
+                self._catalog.invalidate(effect.tables, effect.databases)
+        if operation.state == FINISHED:
+            session.finished(cleared, operation.policies_version)
+            return True
+        stopped = operation.state != ERROR
+        return not (stopped and any(isinstance(effect, UseNamespace) for effect in cleared.effects))
+
+    async def _settle_pending(self, session: Session) -> None:
+        """Wait for the statement before this one, if it changes names or tables.
+
+        INVARIANT (effect barrier): nothing is judged while `pending` is set, because it would be judged in a
+        context that Spark is just leaving.
+        """
+        pending = session.pending
+        if pending is None:
+            return
+        try:
+            async with asyncio.timeout(self._limits.settle_timeout_s):
+                while session.pending is pending and pending.running:
+                    await self.poll(pending)
+        except TimeoutError:
+            await self._lose(session, "a statement that changes names did not end in time")
+        require_open(session)
+        session.pending = None
+
+    # -- temporary views under changed policies ------------------------------------------------------------
+
+    async def _renew_views(self, session: Session) -> None:
+        """Judge every temporary view again when the policies have changed since it was made.
+
+        A view whose text would be the same stays. One that would be written differently is dropped and made
+        again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
+        """
+        version = self._verdicts.policies_version
+        for view in list(session.views.values()):
+            if view.policies_version != version:
+                await self._renew(session, view, version)
+
+    async def _renew(self, session: Session, view: TempView, version: int) -> None:
+        context = replace(view.context, temp_views=session.context.temp_views - {view.name.lower()})
+        judged = await self._verdicts.judge(
+            Statement(text=view.text, principal=session.principal, context=context)
+        )
+        verdict = _without_ended_views(session, judged)
+        if isinstance(verdict, Cleared) and verdict.forwarded == view.forwarded:
+            session.view_still_right(view, version)
+            return
+        # The view leaves the context before Spark is asked to drop it: whatever comes of that, its name is
+        # pinned to the catalog from here on and cannot reach the old view.
+        with contextlib.suppress(StatementRefused, StatementFailed):
+            quoted = view.name.replace("`", "``")
+            await self._run_inside(session, f"DROP VIEW IF EXISTS `{quoted}`", session.context)
+        session.end_view(view.name)
+        if isinstance(verdict, Cleared):
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await self._run_inside(session, view.text, context)
+        _log.info("temporary_view_renewed", made_again=view.name.lower() in session.views)
+
+    async def _run_inside(self, session: Session, text: str, context: SessionContext) -> None:
+        """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
+        operation = await self._start(session, text, context)
+        await self._wait(operation)
+        await self.close(operation)
+
+    # -- its end -----------------------------------------------------------------------------------------
+
+    async def cancel(self, operation: Operation) -> None:
+        """Ask Spark to stop, and learn what came of it."""
+        if not operation.running or operation.upstream is None:
+            return
+        try:
+            await operation.upstream.cancel()
+        except BackendError as fault:
+            raise self.failure(operation, fault) from fault
+        await self.poll(operation)
+
+    async def close(self, operation: Operation) -> None:
+        """Close the operation here and in Spark, and record its end."""
+        if operation.closed:
+            return
+        if operation.running and operation.upstream is not None and operation.changes_names:
+            # Closing it now would leave unknown whether Spark has changed its session.
+            try:
+                async with asyncio.timeout(self._limits.settle_timeout_s):
+                    while operation.running:
+                        await self.poll(operation)
+            except TimeoutError:
+                await self._lose(operation.session, "a statement that changes names did not end in time")
+        await self.abandon(operation, "" if operation.terminal else "closed by the client before its end")
+
+    async def abandon(self, operation: Operation, reason: str) -> None:
+        """End the operation without waiting for Spark's answer to anything but its close."""
+        self._forget(operation)
+        if operation.closed and operation.completed:
+            return
+        operation.closed = True
+        upstream = operation.upstream
+        stopped = not operation.terminal
+        if stopped:
+            operation.state = CLOSED
+        self._settle(operation)
+        outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
+        await self._recorder.completed(operation, outcome, reason)
+        if upstream is not None:
+            await self._release(upstream, stopped)
+
+    async def _release(self, upstream: BackendOperation, running: bool) -> None:
+        """Free what Spark holds for an operation; that Spark has already forgotten it does not matter."""
+        try:
+            async with asyncio.timeout(self._limits.close_timeout_s):
+                if running:
+                    with contextlib.suppress(BackendError):
+                        await upstream.cancel()
+                await upstream.close()
+        except (BackendError, BackendUnavailable, TimeoutError) as fault:
+            _log.info("operation_not_closed_upstream", reason=type(fault).__name__)
+
+    def _forget(self, operation: Operation) -> None:
+        operation.session.operations.pop(operation.handle.guid, None)
+
+    def _ending(self, operation: Operation, state: OperationState) -> StatementFailed:
+        if state.state in _ENDINGS:
+            message, sqlstate = _ENDINGS[state.state]
+            return StatementFailed(message, sqlstate, state.error_code or 0, operation.statement_id)
+        return self.failure(
+            operation, BackendError(state.error_message or "", state.sqlstate, state.error_code or 0)
+        )
+
+    def failure(self, operation: Operation, fault: BackendError) -> StatementFailed:
+        """Return what the client may read of an error of Spark."""
+        cleared = operation.cleared
+        message = scrub(
+            fault.message,
+            fault.sqlstate,
+            written_by_us=cleared.written_by_us if cleared is not None else (),
+            obliged=operation.obliged,
+        )
+        return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
+
+
+_ENDINGS = {
+    CANCELED: ("the statement was canceled", "HY008"),
+    CLOSED: ("the statement was closed", "HY008"),
+    TIMEDOUT: ("the statement ran into its timeout", "HYT00"),
+}
+
+
+def require_open(session: Session) -> None:
+    """Raise InvalidHandle, in Spark's words, when the session is closed."""
+    if session.closed:
+        raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{session.handle}]")
+
+
+def _without_ended_views(session: Session, verdict: Verdict) -> Verdict:
+    """Refuse a statement that would read a table where its sender means a view that has ended."""
+    if isinstance(verdict, Refused):
+        return verdict
+    name = session.ended_view_in(verdict)
+    if name is None:
+        return verdict
+    return Refused(
+        statement=verdict.statement,
+        code="VIEW_ENDED",
+        sqlstate="42P01",
+        message=(
+            f"the temporary view `{name}` ended because the policies changed; create it again, "
+            f"or write the table's name with its database"
+        ),
+        plan_class=verdict.plan_class,
+        decisions=verdict.decisions,
+        snapshot_version=verdict.snapshot_version,
+    )

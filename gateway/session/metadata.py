@@ -1,0 +1,282 @@
+"""Metadata calls, answered from the catalog: only what the principal may know of, in HiveServer2's schemas.
+
+Nothing of a call reaches Spark but names that the catalog looks up. Patterns are JDBC's (`patterns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from gateway.errors import LimitExceeded
+from gateway.model.catalog import TableName
+from gateway.model.resource import Resource
+from gateway.session.answers import Visible, split_name
+from gateway.session.jdbc_types import describe, type_info_rows
+from gateway.session.operation import LocalRows, ResultColumn
+from gateway.session.patterns import matcher
+from gateway.session.ports import Catalog
+
+Row = Sequence[object]
+
+
+def _columns(*described: tuple[str, str, str]) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(name, type_, comment) for name, type_, comment in described)
+
+
+CATALOGS = _columns(("TABLE_CAT", "string", "Name of the catalog"))
+SCHEMAS = _columns(
+    ("TABLE_SCHEM", "string", "Name of the schema"), ("TABLE_CATALOG", "string", "Its catalog")
+)
+TABLE_TYPES = _columns(("TABLE_TYPE", "string", "TABLE or VIEW"))
+TABLES = _columns(
+    ("TABLE_CAT", "string", "Catalog"),
+    ("TABLE_SCHEM", "string", "Schema"),
+    ("TABLE_NAME", "string", "Table"),
+    ("TABLE_TYPE", "string", "TABLE or VIEW"),
+    ("REMARKS", "string", "Comment on the table"),
+    ("TYPE_CAT", "string", "Not used"),
+    ("TYPE_SCHEM", "string", "Not used"),
+    ("TYPE_NAME", "string", "Not used"),
+    ("SELF_REFERENCING_COL_NAME", "string", "Not used"),
+    ("REF_GENERATION", "string", "Not used"),
+)
+COLUMNS = _columns(
+    ("TABLE_CAT", "string", "Catalog"),
+    ("TABLE_SCHEM", "string", "Schema"),
+    ("TABLE_NAME", "string", "Table"),
+    ("COLUMN_NAME", "string", "Column"),
+    ("DATA_TYPE", "int", "Number of the type in java.sql.Types"),
+    ("TYPE_NAME", "string", "Type as Spark writes it"),
+    ("COLUMN_SIZE", "int", "Characters, or digits of a number"),
+    ("BUFFER_LENGTH", "tinyint", "Not used"),
+    ("DECIMAL_DIGITS", "int", "Digits after the point"),
+    ("NUM_PREC_RADIX", "int", "10 or 2"),
+    ("NULLABLE", "int", "1: may be null"),
+    ("REMARKS", "string", "Comment on the column"),
+    ("COLUMN_DEF", "string", "Default value"),
+    ("SQL_DATA_TYPE", "int", "Not used"),
+    ("SQL_DATETIME_SUB", "int", "Not used"),
+    ("CHAR_OCTET_LENGTH", "int", "Bytes of a text"),
+    ("ORDINAL_POSITION", "int", "Position in the table, from 1"),
+    ("IS_NULLABLE", "string", "YES, NO or nothing"),
+    ("SCOPE_CATALOG", "string", "Not used"),
+    ("SCOPE_SCHEMA", "string", "Not used"),
+    ("SCOPE_TABLE", "string", "Not used"),
+    ("SOURCE_DATA_TYPE", "smallint", "Not used"),
+    ("IS_AUTO_INCREMENT", "string", "NO"),
+)
+FUNCTIONS = _columns(
+    ("FUNCTION_CAT", "string", "Catalog"),
+    ("FUNCTION_SCHEM", "string", "Schema"),
+    ("FUNCTION_NAME", "string", "Function"),
+    ("REMARKS", "string", "Comment on the function"),
+    ("FUNCTION_TYPE", "int", "0: not known, 1: a value, 2: a table"),
+    ("SPECIFIC_NAME", "string", "Name that is unique in the schema"),
+)
+TYPE_INFO = _columns(
+    ("TYPE_NAME", "string", "Type"),
+    ("DATA_TYPE", "int", "Number of the type in java.sql.Types"),
+    ("PRECISION", "int", "Most digits or characters"),
+    ("LITERAL_PREFIX", "string", "What stands before a literal"),
+    ("LITERAL_SUFFIX", "string", "What stands after a literal"),
+    ("CREATE_PARAMS", "string", "Parameters of the type"),
+    ("NULLABLE", "smallint", "1: may be null"),
+    ("CASE_SENSITIVE", "boolean", "Whether case matters"),
+    ("SEARCHABLE", "smallint", "3: in every predicate"),
+    ("UNSIGNED_ATTRIBUTE", "boolean", "Whether it has no sign"),
+    ("FIXED_PREC_SCALE", "boolean", "Whether it is a money type"),
+    ("AUTO_INCREMENT", "boolean", "Whether it can count by itself"),
+    ("LOCAL_TYPE_NAME", "string", "Not used"),
+    ("MINIMUM_SCALE", "smallint", "Fewest digits after the point"),
+    ("MAXIMUM_SCALE", "smallint", "Most digits after the point"),
+    ("SQL_DATA_TYPE", "int", "Not used"),
+    ("SQL_DATETIME_SUB", "int", "Not used"),
+    ("NUM_PREC_RADIX", "int", "10 or 2"),
+)
+PRIMARY_KEYS = _columns(
+    ("TABLE_CAT", "string", "Catalog"),
+    ("TABLE_SCHEM", "string", "Schema"),
+    ("TABLE_NAME", "string", "Table"),
+    ("COLUMN_NAME", "string", "Column"),
+    ("KEY_SEQ", "int", "Position in the key"),
+    ("PK_NAME", "string", "Name of the key"),
+)
+CROSS_REFERENCE = _columns(
+    ("PKTABLE_CAT", "string", "Catalog of the parent"),
+    ("PKTABLE_SCHEM", "string", "Schema of the parent"),
+    ("PKTABLE_NAME", "string", "Parent table"),
+    ("PKCOLUMN_NAME", "string", "Column of the parent"),
+    ("FKTABLE_CAT", "string", "Catalog of the child"),
+    ("FKTABLE_SCHEM", "string", "Schema of the child"),
+    ("FKTABLE_NAME", "string", "Child table"),
+    ("FKCOLUMN_NAME", "string", "Column of the child"),
+    # Hive's own spelling; its drivers look columns up by position.
+    ("KEQ_SEQ", "int", "Position in the key"),
+    ("UPDATE_RULE", "int", "What an update of the parent does"),
+    ("DELETE_RULE", "int", "What a deletion of the parent does"),
+    ("FK_NAME", "string", "Name of the foreign key"),
+    ("PK_NAME", "string", "Name of the parent's key"),
+    ("DEFERRABILITY", "int", "When it is checked"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """What a metadata call narrows its answer to; None does not narrow."""
+
+    catalog: str | None = None
+    schema: str | None = None
+    table: str | None = None
+    column: str | None = None
+
+    def written(self, types: Sequence[str] | None = None) -> dict[str, str]:
+        """Return the arguments that were given, for the audit record."""
+        given = {"catalog": self.catalog, "schema": self.schema, "table": self.table, "column": self.column}
+        found = {name: value for name, value in given.items() if value is not None}
+        return found | {"types": ",".join(types)} if types else found
+
+
+class Metadata:
+    """Answers for one principal: `visible` says what they may know of."""
+
+    def __init__(self, catalog: Catalog, visible: Visible, *, max_rows: int, lookup_batch: int) -> None:
+        self._catalog = catalog
+        self._visible = visible
+        self._max_rows = max_rows
+        self._lookup_batch = lookup_batch
+
+    async def catalogs(self) -> LocalRows:
+        return LocalRows([(name,) for name in self._catalogs(None)], CATALOGS)
+
+    async def schemas(self, wanted: Patterns) -> LocalRows:
+        rows = [(database, catalog) async for catalog, database in self._databases(wanted)]
+        return LocalRows(sorted(rows, key=lambda row: (row[1], row[0])), SCHEMAS)
+
+    async def table_types(self) -> LocalRows:
+        return LocalRows([("TABLE",), ("VIEW",)], TABLE_TYPES)
+
+    async def tables(
+        self, wanted: Patterns, types: Sequence[str] | None, temp_views: Sequence[str]
+    ) -> LocalRows:
+        """List tables and views; `types` as JDBC has them (TABLE, VIEW), none or an empty list: all.
+
+        The session's temporary views have neither catalog nor schema and come unless a schema is asked for.
+        """
+        kinds = {_kind(type_) for type_ in types} if types else {"TABLE", "VIEW"}
+        rows: list[Row] = []
+        async for name, is_view in self._tables(wanted):
+            kind = "VIEW" if is_view else "TABLE"
+            if kind in kinds:
+                self._append(rows, (name.catalog, name.database, name.table, kind, "", *[None] * 5))
+        if "VIEW" in kinds and (wanted.schema is None or wanted.schema in ("", "%", "*")):
+            matches = matcher(wanted.table)
+            rows += [("", "", v, "VIEW", "", *[None] * 5) for v in sorted(temp_views) if matches(v)]
+        return LocalRows(rows, TABLES)
+
+    async def columns(self, wanted: Patterns) -> LocalRows:
+        """List columns that the principal may use, in the tables' order."""
+        matches = matcher(wanted.column)
+        rows: list[Row] = []
+        batch: list[TableName] = []
+        async for name, _ in self._tables(wanted):
+            batch.append(name)
+            if len(batch) >= self._lookup_batch:
+                await self._columns_of(batch, matches, rows)
+                batch = []
+        await self._columns_of(batch, matches, rows)
+        return LocalRows(rows, COLUMNS)
+
+    async def _columns_of(
+        self, names: Sequence[TableName], matches: Callable[[str], bool], rows: list[Row]
+    ) -> None:
+        snapshot = self._catalog.snapshot
+        unknown = [name for name in names if not snapshot.knows(name)]
+        if unknown:
+            snapshot = await self._catalog.look_up(unknown)
+        for name in names:
+            table = snapshot.table(name)
+            if table is None:
+                continue
+            resource = Resource.table(name.catalog, name.database, name.table, table.owner)
+            position = 0
+            for column in table.columns:
+                if not self._visible(resource.child("column", column.name)):
+                    continue
+                # Positions count what may be seen: a gap would tell that something is hidden.
+                position += 1
+                if not matches(column.name):
+                    continue
+                type_ = describe(column.type)
+                octets = type_.size if type_.number in (1, 12) else None
+                self._append(
+                    rows,
+                    (name.catalog, name.database, name.table, column.name, type_.number, type_.name,
+                     type_.size, None, type_.digits, type_.radix, 1, column.comment or "", None, None, None,
+                     octets, position, "YES", None, None, None, None, "NO"),
+                )  # fmt: skip
+
+    def _catalogs(self, pattern: str | None) -> list[str]:
+        matches = matcher(pattern)
+        return [
+            name
+            for name in sorted(self._catalog.snapshot.catalogs)
+            if matches(name) and self._visible(Resource.catalog(name))
+        ]
+
+    async def _databases(self, wanted: Patterns) -> AsyncIterator[tuple[str, str]]:
+        matches = matcher(wanted.schema)
+        for catalog in self._catalogs(wanted.catalog):
+            for database in sorted(await self._catalog.databases(catalog)):
+                if matches(database) and self._visible(Resource.database(catalog, database)):
+                    yield catalog, database
+
+    async def _tables(self, wanted: Patterns) -> AsyncIterator[tuple[TableName, bool]]:
+        matches = matcher(wanted.table)
+        async for catalog, database in self._databases(wanted):
+            for table, is_view in sorted(await self._catalog.list_tables(catalog, database)):
+                if matches(table) and self._visible(Resource.table(catalog, database, table)):
+                    yield TableName(catalog, database, table), is_view
+
+    def _append(self, rows: list[Row], row: Row) -> None:
+        if len(rows) >= self._max_rows:
+            raise LimitExceeded(f"the answer has more than {self._max_rows} rows; narrow the pattern")
+        rows.append(row)
+
+
+def _kind(type_: str) -> str:
+    """Return TABLE or VIEW for what a driver calls a type of table."""
+    word = type_.strip().upper()
+    return {"MANAGED_TABLE": "TABLE", "EXTERNAL_TABLE": "TABLE", "BASE TABLE": "TABLE",
+            "VIRTUAL_VIEW": "VIEW"}.get(word, word)  # fmt: skip
+
+
+def function_rows(names: Sequence[str], schema: str | None, function: str | None) -> LocalRows:
+    """Turn the filtered rows of SHOW FUNCTIONS into those of GetFunctions.
+
+    Built-in functions have no schema: they come unless one is asked for.
+    """
+    in_schema, matches = matcher(schema), matcher(function)
+    any_schema = schema is None or schema in ("", "%", "*")
+    rows: list[Row] = []
+    for name in names:
+        parts = split_name(name)
+        catalog = parts[0] if len(parts) == 3 else ""
+        database = parts[-2] if len(parts) > 1 else ""
+        if (in_schema(database) if database else any_schema) and matches(parts[-1]):
+            rows.append((catalog, database, parts[-1], "", 0, name))
+    return LocalRows(rows, FUNCTIONS)
+
+
+def type_info() -> LocalRows:
+    return LocalRows(type_info_rows(), TYPE_INFO)
+
+
+def primary_keys() -> LocalRows:
+    """Return no rows: Spark has no keys that a driver could rely on, and an error stops tools."""
+    return LocalRows([], PRIMARY_KEYS)
+
+
+def cross_reference() -> LocalRows:
+    """Return no rows, as for primary keys."""
+    return LocalRows([], CROSS_REFERENCE)

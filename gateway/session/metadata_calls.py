@@ -1,0 +1,72 @@
+"""Which metadata call is answered by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.errors import InvalidRequest
+from gateway.session import metadata
+from gateway.session.limits import SessionLimits
+from gateway.session.metadata import Metadata, Patterns
+from gateway.session.operation import LocalRows
+from gateway.session.ports import Catalog
+from gateway.session.results import Results
+from gateway.session.session import Session
+from gateway.session.verdicts import Verdicts
+
+METADATA_CALLS = {
+    "GetTypeInfo": 1,
+    "GetCatalogs": 2,
+    "GetSchemas": 3,
+    "GetTables": 4,
+    "GetTableTypes": 5,
+    "GetColumns": 6,
+    "GetFunctions": 7,
+    "GetPrimaryKeys": 7,
+    "GetCrossReference": 7,
+}
+"""Call → TOperationType of its handle; Hive gives keys the type of functions."""
+
+
+class MetadataCalls:
+    """Answers metadata calls of sessions."""
+
+    def __init__(self, results: Results, verdicts: Verdicts, catalog: Catalog, limits: SessionLimits) -> None:
+        self._results = results
+        self._verdicts = verdicts
+        self._catalog = catalog
+        self._limits = limits
+
+    async def answer(
+        self, session: Session, call: str, patterns: Patterns, types: Sequence[str] | None
+    ) -> LocalRows:
+        """Return the rows that the session's principal may know of."""
+        listing = Metadata(
+            self._catalog,
+            self._verdicts.visible_to(session.principal),
+            max_rows=self._limits.answer_rows,
+            lookup_batch=self._limits.lookup_batch,
+        )
+        match call:
+            case "GetCatalogs":
+                return await listing.catalogs()
+            case "GetSchemas":
+                return await listing.schemas(patterns)
+            case "GetTables":
+                return await listing.tables(patterns, types, tuple(session.context.temp_views))
+            case "GetTableTypes":
+                return await listing.table_types()
+            case "GetColumns":
+                return await listing.columns(patterns)
+            case "GetFunctions":
+                # The catalog does not list functions: the session's own SHOW FUNCTIONS, judged and filtered.
+                rows = await self._results.run_to_end(session, "SHOW ALL FUNCTIONS")
+                return metadata.function_rows([str(row[0]) for row in rows], patterns.schema, patterns.table)
+            case "GetTypeInfo":
+                return metadata.type_info()
+            case "GetPrimaryKeys":
+                return metadata.primary_keys()
+            case "GetCrossReference":
+                return metadata.cross_reference()
+            case _:
+                raise InvalidRequest(f"{call} is not a metadata call")

@@ -1,0 +1,157 @@
+"""One statement or metadata call of a session, from its verdict to its one closing event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import InvalidRequest, SluiceError
+from gateway.model.statement import Cleared, CreateTempView, DropTempView, UseNamespace
+from gateway.session.identifiers import Handle
+from gateway.session.ports import BackendOperation, OperationState
+
+if TYPE_CHECKING:
+    from gateway.session.session import Session
+
+PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
+"""TOperationState."""
+
+FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
+"""TFetchOrientation, as far as Spark knows it."""
+
+EXECUTE_STATEMENT = 0
+"""TOperationType of a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """A column of a metadata answer; `type` is `string`, `int`, `smallint`, `tinyint` or `boolean`."""
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows that the gateway serves itself, with their offset in the whole result."""
+
+    offset: int
+    rows: Sequence[Sequence[Any]]
+
+
+class LocalRows:
+    """A result that the gateway holds: a metadata answer, or an answer of Spark that was filtered.
+
+    `schema` is Spark's own TTableSchema or a tuple of ResultColumn.
+    """
+
+    __slots__ = ("_next", "_start", "rows", "schema")
+
+    def __init__(self, rows: Sequence[Sequence[Any]], schema: Any) -> None:
+        self.rows = rows
+        self.schema = schema
+        self._next = 0
+        self._start = 0
+
+    def fetch(self, orientation: int, max_rows: int) -> Batch:
+        """Return the next batch. Raises InvalidRequest for an orientation that Spark does not know."""
+        match orientation:
+            case 0:
+                start = self._next
+            case 1:
+                start = max(0, self._start - max_rows)
+            case 4:
+                start = 0
+            case _:
+                raise InvalidRequest(
+                    f"fetch orientation {orientation} is not supported; use FETCH_NEXT or FETCH_FIRST"
+                )
+        batch = self.rows[start : start + max_rows]
+        self._start, self._next = start, start + len(batch)
+        return Batch(start, batch)
+
+
+class Operation:
+    """What the gateway knows of a running or finished operation. Only the service changes it.
+
+    INVARIANT (one closing event): `completed` goes from False to True once, and only then is the `completed`
+    event written; it is written only when `decided` is True.
+    """
+
+    __slots__ = (
+        "answer",
+        "cleared",
+        "closed",
+        "completed",
+        "decided",
+        "error",
+        "handle",
+        "has_result_set",
+        "kind",
+        "lock",
+        "policies_version",
+        "relayed_bytes",
+        "relayed_rows",
+        "session",
+        "settled",
+        "started",
+        "state",
+        "statement_id",
+        "upstream",
+        "used_at",
+    )
+
+    def __init__(
+        self, session: Session, handle: Handle, statement_id: str, kind: int, started: float
+    ) -> None:
+        self.session = session
+        self.handle = handle
+        self.statement_id = statement_id
+        self.kind = kind
+        self.started = started
+        self.used_at = started
+        self.cleared: Cleared | None = None
+        self.upstream: BackendOperation | None = None
+        self.answer: LocalRows | None = None
+        self.error: SluiceError | None = None
+        self.has_result_set = True
+        self.state = PENDING
+        self.decided = False
+        self.completed = False
+        self.closed = False
+        self.settled = False
+        self.policies_version = -1
+        self.relayed_rows = 0
+        self.relayed_bytes = 0
+        self.lock = asyncio.Lock()
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in (FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT)
+
+    @property
+    def running(self) -> bool:
+        """Whether Spark may still be working on it."""
+        return not self.terminal and not self.closed
+
+    @property
+    def changes_names(self) -> bool:
+        """Whether it changes what names mean in this session."""
+        effects = self.cleared.effects if self.cleared is not None else ()
+        return any(isinstance(effect, UseNamespace | CreateTempView | DropTempView) for effect in effects)
+
+    @property
+    def obliged(self) -> bool:
+        """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
+        return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationReport:
+    """An operation's state as a client may read it."""
+
+    state: OperationState
+    has_result_set: bool

@@ -1,0 +1,159 @@
+"""Writes the session room's audit events; nothing else in it talks to the ledger."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from gateway.errors import LedgerUnavailable
+from gateway.model.audit import AuditEvent
+from gateway.model.principal import Principal
+from gateway.model.statement import Client, Refused, Verdict
+from gateway.session import audit_records
+from gateway.session.audit_records import Outcome
+from gateway.session.identifiers import Handle, new_event_id, now
+from gateway.session.metrics import Metrics
+from gateway.session.operation import Operation
+from gateway.session.ports import Ledger
+
+_log = structlog.get_logger(__name__)
+
+
+class Recorder:
+    """Knows the gateway's name and how each thing that happens becomes an event."""
+
+    def __init__(self, ledger: Ledger, gateway: str, metrics: Metrics) -> None:
+        self._ledger = ledger
+        self._gateway = gateway
+        self._metrics = metrics
+
+    async def decided(
+        self, verdict: Verdict, *, statement_id: str, client: Client, session: Handle, judged_s: float
+    ) -> None:
+        """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded."""
+        refused = isinstance(verdict, Refused)
+        (self._metrics.refused if refused else self._metrics.cleared).inc()
+        await self._ledger.decided(
+            audit_records.decided(
+                verdict,
+                event_id=statement_id,
+                statement_id=statement_id,
+                time=now(),
+                gateway=self._gateway,
+                client=client,
+                duration_us=round(judged_s * 1_000_000),
+                session=str(session),
+            )
+        )
+
+    async def metadata_decided(
+        self,
+        call: str,
+        arguments: dict[str, str],
+        *,
+        statement_id: str,
+        principal: Principal,
+        client: Client,
+        session: Handle,
+    ) -> None:
+        """Make durable that a metadata call is answered. Raises LedgerUnavailable."""
+        self._metrics.cleared.inc()
+        await self._ledger.decided(
+            audit_records.metadata_decided(
+                call,
+                arguments,
+                statement_id=statement_id,
+                time=now(),
+                gateway=self._gateway,
+                principal=principal,
+                client=client,
+                session=str(session),
+            )
+        )
+
+    async def completed(self, operation: Operation, outcome: Outcome, error: str = "") -> None:
+        """Write the operation's one closing event; every call after the first does nothing."""
+        # INVARIANT (one closing event): flag and write are not separated by an await.
+        if operation.completed or not operation.decided:
+            return
+        operation.completed = True
+        self._metrics.outcomes.labels(outcome).inc()
+        session = operation.session
+        failure = operation.error
+        await self._record(
+            audit_records.completed(
+                statement_id=operation.statement_id,
+                time=now(),
+                gateway=self._gateway,
+                user=session.principal.user,
+                outcome=outcome,
+                rows=operation.relayed_rows,
+                relayed_bytes=operation.relayed_bytes,
+                duration_ms=round((time.monotonic() - operation.started) * 1000, 3),
+                backend_operation=operation.upstream.id if operation.upstream is not None else "",
+                error=error or (failure.text if failure is not None else ""),
+                sqlstate=failure.sqlstate if failure is not None else "",
+                session=str(session.handle),
+            )
+        )
+
+    async def foreign_handle(self, principal: Principal, what: str, owner: str, handle: Handle) -> None:
+        """Record that `principal` used a handle that belongs to `owner`."""
+        self._metrics.foreign_handles.inc()
+        await self._record(
+            audit_records.security(
+                event_id=new_event_id(),
+                time=now(),
+                gateway=self._gateway,
+                principal=principal,
+                action="foreign_handle",
+                reason=f"{what} handle of {owner}",
+                session=str(handle),
+            )
+        )
+
+    async def hostile_setting(self, principal: Principal, client: Client, key: str) -> None:
+        """Record that a client tried to set what only the gateway sets."""
+        await self._record(
+            audit_records.security(
+                event_id=new_event_id(),
+                time=now(),
+                gateway=self._gateway,
+                principal=principal,
+                action="hostile_setting",
+                reason=key,
+                client=client,
+            )
+        )
+
+    async def login(
+        self,
+        user: str,
+        client: Client,
+        *,
+        accepted: bool,
+        reason: str = "",
+        principal: Principal | None = None,
+    ) -> None:
+        """Record an attempt to log in."""
+        await self._record(
+            audit_records.login(
+                event_id=new_event_id(),
+                time=now(),
+                gateway=self._gateway,
+                user=user,
+                client=client,
+                accepted=accepted,
+                mechanism="PLAIN",
+                reason=reason,
+                principal=principal,
+            )
+        )
+
+    async def _record(self, event: AuditEvent) -> None:
+        try:
+            await self._ledger.record(event)
+        except LedgerUnavailable as fault:
+            # Nothing can be undone here; the next statement is refused, and recovery closes what is open.
+            _log.error("audit_event_lost", kind=event.kind, event_id=event.event_id, reason=fault.message)

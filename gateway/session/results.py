@@ -1,0 +1,123 @@
+"""Rows on their way to the client: relayed undecoded, or fetched, filtered and served by the gateway."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.errors import InvalidRequest
+from gateway.model.statement import AnswerFilter
+from gateway.session.answers import UnknownShape, filter_rows
+from gateway.session.execution import Execution
+from gateway.session.failures import NotFinished, StatementFailed
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.operation import FINISHED, Batch, LocalRows, Operation
+from gateway.session.ports import BackendError, FrameSink, RelayedFrame
+from gateway.session.session import Session
+from gateway.session.verdicts import Verdicts
+
+ROWS, LOG = 0, 1
+"""What a fetch asks for. Spark's log is always empty."""
+
+
+class Results:
+    """Serves the rows of operations."""
+
+    def __init__(
+        self, execution: Execution, verdicts: Verdicts, limits: SessionLimits, metrics: Metrics
+    ) -> None:
+        self._execution = execution
+        self._verdicts = verdicts
+        self._limits = limits
+        self._metrics = metrics
+
+    async def schema(self, operation: Operation) -> Any:
+        """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
+        if operation.answer is not None:
+            return operation.answer.schema
+        if operation.upstream is None:
+            raise operation.error or NotFinished("the operation has no result")
+        try:
+            return await operation.upstream.schema()
+        except BackendError as fault:
+            raise self._execution.failure(operation, fault) from fault
+
+    async def fetch(
+        self,
+        operation: Operation,
+        orientation: int,
+        max_rows: int,
+        fetch_type: int,
+        seqid: int,
+        sink: FrameSink,
+    ) -> RelayedFrame | Batch:
+        """Relay the next batch to `sink`, or return it when the gateway holds the rows itself."""
+        if max_rows < 0:
+            raise InvalidRequest("the number of rows to fetch is negative")
+        max_rows = min(max_rows, self._limits.fetch_rows)
+        if fetch_type == LOG:
+            return Batch(0, [])
+        if fetch_type != ROWS:
+            raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+        if _is_filtered(operation):
+            await self.filter(operation)
+        if operation.answer is not None:
+            return operation.answer.fetch(orientation, max_rows)
+        if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
+            raise operation.error or NotFinished("the operation has no result")
+        frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, sink)
+        operation.used_at = operation.session.used_at = time.monotonic()
+        if frame.error is not None:
+            failure = self._execution.failure(operation, frame.error)
+            if operation.terminal:
+                # It was finished and broke while rows were computed (incremental collect).
+                operation.error = failure
+            raise failure
+        operation.relayed_rows += frame.rows
+        operation.relayed_bytes += frame.bytes
+        self._metrics.relayed_rows.inc(frame.rows)
+        self._metrics.relayed_bytes.inc(frame.bytes)
+        if not operation.terminal:
+            await self._execution.noticed_finished(operation)
+        return frame
+
+    async def run_to_end(self, session: Session, text: str) -> Sequence[Sequence[Any]]:
+        """Run a statement that the gateway makes for a client; return its rows if they are filtered ones."""
+        operation = await self._execution.execute(session, text)
+        try:
+            if _is_filtered(operation):
+                await self.filter(operation)
+            return operation.answer.rows if operation.answer is not None else ()
+        finally:
+            await self._execution.close(operation)
+
+    async def filter(self, operation: Operation) -> None:
+        """Fetch the whole answer and keep what the principal may know of, once."""
+        if operation.answer is not None:
+            return
+        if not operation.terminal:
+            await self._execution.poll(operation)
+        if operation.state != FINISHED or operation.upstream is None or operation.cleared is None:
+            raise operation.error or NotFinished("the statement is still running; ask for its status first")
+        limit = self._limits.answer_rows
+        try:
+            rows, schema = await operation.upstream.fetch(limit + 1)
+            if len(rows) > limit:
+                raise UnknownShape(f"it has more than {limit} rows")
+            visible = self._verdicts.visible_to(operation.session.principal)
+            shown = filter_rows(operation.cleared.answer, rows, visible)
+        except BackendError as fault:
+            operation.error = self._execution.failure(operation, fault)
+            raise operation.error from fault
+        except UnknownShape as fault:
+            message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
+            operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
+            raise operation.error from fault
+        operation.answer = LocalRows(shown, schema)
+        operation.relayed_rows = len(shown)
+
+
+def _is_filtered(operation: Operation) -> bool:
+    return operation.cleared is not None and operation.cleared.answer.filter is not AnswerFilter.RELAY

@@ -1,0 +1,110 @@
+"""What of an error message of Spark a client may read: its class and first paragraph, without the rest.
+
+Spark's Thrift server sends the Java stack, the analysed plan and the statement's text with `^^^` marks, all
+of which show what the gateway wrote, and raw cell values: a predicate of the user may run on a row before the
+row filter has dropped it, and then the error quotes that row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
+_JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
+_THRIFT_PREFIX = re.compile(r"^(?:Error (?:running|operating) [\w ]*: ?)+")
+_SQLSTATE = re.compile(r"[ ,;]*SQLSTATE: ?([0-9A-Z]{5})\b")
+_POSITION = re.compile(r"[;,]? ?\(?line \d+,? pos(?:ition)? \d+\)?[;,]?")
+_END = re.compile(r"\r?\n|\t+at (?=[\w.$]+\()|== SQL|(?<=;) ?'?[A-Z]\w+ \[")
+_PATH = re.compile(
+    r"(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
+    r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
+)
+
+VALUE = "'***'"
+
+_TYPE = r'("[A-Z][A-Z_ ]*(?:\([0-9, ]+\))?")'
+_CAST = re.compile(rf"The value .* of the type {_TYPE} cannot be cast to {_TYPE}", re.DOTALL)
+
+_SENTENCES = {
+    "ARITHMETIC_OVERFLOW": "arithmetic overflow; use the try_ variant of the function to tolerate it",
+    "BINARY_ARITHMETIC_OVERFLOW": "arithmetic overflow; use the try_ variant of the function to tolerate it",
+    "CANNOT_PARSE_DECIMAL": f"cannot parse {VALUE} as a decimal",
+    "CANNOT_PARSE_TIMESTAMP": f"cannot parse {VALUE} as a timestamp; use try_to_timestamp to tolerate it",
+    "CAST_INVALID_INPUT": f"the value {VALUE} cannot be cast; use try_cast to tolerate it",
+    "CAST_OVERFLOW": f"the value {VALUE} does not fit the type that it is cast to",
+    "DATETIME_OVERFLOW": "a date or time is out of range",
+    "DIVIDE_BY_ZERO": "division by zero; use try_divide to tolerate it",
+    "INTERVAL_ARITHMETIC_OVERFLOW": "an interval is out of range",
+    "INTERVAL_DIVIDED_BY_ZERO": "division of an interval by zero",
+    "INVALID_ARRAY_INDEX": "an array index is out of bounds; use get() to tolerate it",
+    "INVALID_ARRAY_INDEX_IN_ELEMENT_AT": "an array index is out of bounds; use try_element_at to tolerate it",
+    "INVALID_INDEX_OF_ZERO": "an array index is zero; indexes start at 1",
+    "NUMERIC_OUT_OF_SUPPORTED_RANGE": f"the value {VALUE} has too many digits",
+    "NUMERIC_VALUE_OUT_OF_RANGE": f"the value {VALUE} does not fit its decimal type",
+    "REMAINDER_BY_ZERO": "remainder by zero; use try_mod to tolerate it",
+}
+"""Our own sentence for the runtime errors that people meet. Under obligations nothing of Spark's text is
+repeated: a cell value may hold quotes, brackets and line breaks, so where it ends cannot be known."""
+
+WITHHELD = "the statement failed on a value; values are not shown because row filters or masks apply"
+UNKNOWN = "Spark could not run the statement"
+
+
+def scrub(
+    message: str,
+    sqlstate: str | None,
+    *,
+    written_by_us: Sequence[tuple[str, str]] = (),
+    obliged: bool = False,
+) -> str:
+    """Return what of Spark's `message` may be shown.
+
+    `written_by_us` are (ours, the user's) pairs of text, put back into the user's words; `obliged` says that
+    the statement carries row filters or masks, so that a runtime error is told in our words, without values.
+    """
+    error_class, body = _head(message)
+    named_state = _SQLSTATE.search(body)
+    if obliged and _is_runtime(sqlstate or (named_state.group(1) if named_state else "")):
+        # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
+        state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
+        return _tell(error_class, _without_values(error_class, body), state)
+    end = _END.search(body)
+    body = _SQLSTATE.sub("", body[: end.start()] if end else body)
+    body = _POSITION.sub("", body).rstrip("; \t")
+    for ours, theirs in sorted(written_by_us, key=lambda pair: -len(pair[0])):
+        if ours and ours != theirs:
+            body = body.replace(ours, theirs)
+    body = _PATH.sub("<path>", " ".join(body.split())) or UNKNOWN
+    return _tell(error_class, body, named_state.group(1) if named_state else "")
+
+
+def _tell(error_class: str, body: str, state: str) -> str:
+    prefix = f"[{error_class}] " if error_class else ""
+    suffix = f" SQLSTATE: {state}" if state else ""
+    return f"{prefix}{body}{suffix}"
+
+
+def _head(message: str) -> tuple[str, str]:
+    """Split off the error class; Thrift's wrapper repeats it: `[CLASS] java.Class: [CLASS] message`."""
+    error_class, body = "", _THRIFT_PREFIX.sub("", message.strip())
+    while True:
+        if java := _JAVA_CLASS.match(body):
+            body = body[java.end() :]
+        elif (found := _ERROR_CLASS.match(body)) and found.group(1) == (error_class or found.group(1)):
+            error_class, body = found.group(1), body[found.end() :]
+        else:
+            return error_class, body
+
+
+def _is_runtime(sqlstate: str) -> bool:
+    """Whether a value at run time may have caused it: everything but syntax and access rule errors (42),
+    unsupported features (0A) and invalid sessions or connections. No state at all may be anything."""
+    return sqlstate[:2] not in {"42", "0A", "08", "28", "3D", "3F", "53", "54", "56", "57"}
+
+
+def _without_values(error_class: str, body: str) -> str:
+    top = error_class.split(".", 1)[0]
+    if top in {"CAST_INVALID_INPUT", "CAST_OVERFLOW"} and (types := _CAST.match(body)):
+        return f"the value {VALUE} of the type {types.group(1)} cannot be cast to {types.group(2)}"
+    return _SENTENCES.get(top, WITHHELD)

@@ -1,0 +1,390 @@
+"""The session service: what every frontend calls, and the only thing it calls.
+
+Handles are bound to their principal on every call, whichever connection brings them. Errors are SluiceErrors;
+a frontend turns them into its protocol's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session.execution import Execution, require_open
+from gateway.session.identifiers import Handle, new_event_id, new_handle
+from gateway.session.limits import SessionLimits
+from gateway.session.metadata import Patterns
+from gateway.session.metadata_calls import MetadataCalls
+from gateway.session.metrics import Metrics
+from gateway.session.operation import FINISHED, Batch, Operation
+from gateway.session.ports import (
+    Authority,
+    Backend,
+    BackendError,
+    Catalog,
+    FrameSink,
+    Judge,
+    Ledger,
+    RelayedFrame,
+)
+from gateway.session.recorder import Recorder
+from gateway.session.results import Results
+from gateway.session.session import Session
+from gateway.session.verdicts import Verdicts
+
+_log = structlog.get_logger(__name__)
+
+OPERATION_NAMES = ("EXECUTE_STATEMENT", "GET_TYPE_INFO", "GET_CATALOGS", "GET_SCHEMAS", "GET_TABLES",
+                   "GET_TABLE_TYPES", "GET_COLUMNS", "GET_FUNCTIONS", "UNKNOWN")  # fmt: skip
+"""TOperationType by number, for Spark's wording of an invalid handle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A new operation as a client learns of it."""
+
+    handle: Handle
+    kind: int
+    has_result_set: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How an operation stands; `error` is what the client may read of its failure."""
+
+    state: int
+    has_result_set: bool
+    error: SluiceError | None = None
+
+
+class Sessions:
+    """All sessions of one gateway process."""
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        policies: Callable[[], PolicySet],
+        authority: Callable[[PolicySet], Authority],
+        catalog: Catalog,
+        backend: Backend,
+        ledger: Ledger,
+        gateway: str,
+        metrics: Metrics | None = None,
+        limits: SessionLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self.limits = limits or SessionLimits()
+        self.recorder = Recorder(ledger, gateway, self.metrics)
+        self._backend = backend
+        self._clock = clock
+        self._verdicts = Verdicts(
+            judge=judge,
+            policies=policies,
+            authority=authority,
+            catalog=catalog,
+            limits=self.limits,
+            metrics=self.metrics,
+            clock=clock,
+        )
+        self._execution = Execution(
+            verdicts=self._verdicts,
+            recorder=self.recorder,
+            catalog=catalog,
+            limits=self.limits,
+            lose=self._close,
+        )
+        self._results = Results(self._execution, self._verdicts, self.limits, self.metrics)
+        self._metadata = MetadataCalls(self._results, self._verdicts, catalog, self.limits)
+        self._sessions: dict[bytes, Session] = {}
+        self._operations: dict[bytes, Operation] = {}
+        self._per_user: Counter[str] = Counter()
+        self._closing = False
+        self.metrics.watch(self.metrics.sessions, lambda: len(self._sessions))
+        self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    async def open_session(
+        self,
+        principal: Principal,
+        client: Client,
+        *,
+        protocol_version: int,
+        settings: Mapping[str, str] | None = None,
+        database: str | None = None,
+    ) -> Handle:
+        """Open a session here and in Spark.
+
+        `database` becomes a USE and every one of `settings` a SET: statements like any other, judged,
+        recorded and refused as such; when one is refused, so is the session.
+        """
+        self._reserve(principal)
+        try:
+            backend = await self._backend.open_session(
+                principal, protocol_version=protocol_version, settings={}
+            )
+        except BackendError as fault:
+            self._per_user[principal.user] -= 1
+            raise BackendUnavailable("Spark refused to open a session") from fault
+        except BaseException:
+            self._per_user[principal.user] -= 1
+            raise
+        session = Session(
+            handle=new_handle(),
+            principal=principal,
+            client=client,
+            protocol_version=protocol_version,
+            backend=backend,
+            opened=self._clock(),
+        )
+        self._sessions[session.handle.guid] = session
+        begun = False
+        try:
+            for text in _opening_statements(settings or {}, database):
+                await self._results.run_to_end(session, text)
+            begun = True
+        finally:
+            if not begun or self._closing:
+                await self._close(session, "the session could not be set up")
+        return session.handle
+
+    def _reserve(self, principal: Principal) -> None:
+        if self._closing:
+            raise BackendUnavailable("the gateway is shutting down")
+        if sum(self._per_user.values()) >= self.limits.sessions:
+            raise LimitExceeded("the gateway has no room for another session; try again later")
+        if self._per_user[principal.user] >= self.limits.sessions_per_user:
+            raise LimitExceeded(
+                f"user {principal.user} has {self.limits.sessions_per_user} open sessions; close some of them"
+            )
+        self._per_user[principal.user] += 1
+
+    async def close_session(self, principal: Principal, handle: Handle) -> None:
+        """Close the session, whatever runs in it."""
+        session = await self._session(principal, handle)
+        await self._close(session, "the session was closed by the client")
+
+    async def vanished(self, handles: Sequence[Handle]) -> None:
+        """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
+        found = [session for h in handles if (session := self._sessions.get(h.guid)) is not None]
+        await self._close_all(found, "the client went away")
+
+    async def expire(self) -> None:
+        """Close sessions and operations that have been idle for too long; the owner calls it now and then."""
+        now = self._clock()
+        idle = [
+            s for s in self._sessions.values() if not s.busy and now - s.used_at > self.limits.session_idle_s
+        ]
+        await self._close_all(idle, "the session was idle for too long")
+        limit = self.limits.operation_idle_s
+        stale = [o for o in self._operations.values() if not o.running and now - o.used_at > limit]
+        for operation in stale:
+            await self._end(operation, "the operation was idle for too long")
+
+    async def run(self) -> None:
+        """Expire what is idle, until cancelled."""
+        pause = max(1.0, min(self.limits.session_idle_s, self.limits.operation_idle_s, 600.0) / 10)
+        while True:
+            await asyncio.sleep(pause)
+            await self.expire()
+
+    async def close(self) -> None:
+        """Close every session; new ones are refused from here on."""
+        self._closing = True
+        await self._close_all(list(self._sessions.values()), "the gateway is shutting down")
+
+    async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
+        if sessions:
+            await asyncio.gather(*(self._close(session, reason) for session in sessions))
+
+    async def _close(self, session: Session, reason: str) -> None:
+        if session.closed:
+            return
+        session.closed = True
+        self._sessions.pop(session.handle.guid, None)
+        self._per_user[session.principal.user] -= 1
+        if not self._per_user[session.principal.user]:
+            del self._per_user[session.principal.user]
+        known: list[Operation] = []
+        for operation in session.operations.values():
+            if operation.upstream is None and operation.answer is None:
+                # Spark is taking it at this moment; whoever handed it over ends it.
+                operation.closed = True
+                self._operations.pop(operation.handle.guid, None)
+            else:
+                known.append(operation)
+        await asyncio.gather(*(self._end(o, "" if o.terminal else reason) for o in known))
+        try:
+            async with asyncio.timeout(self.limits.close_timeout_s):
+                await session.backend.close()
+        except (BackendError, BackendUnavailable, TimeoutError) as fault:
+            _log.info("session_not_closed_upstream", reason=type(fault).__name__)
+
+    # -- statements --------------------------------------------------------------------------------------
+
+    async def execute(
+        self, principal: Principal, handle: Handle, text: str, *, run_async: bool, timeout_s: int = 0
+    ) -> Opened:
+        """Run a statement; return when Spark has it, or with `run_async` false when Spark has ended it.
+
+        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        """
+        session = await self._session(principal, handle)
+        operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
+        session.used_at = operation.used_at = self._clock()
+        if not operation.closed:
+            self._operations[operation.handle.guid] = operation
+        return _opened(operation)
+
+    async def status(
+        self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
+    ) -> Report:
+        """Say how an operation stands; waits as long as Spark's long poll while it runs."""
+        operation = await self._operation(principal, handle, kind)
+        if not operation.terminal:
+            await self._execution.poll(operation, progress)
+        return Report(state=operation.state, has_result_set=operation.has_result_set, error=operation.error)
+
+    async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:
+        """Return the result's schema: Spark's TTableSchema, or a tuple of ResultColumn for metadata."""
+        return await self._results.schema(await self._operation(principal, handle, kind))
+
+    async def fetch(
+        self,
+        principal: Principal,
+        handle: Handle,
+        kind: int = 0,
+        *,
+        orientation: int,
+        max_rows: int,
+        fetch_type: int,
+        seqid: int,
+        sink: FrameSink,
+    ) -> RelayedFrame | Batch:
+        """Relay the next batch to `sink` undecoded, or return it when the gateway holds the rows itself."""
+        operation = await self._operation(principal, handle, kind)
+        return await self._results.fetch(operation, orientation, max_rows, fetch_type, seqid, sink)
+
+    async def cancel(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
+        """Stop a running operation; one that has ended stays as it is."""
+        await self._execution.cancel(await self._operation(principal, handle, kind))
+
+    async def close_operation(self, principal: Principal, handle: Handle, kind: int = 0) -> None:
+        """Close an operation and free what Spark holds for it."""
+        operation = await self._operation(principal, handle, kind)
+        self._operations.pop(operation.handle.guid, None)
+        await self._execution.close(operation)
+
+    # -- metadata ----------------------------------------------------------------------------------------
+
+    async def metadata(
+        self,
+        principal: Principal,
+        handle: Handle,
+        kind: int,
+        call: str,
+        patterns: Patterns,
+        types: Sequence[str] | None = None,
+    ) -> Opened:
+        """Answer a metadata call from what the principal may know of; recorded like a statement."""
+        session = await self._session(principal, handle)
+        if len(session.operations) >= self.limits.operations_per_session:
+            raise LimitExceeded(
+                f"this session has {len(session.operations)} open operations; close some of them first"
+            )
+        operation = Operation(session, new_handle(), new_event_id(), kind, time.monotonic())
+        await self.recorder.metadata_decided(
+            call,
+            patterns.written(types),
+            statement_id=operation.statement_id,
+            principal=principal,
+            client=session.client,
+            session=session.handle,
+        )
+        operation.decided = True
+        try:
+            operation.answer = await self._metadata.answer(session, call, patterns, types)
+            operation.state = FINISHED
+            operation.used_at = session.used_at = self._clock()
+        except SluiceError as fault:
+            operation.error = fault
+            raise
+        finally:
+            if operation.answer is None:
+                await self.recorder.completed(operation, "failed")
+        if session.closed:
+            await self.recorder.completed(operation, "finished")
+            require_open(session)
+        operation.relayed_rows = len(operation.answer.rows)
+        session.operations[operation.handle.guid] = operation
+        self._operations[operation.handle.guid] = operation
+        return _opened(operation)
+
+    async def require_session(self, principal: Principal, handle: Handle) -> None:
+        """Check a session handle for calls that need nothing else of it."""
+        (await self._session(principal, handle)).used_at = self._clock()
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    async def _end(self, operation: Operation, reason: str) -> None:
+        self._operations.pop(operation.handle.guid, None)
+        await self._execution.abandon(operation, reason)
+
+    async def _session(self, principal: Principal, handle: Handle) -> Session:
+        session = self._sessions.get(handle.guid)
+        if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
+            if session.principal.user == principal.user:
+                session.used_at = self._clock()
+                return session
+            await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
+        raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
+
+    async def _operation(self, principal: Principal, handle: Handle, kind: int) -> Operation:
+        operation = self._operations.get(handle.guid)
+        if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
+            session = operation.session
+            if session.principal.user != principal.user:
+                await self.recorder.foreign_handle(principal, "operation", session.principal.user, handle)
+            elif operation.kind == kind:
+                session.used_at = operation.used_at = self._clock()
+                return operation
+        name = OPERATION_NAMES[kind] if 0 <= kind < len(OPERATION_NAMES) else OPERATION_NAMES[-1]
+        raise InvalidHandle(
+            f"Invalid OperationHandle: OperationHandle [opType={name}, getHandleIdentifier()={handle}]"
+        )
+
+
+def _opened(operation: Operation) -> Opened:
+    return Opened(handle=operation.handle, kind=operation.kind, has_result_set=operation.has_result_set)
+
+
+def _opening_statements(settings: Mapping[str, str], database: str | None) -> list[str]:
+    """Write the statements that set a session up; names and values stand in backticks.
+
+    A backtick inside is doubled, which is all that Spark's grammar needs to end the quote where we do.
+    """
+    statements = [f"SET {quoted(key)}={quoted(value)}" for key, value in settings.items()]
+    if database and database.lower() != "default":
+        statements.append("USE " + ".".join(quoted(part) for part in database.split(".")))
+    return statements
+
+
+def quoted(name: str) -> str:
+    """Write a name in backticks."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"

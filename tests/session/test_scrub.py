@@ -1,0 +1,147 @@
+"""Spark's error messages lose plans, stacks, paths and values, and keep what helps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.session.scrub import UNKNOWN, VALUE, WITHHELD, scrub
+
+NOT_FOUND = (
+    "Error running query: [TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
+    "[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found. Verify the spelling and correctness "
+    "of the schema and catalog.\nIf you did not qualify the name with a schema, verify the current_schema() "
+    "output, or qualify the name with the correct schema and catalog.\nTo tolerate the error on drop use "
+    "DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. SQLSTATE: 42P01; line 1 pos 14;\n'Project [*]\n"
+    "+- 'UnresolvedRelation [x], [], false\n\n\tat org.apache.spark.sql.Foo.bar(Foo.scala:12)"
+)
+CAST = (
+    "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value '123-45-6789' of the type "
+    '"STRING" cannot be cast to "INT" because it is malformed. Correct the value as per the syntax, or '
+    "change its target type. Use `try_cast` to tolerate malformed input and return NULL instead. SQLSTATE: 22018\n"
+    "== SQL (line 1, position 8) ==\nSELECT CAST(ssn AS INT) FROM (SELECT * FROM `a`.`b`.`c` WHERE region)\n"
+    "       ^^^^^^^^^^^^^^^^\n\n\tat org.apache.spark.sql.errors.QueryExecutionErrors$.x(Q.scala:1)"
+)
+
+
+def test_the_class_the_first_paragraph_and_the_state_stay() -> None:
+    assert scrub(NOT_FOUND, "42P01") == (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `x` cannot be found. Verify the spelling and "
+        "correctness of the schema and catalog. SQLSTATE: 42P01"
+    )
+
+
+def test_plan_stack_and_statement_text_go() -> None:
+    for message in (NOT_FOUND, CAST):
+        shown = scrub(message, None)
+        for word in (
+            "Project",
+            "UnresolvedRelation",
+            "\tat ",
+            "scala",
+            "== SQL",
+            "region",
+            "java",
+            "\n",
+            "pos",
+        ):
+            assert word not in shown
+
+
+def test_without_obligations_the_value_helps_to_find_the_mistake() -> None:
+    assert "'123-45-6789'" in scrub(CAST, "22018")
+
+
+def test_with_obligations_the_value_is_starred_and_the_types_stay() -> None:
+    shown = scrub(CAST, "22018", obliged=True)
+    assert "123" not in shown
+    assert f'the value {VALUE} of the type "STRING" cannot be cast to "INT"' in shown
+    assert shown.endswith("SQLSTATE: 22018")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        '[CAST_OVERFLOW] The value 98765.0D of the type "DOUBLE" cannot be cast to "TINYINT" due to an '
+        "overflow. SQLSTATE: 22003",
+        "[INVALID_ARRAY_INDEX] The index 98765 is out of bounds. The array has 98765. SQLSTATE: 22003",
+        "[NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION] 98765.1 cannot be represented as Decimal(3, 1). "
+        "SQLSTATE: 22003",
+        "[CAST_INVALID_INPUT] The value 'O'Hara 98765' of the type \"STRING\" cannot be. SQLSTATE: 22018",
+        "[USER_RAISED_EXCEPTION] 98765 SQLSTATE: P0001",
+        "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records: [98765,x]. SQLSTATE: 22023",
+        "[SOME_CLASS_OF_TOMORROW] the secret is 98765",
+        'java.lang.NumberFormatException: For input string: "98765"',
+        "98765",
+        "[CAST_INVALID_INPUT] The value 'a\\n98765' of the type \"STRING\" cannot be cast. SQLSTATE: 22018",
+        "For input string: [DIVIDE_BY_ZERO] Hara",
+        'x cannot cast "98765 secret" to int SQLSTATE: 22018',
+    ],
+)
+def test_a_value_in_any_form_is_withheld_under_obligations(message: str) -> None:
+    shown = scrub(message, None, obliged=True)
+    assert "98765" not in shown
+    assert "Hara" not in shown
+
+
+def test_an_unknown_runtime_class_keeps_its_class_only() -> None:
+    shown = scrub("[USER_RAISED_EXCEPTION] 42 SQLSTATE: P0001", "P0001", obliged=True)
+    assert shown == f"[USER_RAISED_EXCEPTION] {WITHHELD} SQLSTATE: P0001"
+
+
+def test_analysis_errors_keep_their_names_under_obligations() -> None:
+    message = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nam` "
+        "cannot be resolved. Did you mean one of the following? [`name`, `salary`]. SQLSTATE: 42703; line 1 pos 7"
+    )
+    shown = scrub(message, "42703", obliged=True)
+    assert "`nam`" in shown
+    assert "`salary`" in shown
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "file:/var/lib/wh/hr.db/employee",
+        "hdfs://nn:8020/wh/x",
+        "s3a://bucket/key/part-0000.parquet",
+        "/var/lib/spark/wh/part-1.parquet",
+        "jdbc:derby:;databaseName=/x",
+    ],
+)
+def test_paths_go(path: str) -> None:
+    shown = scrub(
+        f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {path}. SQLSTATE: KD001", None
+    )
+    assert path not in shown
+    assert "<path>" in shown
+
+
+def test_the_users_own_words_come_back() -> None:
+    ours = "`spark_catalog`.`hr`.`employee`"
+    shown = scrub(
+        f"[X_Y] The table {ours} is bad. SQLSTATE: 42000", "42000", written_by_us=((ours, "employee"),)
+    )
+    assert shown == "[X_Y] The table employee is bad. SQLSTATE: 42000"
+
+
+def test_an_empty_message_still_says_something() -> None:
+    assert scrub("", None) == UNKNOWN
+    assert scrub("\n\tat x.y(Z.java)", None).strip()
+
+
+@given(st.text(max_size=200), st.booleans())
+def test_any_message_gives_one_line(message: str, obliged: bool) -> None:
+    shown = scrub(message, None, obliged=obliged)
+    assert shown
+    assert "\n" not in shown
+
+
+@given(st.text(alphabet="ab'\"`[]{}() 0123.;:\\\n", max_size=60))
+def test_nothing_of_a_value_survives_under_obligations(value: str) -> None:
+    template = (
+        '[CAST_INVALID_INPUT] The value {} of the type "STRING" cannot be cast to "INT" because. SQLSTATE: '
+    )
+    one, other = (scrub(template.format(v) + "22018", "22018", obliged=True) for v in (value, "'x'"))
+    assert one == other
