@@ -251,8 +251,6 @@ class LogSettings(Section):
 class Settings(Section):
     """Everything that `sluice serve -c FILE` reads. Relative paths start at the file's directory."""
 
-    name: Name = "sluice"
-    """Identity of this gateway in audit events; give each of several gateways its own."""
     listeners: Listeners = Listeners()
     backend: BackendSettings = BackendSettings(embedded=EmbeddedBackend())
     reader: ReaderSettings = ReaderSettings()

@@ -45,7 +45,8 @@ def _section(path: str, model: type[BaseModel], text: str) -> Iterator[str]:
             inner.append((where, section, about + (" Optional." if optional else "")))
         else:
             rows.append(f"| `{where}` | {_type(field)} | {_default(field)} | {_prose(field)} |\n")
-    yield f"\n## {f'`{path}`' if path else 'Top level'}\n\n{_flow(text)}\n"
+    if path:
+        yield f"\n## `{path}`\n\n{_flow(text)}\n"
     if rows:
         yield "\n| key | type | default | meaning |\n|---|---|---|---|\n"
         yield from rows
