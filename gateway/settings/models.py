@@ -159,10 +159,10 @@ class ReaderSettings(Section):
     """Java heap of each."""
     timeout_s: Seconds = 5.0
     """Seconds for one statement; a parser that answers later is replaced."""
-    statement_bytes: Bytes = 2_000_000
-    """Longest statement, in bytes of UTF-8."""
+    statement_chars: Count = 1_000_000
+    """Longest statement, in characters; a rewritten one may have twice as many."""
     nesting: Annotated[int, Field(strict=True, ge=10, le=1000)] = 200
-    """Deepest nesting of brackets and CASE; parse time grows steeply with it."""
+    """Deepest nesting of brackets and of CASE; parse time grows steeply with it."""
 
 
 class PolicySettings(Section):

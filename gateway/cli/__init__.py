@@ -1,0 +1,48 @@
+"""The `sluice` command: reads its arguments, runs one subcommand, and turns every error into a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from gateway.cli import exit_codes
+from gateway.cli.arguments import parse_arguments
+from gateway.cli.terminal import Terminal
+from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Prints errors without a trace."""
+    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+    terminal = Terminal()
+    try:
+        code: int = arguments.run(arguments, terminal)
+        return code
+    except Faults as error:
+        return _failed(arguments.json, terminal, error.code, exit_codes.FAULTS, error.faults)
+    except (BackendUnavailable, LedgerUnavailable) as error:
+        return _failed(arguments.json, terminal, error.code, exit_codes.UNAVAILABLE, (error.message,))
+    except SluiceError as error:
+        return _failed(arguments.json, terminal, error.code, exit_codes.ERROR, (error.message,))
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`sluice audit tail | head`): that is not an error. Python would
+        # complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.OK
+    except Exception as error:  # noqa: BLE001 the command's root: a person reads this, the trace is for us
+        if os.environ.get("SLUICE_TRACE"):
+            raise
+        message = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
+        return _failed(arguments.json, terminal, "INTERNAL", exit_codes.ERROR, (message,))
+
+
+def _failed(as_json: bool, terminal: Terminal, code: str, exit_code: int, messages: Sequence[str]) -> int:
+    if as_json:
+        terminal.json({"error": code, "messages": list(messages)})
+    else:
+        for message in messages:
+            sys.stderr.write(f"sluice: {message}\n")
+    return exit_code

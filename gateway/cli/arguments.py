@@ -1,0 +1,197 @@
+"""The arguments of every command, with help that teaches by examples."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import gateway
+from gateway.cli.terminal import Terminal
+
+Run = Callable[[argparse.Namespace, Terminal], int]
+
+CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
+
+OVERVIEW = """\
+examples:
+  sluice demo                              Spark, PostgreSQL and a gateway on this machine, and a tour
+  sluice check config/gateway.yaml         tell every fault of settings and of the packs they name
+  sluice serve -c config/gateway.yaml      run a gateway
+  sluice explain --as bob "SELECT * FROM hr.employee"
+                                           the verdict, the policies, and what Spark would be sent
+  sluice audit tail --follow               statements as they are decided
+  sluice users add dana --group analysts   let someone in
+
+exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
+1 anything else
+"""
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments with `run`, the function of the command. Exits with 2 when they are wrong."""
+    parser = argparse.ArgumentParser(
+        prog="sluice",
+        description="A governance gateway for SQL on Apache Spark.",
+        epilog=OVERVIEW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"sluice {gateway.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _serve(commands)
+    _demo(commands)
+    _check(commands)
+    _explain(commands)
+    _audit(commands)
+    _users(commands)
+    _version(commands)
+    return parser.parse_args(argv)
+
+
+Commands = argparse._SubParsersAction  # argparse names the type only so
+
+
+def _command(
+    commands: Commands[argparse.ArgumentParser], name: str, summary: str, examples: str, module: str
+) -> argparse.ArgumentParser:
+    """Add a command whose module is imported only when it runs, so that `--help` is quick."""
+
+    def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+        code: int = import_module(f"gateway.cli.{module}").run(arguments, terminal)
+        return code
+
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"examples:\n{examples}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _with_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-c", "--config", type=Path, metavar="FILE", default=_config(), help=CONFIG_HELP)
+
+
+def _config() -> Path:
+    return Path(os.environ.get("SLUICE_CONFIG") or "config/gateway.yaml")
+
+
+def _serve(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "serve",
+        "run a gateway until SIGTERM or Ctrl-C",
+        "  sluice serve -c config/gateway.yaml\n  SLUICE_CONFIG=/etc/sluice/gateway.yaml sluice serve\n",
+        "serve",
+    )
+    _with_config(parser)
+
+
+def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "demo",
+        "start Spark, PostgreSQL and a gateway with sample data, show a tour, stay up until Ctrl-C",
+        "  sluice demo\n"
+        "  sluice demo --exit-after-tour            for a script: stop when the tour is over\n"
+        "  sluice demo --directory /tmp/sluice      keep the state elsewhere\n",
+        "demo",
+    )
+    parser.add_argument(
+        "--directory", type=Path, default=Path(".run/demo"), help="keeps the state; default .run/demo"
+    )
+    parser.add_argument("--port", type=int, default=10009, help="port of the gateway; default 10009, 0: any")
+    parser.add_argument(
+        "--admin-port", type=int, default=10080, help="port of /healthz, /metrics; default 10080"
+    )
+    parser.add_argument("--heap", default="1g", help="Java heap of Spark; default 1g")
+    parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
+    parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
+
+
+def _check(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "check",
+        "tell every fault of settings and policy packs, with file and line",
+        "  sluice check rules/policies              packs, their cases, and every mask and filter\n"
+        "  sluice check config/gateway.yaml         settings, and the packs that they name\n",
+        "check",
+    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
+    parser.add_argument(
+        "--no-parser", action="store_true", help="do not start Spark's parser for masks and filters (no Java)"
+    )
+
+
+def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "explain",
+        "judge a statement as someone, without running it",
+        '  sluice explain --as bob "SELECT name, salary FROM hr.employee"\n'
+        '  sluice explain --as dana --groups analysts,emea --database sales "TABLE orders"\n'
+        "  sluice explain --as bob --json - < query.sql\n",
+        "explain",
+    )
+    _with_config(parser)
+    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="whose rights are looked at")
+    parser.add_argument("--groups", help="comma-separated; by default those of the user file")
+    parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
+    parser.add_argument("--database", default="default", help="current database; default `default`")
+    parser.add_argument("sql", metavar="SQL", help="one statement, or - to read it from standard input")
+
+
+def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "audit",
+        "read the audit record: `tail` the newest statements, or `search` for some",
+        "  sluice audit tail -n 20\n"
+        "  sluice audit tail --follow\n"
+        "  sluice audit search --user bob --verdict refused --since 2h\n"
+        "  sluice audit search --resource spark_catalog.hr.employee --json\n"
+        "  sluice audit search --id 0193ab…          all that is known of one statement\n",
+        "audit",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=("tail", "search"))
+    parser.add_argument("-n", "--limit", type=int, default=20, help="how many statements; default 20")
+    parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
+    parser.add_argument("--user", help="search: who sent it")
+    parser.add_argument("--verdict", choices=("cleared", "refused"), help="search: what was decided")
+    parser.add_argument("--resource", help="search: a table or column that it names")
+    parser.add_argument("--policy", help="search: a policy that took part")
+    parser.add_argument("--text", help="search: words of the statement")
+    parser.add_argument("--since", help="search: `30m`, `2h`, `7d`, or a time such as 2026-11-20T13:00")
+    parser.add_argument("--id", help="search: one statement, by its id")
+
+
+def _users(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "users",
+        "keep the user file: add, list, remove, passwd",
+        "  sluice users add dana --group analysts --group emea     asks for the password\n"
+        "  pass show dana | sluice users add dana --password-stdin\n"
+        "  sluice users list\n"
+        "  sluice users passwd dana\n"
+        "  sluice users remove dana\n",
+        "users",
+    )
+    _with_config(parser)
+    parser.add_argument("--file", type=Path, help="user file; by default the one of the settings")
+    parser.add_argument("action", choices=("add", "list", "remove", "passwd"))
+    parser.add_argument("name", nargs="?", help="user name; not for list")
+    parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")
+    parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+
+
+def _version(commands: Commands[argparse.ArgumentParser]) -> None:
+    _command(commands, "version", "print the versions of Sluice and of what it stands on", "", "version")

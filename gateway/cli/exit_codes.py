@@ -1,0 +1,15 @@
+"""What the commands' exit codes mean; they are stable, scripts rely on them."""
+
+OK = 0
+ERROR = 1
+"""Anything that has no code of its own."""
+USAGE = 2
+"""Wrong arguments; argparse's own code."""
+REFUSED = 3
+"""`explain`: the statement would be refused."""
+FAULTS = 4
+"""Faults in settings, packs or the user file; each was printed with its place."""
+UNAVAILABLE = 5
+"""Spark, PostgreSQL or the parser cannot be reached."""
+INTERRUPTED = 130
+"""Ctrl-C."""

@@ -1,0 +1,73 @@
+"""How commands print: plain text that a pipe can take, colour on a terminal only, JSON when asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+import orjson
+
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
+MAX_CELL = 48
+
+
+class Terminal:
+    """Writes to one stream, in colour when that is a terminal and NO_COLOR is not set."""
+
+    def __init__(self, stream: IO[str] | None = None, *, colour: bool | None = None) -> None:
+        self.stream = stream or sys.stdout
+        if colour is None:
+            colour = (
+                self.stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+            )
+        self.colour = colour
+
+    def style(self, text: str, *codes: str) -> str:
+        """Return the text in a colour or weight, or as it is where there is none."""
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
+
+    def line(self, text: str = "") -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def json(self, value: Any) -> None:
+        """Write one JSON document and a line break."""
+        options = orjson.OPT_INDENT_2 if self.stream.isatty() else 0
+        self.line(orjson.dumps(value, default=str, option=options | orjson.OPT_NON_STR_KEYS).decode())
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[Any]], indent: str = "") -> None:
+        """Write rows in aligned columns; long cells are cut, numbers stand to the right."""
+        rows = list(rows)
+        cells = [[cell(value) for value in row] for row in rows]
+        numeric = [
+            bool(rows) and all(isinstance(row[i], int | float) or is_decimal(row[i]) for row in rows)
+            for i in range(len(header))
+        ]
+        widths = [max(len(name), *(len(row[i]) for row in cells), 0) for i, name in enumerate(header)]
+
+        def joined(values: Sequence[str]) -> str:
+            parts = (
+                value.rjust(width) if right else value.ljust(width)
+                for value, width, right in zip(values, widths, numeric, strict=True)
+            )
+            return (indent + "  ".join(parts)).rstrip()
+
+        self.line(self.style(joined(header), BOLD))
+        for row in cells:
+            self.line(joined(row))
+
+
+def is_decimal(value: Any) -> bool:
+    """Whether a value is a number that came as text or as a Decimal; NULL stands among numbers too."""
+    if value is None:
+        return True
+    return str(value).lstrip("-").replace(".", "", 1).isdigit()
+
+
+def cell(value: Any) -> str:
+    """Return a value as a table shows it: one line, NULL for None, cut at MAX_CELL characters."""
+    text = "NULL" if value is None else str(value)
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"

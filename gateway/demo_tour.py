@@ -1,0 +1,251 @@
+"""The demo's tour: the same statements as three people, what Spark was sent for each, what the audit says.
+
+The tour is a client like any other: it logs in over TCP with a password, and learns what was forwarded from
+the audit record in PostgreSQL, not from inside of the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
+from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
+from gateway.errors import BackendUnavailable
+from gateway.session.ports import BackendError
+from gateway.wire import calls
+from gateway.wire.rows import decode_rows
+from gateway.wire.tcli import TFetchOrientation, TProtocolVersion, TSessionHandle
+
+ROWS_SHOWN = 4
+AUDIT_DEADLINE_S = 10.0
+"""Seconds that the tour waits for an event to arrive in PostgreSQL; it takes well under one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A user of the demo; the password is no secret, the gateway listens on 127.0.0.1 only."""
+
+    name: str
+    password: str
+    groups: tuple[str, ...]
+    about: str
+
+
+PEOPLE = (
+    Person("alice", "alice-demo", ("hr",), "heads People: sees every employee, salaries included"),
+    Person("bob", "bob-demo", ("analysts",), "analyst for EMEA: his region's rows, no salaries"),
+    Person(
+        "carol", "carol-demo", ("support",), "customer support: customers by name, cards masked, no staff"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One statement of the tour and what to look at."""
+
+    title: str
+    sql: str
+
+
+STOPS = (
+    Stop(
+        "Columns are masked, rows are filtered",
+        "SELECT name, email, region, salary FROM hr.employee ORDER BY id LIMIT 3",
+    ),
+    Stop(
+        "A filter cannot be walked around by counting",
+        "SELECT region, count(*) AS people FROM hr.employee GROUP BY region ORDER BY region",
+    ),
+    Stop(
+        "Customers: card, e-mail and telephone",
+        "SELECT name, email, phone, card FROM sales.customer ORDER BY id LIMIT 3",
+    ),
+    Stop(
+        "A masked column cannot be searched, either",
+        "SELECT count(*) AS found FROM sales.customer WHERE card LIKE '4000 0067%'",
+    ),
+    Stop(
+        "A join over 100,000 orders, governed on both sides",
+        "SELECT c.segment, count(*) AS orders, sum(o.amount) AS revenue\n"
+        "FROM sales.orders o JOIN sales.customer c ON o.customer_id = c.id\n"
+        "GROUP BY c.segment ORDER BY c.segment",
+    ),
+    Stop(
+        "Code is not data: nobody runs Java through SQL",
+        "SELECT reflect('java.lang.System', 'getenv', 'PATH')",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a client saw: columns and rows, or an error."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    error: str = ""
+    took_s: float = 0.0
+
+
+class Client:
+    """A plain Thrift client with one session; what it may read is the gateway's business."""
+
+    def __init__(self, connection: SparkConnection, session: TSessionHandle) -> None:
+        self._connection = connection
+        self._session = session
+
+    @classmethod
+    async def open(cls, host: str, port: int, user: str, password: str) -> Client:
+        """Log in and open a session. Raises BackendUnavailable or BackendError."""
+        connection = await SparkConnection.open(SparkAddress(host=host, port=port), user, password)
+        request = calls.TOpenSessionReq(client_protocol=TProtocolVersion.V10)
+        reply = await connection.call("OpenSession", request, calls.TOpenSessionResp)
+        if reply.sessionHandle is None:
+            raise BackendUnavailable("the server opened no session")
+        return cls(connection, reply.sessionHandle)
+
+    async def ask(self, sql: str, max_rows: int = 1000) -> Answer:
+        """Run one statement and return its rows, or the error as the user sees it."""
+        begun = time.perf_counter()
+        try:
+            started = await self._connection.call(
+                "ExecuteStatement",
+                calls.TExecuteStatementReq(sessionHandle=self._session, statement=sql, runAsync=False),
+                calls.TExecuteStatementResp,
+            )
+            handle = started.operationHandle
+            if handle is None:
+                raise BackendError("the server started no operation", "HY000")
+            schema = await self._connection.call(
+                "GetResultSetMetadata",
+                calls.TGetResultSetMetadataReq(operationHandle=handle),
+                calls.TGetResultSetMetadataResp,
+            )
+            fetched = await self._connection.call(
+                "FetchResults",
+                calls.TFetchResultsReq(
+                    operationHandle=handle, orientation=TFetchOrientation.NEXT, maxRows=max_rows
+                ),
+                calls.TFetchResultsResp,
+            )
+            await self._connection.call(
+                "CloseOperation",
+                calls.TCloseOperationReq(operationHandle=handle),
+                calls.TCloseOperationResp,
+            )
+        except BackendError as error:
+            return Answer(error=error.message, took_s=time.perf_counter() - begun)
+        columns = tuple(column.columnName for column in schema.schema.columns) if schema.schema else ()
+        rows = tuple(decode_rows(fetched.results)) if fetched.results is not None else ()
+        return Answer(columns=columns, rows=rows, took_s=time.perf_counter() - begun)
+
+    async def close(self) -> None:
+        """End the session."""
+        await self._connection.call(
+            "CloseSession", calls.TCloseSessionReq(sessionHandle=self._session), calls.TCloseSessionResp
+        )
+        self._connection.abort()
+        await self._connection.wait_closed()
+
+
+async def tour(terminal: Terminal, host: str, port: int, dsn: str) -> None:
+    """Walk all stops as all people, printing as it goes."""
+    audit = await asyncpg.connect(dsn)
+    clients: dict[str, Client] = {}
+    try:
+        for person in PEOPLE:
+            clients[person.name] = await Client.open(host, port, person.name, person.password)
+            groups = ", ".join(person.groups)
+            terminal.line(f"  {terminal.style(person.name, BOLD):<6} ({groups}): {person.about}")
+        for number, stop in enumerate(STOPS, start=1):
+            terminal.line()
+            terminal.line(terminal.style(f"── {number}. {stop.title} " + "─" * (70 - len(stop.title)), BOLD))
+            terminal.line(textwrap.indent(terminal.style(stop.sql, CYAN), "   "))
+            for person in PEOPLE:
+                answer = await clients[person.name].ask(stop.sql)
+                record = await _audit_record(audit, person.name, stop.sql)
+                _show(terminal, person, answer, record)
+    finally:
+        for client in clients.values():
+            await client.close()
+        await audit.close()
+
+
+def _show(terminal: Terminal, person: Person, answer: Answer, record: asyncpg.Record) -> None:
+    terminal.line()
+    verdict = record["verdict"]
+    colour = GREEN if verdict == "cleared" else RED
+    policies = ", ".join(record["policies"] or ()) or "none"
+    terminal.line(
+        f" {terminal.style(f'{person.name:<6}', BOLD)}{terminal.style(verdict, colour)}"
+        f"  {terminal.style(f'policies: {policies}', DIM)}"
+    )
+    if record["forwarded"] is not None:
+        terminal.line(terminal.style("   Spark was sent:", DIM))
+        for line in textwrap.wrap(
+            " ".join(record["forwarded"].split()), 104, initial_indent="     ", subsequent_indent="     "
+        ):
+            terminal.line(terminal.style(line, DIM))
+    if answer.error:
+        for line in textwrap.wrap(answer.error, 104, initial_indent="   ", subsequent_indent="   "):
+            terminal.line(terminal.style(line, YELLOW))
+    else:
+        terminal.table(answer.columns, answer.rows[:ROWS_SHOWN], indent="   ")
+    judged = f"judged in {record['judge_ms']:.1f} ms" if record["judge_ms"] is not None else "judged"
+    sent = f", {record['rows']} rows, {record['bytes']} bytes" if record["rows"] is not None else ""
+    terminal.line(
+        terminal.style(
+            f"   audit {record['statement_id']}: {verdict}, {judged}"
+            f"{', ' + record['outcome'] if record['outcome'] else ''}{sent}",
+            DIM,
+        )
+    )
+
+
+async def _audit_record(audit: asyncpg.Connection, user: str, sql: str) -> asyncpg.Record:
+    """Return the newest record of the user's statement, with its end when it was cleared."""
+    deadline = time.monotonic() + AUDIT_DEADLINE_S
+    while True:
+        record = await audit.fetchrow(
+            "SELECT * FROM sluice.audit_statement WHERE user_name = $1 AND statement = $2 "
+            "ORDER BY time DESC LIMIT 1",
+            user,
+            sql,
+        )
+        if record is not None and (record["verdict"] == "refused" or record["ended"] is not None):
+            return record
+        if time.monotonic() > deadline:
+            raise BackendUnavailable("the statement has not arrived in the audit database")
+        await asyncio.sleep(0.05)
+
+
+def connect_help(terminal: Terminal, *, host: str, port: int, java: str, jars: str) -> Sequence[str]:
+    """Print how to connect with beeline and Python; return the printed lines."""
+    person = PEOPLE[1]
+    url = f"jdbc:hive2://{host}:{port}/default"
+    lines = [
+        "beeline (the one inside of pyspark):",
+        f"  {java} -cp '{jars}/*' org.apache.hive.beeline.BeeLine \\",
+        f"    -u '{url}' -n {person.name} -p {person.password} -e 'SELECT * FROM sales.orders LIMIT 5'",
+        "",
+        "PyHive:",
+        "  from pyhive import hive",
+        f"  db = hive.connect('{host}', port={port}, auth='CUSTOM', "
+        f"username='{person.name}', password='{person.password}')",
+        "",
+        "impyla:",
+        "  from impala.dbapi import connect",
+        f"  db = connect('{host}', {port}, auth_mechanism='LDAP', "
+        f"user='{person.name}', password='{person.password}')",
+    ]
+    for line in lines:
+        terminal.line("  " + line)
+    return lines
