@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.OK
-    except Exception as error:  # noqa: BLE001 the command's root: a person reads this, the trace is for us
+    except Exception as error:  # the command's root: a person reads this, the trace is for us
         if os.environ.get("SLUICE_TRACE"):
             raise
         message = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
