@@ -87,7 +87,7 @@ def java_major(java: Path) -> int | None:
     if found is None:
         try:
             answer = subprocess.run(
-                [java, "-version"], capture_output=True, text=True, timeout=20, errors="replace"
+                [java, "-version"], check=False, capture_output=True, text=True, timeout=20
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

@@ -1,0 +1,111 @@
+package sluice;
+
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
+import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+
+/** What each request is answered with. */
+final class Answers {
+    private Answers() {}
+
+    static Map answer(String operation, Map request) {
+        if (operation.equals("read")) {
+            return reading(ParsedText.statement((String) request.get("text")));
+        }
+        if (operation.equals("expression")) {
+            return reading(ParsedText.expression((String) request.get("text")));
+        }
+        if (operation.equals("prove")) {
+            return Prover.json(Prover.why(
+                (String) request.get("original"), (String) request.get("rewritten"),
+                (List) request.get("splices"), (List) request.get("allowed")));
+        }
+        if (operation.equals("alternatives")) {
+            Map told = new LinkedHashMap();
+            told.put("alternatives", alternatives());
+            return told;
+        }
+        throw new IllegalArgumentException("unknown operation");
+    }
+
+    /** The first message: what this parser is, and which functions it has built in. */
+    static Map hello() {
+        Map told = new LinkedHashMap();
+        told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
+        told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
+        return told;
+    }
+
+    private static List names(scala.collection.Iterable identifiers) {
+        List all = ScalaValues.list(identifiers);
+        List names = new ArrayList(all.size());
+        for (int i = 0; i < all.size(); i++) {
+            names.add(((FunctionIdentifier) all.get(i)).funcName().toLowerCase(Locale.ROOT));
+        }
+        return names;
+    }
+
+    private static Map reading(ParsedText parsed) {
+        PlanWalk walk = new PlanWalk(parsed);
+        Map told = new LinkedHashMap();
+        told.put("root", ScalaValues.name(parsed.root));
+        told.put("nodes", walk.nodes);
+        told.put("expressions", walk.expressions);
+        told.put("relations", relations(walk));
+        told.put("columns", walk.columns);
+        told.put("functions", walk.functions);
+        CommandFields fields = new CommandFields(parsed, walk.nameSpans);
+        List commands = new ArrayList();
+        for (int i = 0; i < walk.commands.size(); i++) {
+            commands.add(fields.json((LogicalPlan) walk.commands.get(i)));
+        }
+        told.put("commands", commands);
+        told.put("aliases", walk.aliases);
+        told.put("implicit_star", Boolean.valueOf(
+            parsed.forms().implicitStar()
+                || walk.expressions.contains("InsertStarAction")
+                || walk.expressions.contains("UpdateStarAction")));
+        return told;
+    }
+
+    /** Mentions with one span appear once: a multi-insert's source is in the plan once per INSERT. */
+    private static List relations(PlanWalk walk) {
+        List relations = new ArrayList();
+        Set seen = new HashSet();
+        for (int i = 0; i < walk.mentions.size(); i++) {
+            Map mention = ((Mention) walk.mentions.get(i)).json();
+            if (mention.get("span") == null || seen.add(mention)) {
+                relations.add(mention);
+            }
+        }
+        return relations;
+    }
+
+    /** Labels of the alternatives of the grammar's rules for a statement: `statement` and its likes. */
+    private static List alternatives() {
+        List names = new ArrayList();
+        Class[] contexts = SqlBaseParser.class.getDeclaredClasses();
+        for (int i = 0; i < contexts.length; i++) {
+            Class rule = contexts[i].getSuperclass();
+            if (rule == SqlBaseParser.StatementContext.class
+                || rule == SqlBaseParser.SetResetStatementContext.class
+                || rule == SqlBaseParser.DmlStatementNoWithContext.class
+                || rule == SqlBaseParser.InsertIntoContext.class) {
+                String name = contexts[i].getSimpleName();
+                names.add(name.substring(0, name.length() - "Context".length()));
+            }
+        }
+        java.util.Collections.sort(names);
+        return names;
+    }
+}

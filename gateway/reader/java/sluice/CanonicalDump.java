@@ -1,0 +1,248 @@
+package sluice;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.Origin;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
+
+/**
+ * Writes a plan as text so that two plans are the same statement exactly when their texts are equal.
+ *
+ * Left out: positions, and the copies of SQL text that views and DESCRIBE QUERY keep beside the parsed
+ * query. Expression ids are numbered in order of appearance. Everything else is written with its type and
+ * length; a value of an unknown kind is an error, so that nothing can differ unseen.
+ */
+final class CanonicalDump {
+    /** Fields that repeat, as text, a query which is compared as a plan. */
+    private static final List TEXT_COPIES = java.util.Arrays.asList(new Object[] {
+        "CreateView.originalText", "CreateViewCommand.originalText", "AlterViewAs.originalText",
+        "CacheTableAsSelect.originalText", "DescribeQueryCommand.queryText",
+        "CreateMaterializedViewAsSelect.originalText", "CreateStreamingTableAsSelect.originalText",
+    });
+
+    /** A value that cannot be compared. */
+    static final class Incomparable extends RuntimeException {
+        Incomparable(String message) {
+            super(message);
+        }
+    }
+
+    private final StringBuilder out = new StringBuilder(4096);
+    private final Map expressionIds = new HashMap();
+    /** Node → LogicalPlan that stands in its place. */
+    private final IdentityHashMap plans;
+    /** Node → List of name parts that stand in place of its own. */
+    private final IdentityHashMap names;
+    /** Nodes of `plans` and `names` that were met. */
+    final IdentityHashMap met = new IdentityHashMap();
+
+    private CanonicalDump(IdentityHashMap plans, IdentityHashMap names) {
+        this.plans = plans;
+        this.names = names;
+    }
+
+    static String of(Object value) {
+        return of(value, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap()));
+    }
+
+    static CanonicalDump replacing(IdentityHashMap plans, IdentityHashMap names) {
+        return new CanonicalDump(plans, names);
+    }
+
+    static String of(Object value, CanonicalDump dump) {
+        dump.write(value);
+        return dump.out.toString();
+    }
+
+    private void write(Object value) {
+        if (out.length() > Limits.CANONICAL_CHARS) {
+            throw new Incomparable("the plan is too large to compare");
+        }
+        if (value == null) {
+            out.append('0');
+        } else if (value instanceof String) {
+            text('s', (String) value);
+        } else if (plans.containsKey(value)) {
+            met.put(value, Boolean.TRUE);
+            write(plans.get(value));
+        } else if (value instanceof scala.Product && !(value instanceof scala.collection.Iterable)) {
+            writeProduct((scala.Product) value);
+        } else if (value instanceof scala.collection.Map) {
+            writePairs(((scala.collection.Map) value).toSeq());
+        } else if (value instanceof scala.collection.Set) {
+            writeSorted(ScalaValues.list((scala.collection.Iterable) value), "{", "}");
+        } else if (value instanceof scala.collection.Iterable) {
+            writeAll(ScalaValues.list((scala.collection.Iterable) value));
+        } else if (value instanceof Object[]) {
+            writeAll(java.util.Arrays.asList((Object[]) value));
+        } else {
+            writeScalar(value);
+        }
+    }
+
+    private void writeProduct(scala.Product product) {
+        if (product instanceof Origin) {
+            return;
+        }
+        if (product instanceof ExprId) {
+            Object number = expressionIds.get(product);
+            if (number == null) {
+                number = Integer.valueOf(expressionIds.size());
+                expressionIds.put(product, number);
+            }
+            out.append('#').append(number);
+            return;
+        }
+        if (product instanceof DataType) {
+            DataType type = (DataType) product;
+            text('t', className(type) + " " + type.json() + " " + type.catalogString());
+            return;
+        }
+        out.append(className(product)).append('(');
+        List elements = ScalaValues.elements(product);
+        List renamed = (List) names.get(product);
+        if (renamed != null) {
+            met.put(product, Boolean.TRUE);
+            elements.set(0, renamed(elements.get(0), renamed));
+        }
+        String simple = ScalaValues.name(product);
+        if (simple.equals("CacheTable") && names.containsKey(elements.get(0))) {
+            // The command repeats its table's name.
+            elements.set(1, names.get(elements.get(0)));
+        }
+        for (int i = 0; i < elements.size(); i++) {
+            if (i > 0) {
+                out.append(',');
+            }
+            if (!TEXT_COPIES.contains(simple + "." + product.productElementName(i))) {
+                writeElement(elements.get(i));
+            }
+        }
+        out.append(')');
+        if (product instanceof TreeNode) {
+            List more = ScalaValues.list(((TreeNode) product).otherCopyArgs());
+            if (!more.isEmpty()) {
+                writeAll(more);
+            }
+            if (!((TreeNode) product).isTagsEmpty()) {
+                throw new Incomparable(ScalaValues.name(product) + " carries tags");
+            }
+        }
+    }
+
+    /** Java lists stand for Scala's sequences where a name was replaced. */
+    private void writeElement(Object element) {
+        if (element instanceof List) {
+            writeAll((List) element);
+        } else {
+            write(element);
+        }
+    }
+
+    private static Object renamed(Object original, List parts) {
+        return original instanceof scala.Option
+            ? (Object) scala.Option$.MODULE$.apply(scala.jdk.javaapi.CollectionConverters.asScala(parts).toList())
+            : parts;
+    }
+
+    private void writeScalar(Object value) {
+        if (value instanceof Double) {
+            out.append('d').append(Double.doubleToRawLongBits(((Double) value).doubleValue()));
+        } else if (value instanceof Float) {
+            out.append('f').append(Float.floatToRawIntBits(((Float) value).floatValue()));
+        } else if (value instanceof Number || value instanceof Boolean || value instanceof Character) {
+            text(value.getClass().getSimpleName().charAt(0), value.toString());
+        } else if (value instanceof byte[]) {
+            text('x', hex((byte[]) value));
+        } else if (value instanceof org.apache.spark.unsafe.types.UTF8String) {
+            text('u', hex(((org.apache.spark.unsafe.types.UTF8String) value).getBytes()));
+        } else if (value instanceof org.apache.spark.sql.types.Decimal) {
+            org.apache.spark.sql.types.Decimal decimal = (org.apache.spark.sql.types.Decimal) value;
+            text('D', decimal.toString() + "/" + decimal.precision() + "/" + decimal.scale());
+        } else if (value instanceof org.apache.spark.unsafe.types.CalendarInterval) {
+            org.apache.spark.unsafe.types.CalendarInterval interval =
+                (org.apache.spark.unsafe.types.CalendarInterval) value;
+            text('i', interval.months + "/" + interval.days + "/" + interval.microseconds);
+        } else if (value instanceof Enum || value instanceof scala.Enumeration$Value) {
+            text('e', className(value) + " " + value);
+        } else if (value instanceof Metadata) {
+            text('m', ((Metadata) value).json());
+        } else if (value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap) {
+            writeStringMap(((org.apache.spark.sql.util.CaseInsensitiveStringMap) value).asCaseSensitiveMap());
+        } else if (value instanceof scala.runtime.BoxedUnit) {
+            out.append('v');
+        } else {
+            throw new Incomparable("a value of class " + value.getClass().getName() + " cannot be compared");
+        }
+    }
+
+    private void writeAll(Collection values) {
+        out.append('[');
+        Iterator each = values.iterator();
+        while (each.hasNext()) {
+            write(each.next());
+            out.append(';');
+        }
+        out.append(']');
+    }
+
+    private void writeStringMap(Map map) {
+        out.append('{');
+        Iterator each = new java.util.TreeMap(map).entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            text('k', (String) entry.getKey());
+            text('v', (String) entry.getValue());
+        }
+        out.append('}');
+    }
+
+    private void writePairs(scala.collection.Seq pairs) {
+        // Maps hold strings only; sorting their written pairs makes the order of a hash map immaterial.
+        writeSorted(ScalaValues.list(pairs), "{", "}");
+    }
+
+    private void writeSorted(List values, String open, String close) {
+        List written = new ArrayList();
+        for (int i = 0; i < values.size(); i++) {
+            int from = out.length();
+            write(values.get(i));
+            written.add(out.substring(from));
+            out.setLength(from);
+        }
+        Collections.sort(written);
+        out.append(open);
+        for (int i = 0; i < written.size(); i++) {
+            out.append(written.get(i)).append(';');
+        }
+        out.append(close);
+    }
+
+    private void text(char kind, String text) {
+        out.append(kind).append(text.length()).append(':').append(text);
+    }
+
+    private static String className(Object value) {
+        String name = value.getClass().getName();
+        return name.startsWith("org.apache.spark.sql.") ? name.substring(21) : name;
+    }
+
+    private static String hex(byte[] bytes) {
+        StringBuilder digits = new StringBuilder(bytes.length * 2);
+        for (int i = 0; i < bytes.length; i++) {
+            digits.append(Character.forDigit((bytes[i] >> 4) & 15, 16));
+            digits.append(Character.forDigit(bytes[i] & 15, 16));
+        }
+        return digits.toString();
+    }
+}

@@ -1,0 +1,123 @@
+package sluice;
+
+import java.util.Arrays;
+import java.util.List;
+import org.antlr.v4.runtime.ParserRuleContext;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.WithOrigin;
+import org.apache.spark.sql.execution.SparkSqlParser;
+
+/** A text with what one run of Spark's parser made of it: its plan and, kept on the way, its parse tree. */
+final class ParsedText {
+    final String text;
+    /** The root: a LogicalPlan, or an Expression for a text that is an expression. */
+    final Object root;
+    private final ParserRuleContext tree;
+    private final int[] offsets;
+    private WrittenForms forms;
+
+    private ParsedText(String text, Object root, ParserRuleContext tree) {
+        this.text = text;
+        this.root = root;
+        this.tree = tree;
+        this.offsets = codePointOffsets(text);
+    }
+
+    static ParsedText statement(String text) {
+        KeepingParser parser = new KeepingParser();
+        LogicalPlan plan = parser.parsePlan(text);
+        return new ParsedText(text, plan, parser.kept);
+    }
+
+    static ParsedText expression(String text) {
+        KeepingParser parser = new KeepingParser();
+        Expression expression = parser.parseExpression(text);
+        return new ParsedText(text, expression, parser.kept);
+    }
+
+    WrittenForms forms() {
+        if (forms == null) {
+            forms = new WrittenForms(this, tree);
+        }
+        return forms;
+    }
+
+    /** The text between two code-point offsets, the second one exclusive. */
+    String slice(int start, int end) {
+        return offsets == null ? text.substring(start, end) : text.substring(offsets[start], offsets[end]);
+    }
+
+    int length() {
+        return offsets == null ? text.length() : offsets.length - 1;
+    }
+
+    /** The range that Spark notes on a node, or null when it has none. */
+    Span originOf(Object node) {
+        org.apache.spark.sql.catalyst.trees.Origin origin = ((WithOrigin) node).origin();
+        int start = ScalaValues.intOr(origin.startIndex(), -1);
+        int stop = ScalaValues.intOr(origin.stopIndex(), -2);
+        // A node that Spark made from another text (a function body, say) would carry offsets into that one.
+        if (start < 0 || stop < start || stop >= length()) {
+            return null;
+        }
+        if (origin.sqlText().isDefined() && !text.equals(origin.sqlText().get())) {
+            return null;
+        }
+        return new Span(start, stop + 1);
+    }
+
+    private static int[] codePointOffsets(String text) {
+        int points = text.codePointCount(0, text.length());
+        if (points == text.length()) {
+            return null;
+        }
+        int[] offsets = new int[points + 1];
+        int at = 0;
+        for (int i = 0; i < points; i++) {
+            offsets[i] = at;
+            at += Character.charCount(text.codePointAt(at));
+        }
+        offsets[points] = at;
+        return offsets;
+    }
+
+    /** Spark's parser, unchanged, that remembers the parse tree which it hands to its own plan builder. */
+    static final class KeepingParser extends SparkSqlParser {
+        ParserRuleContext kept;
+
+        public Object withErrorHandling(ParserRuleContext context, scala.Option text, scala.Function0 body) {
+            if (kept == null) {
+                kept = context;
+            }
+            return super.withErrorHandling(context, text, body);
+        }
+    }
+
+    /** A half-open range of code points. */
+    static final class Span {
+        final int start;
+        final int end;
+
+        Span(int start, int end) {
+            this.start = start;
+            this.end = end;
+        }
+
+        long key() {
+            return ((long) start << 32) | end;
+        }
+
+        boolean holds(Span other) {
+            return start <= other.start && other.end <= end;
+        }
+
+        boolean same(Span other) {
+            return other != null && start == other.start && end == other.end;
+        }
+
+        List json() {
+            return Arrays.asList(new Object[] {Integer.valueOf(start), Integer.valueOf(end)});
+        }
+    }
+}

@@ -1,0 +1,342 @@
+package sluice;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.Star;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunctionName;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedProcedure;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRegex;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedView;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+
+/**
+ * Visits every element of every node of a plan: children, fields, collections, plans inside expressions.
+ *
+ * Spark's own traversals see only `children`; an INSERT's target, the relation under a time travel and a
+ * subquery's plan are not among them. Nothing is skipped: an object of a kind that is not known here is
+ * reported among the nodes with a question mark, and a plan that is too deep overflows the stack, which the
+ * caller answers as too deep.
+ */
+final class PlanWalk {
+    /** Fields of commands that hold what is read. Every other relation of a command is what it works on. */
+    private static final Set SOURCE_FIELDS = new HashSet();
+    /** Classes that act like commands without being Spark's `Command`. */
+    private static final Set ACTING = new HashSet();
+
+    static {
+        Collections.addAll(SOURCE_FIELDS, new Object[] {
+            "query", "sourceQuery", "sourceTable", "plan", "logicalPlan", "flowOperation",
+            "InsertIntoDir.child", "ScriptTransformation.child",
+        });
+        Collections.addAll(ACTING, new Object[] {
+            "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate",
+        });
+    }
+
+    final Set nodes = new TreeSet();
+    final Set expressions = new TreeSet();
+    final Set aliases = new TreeSet();
+    final List mentions = new ArrayList();
+    final List commands = new ArrayList();
+    final List functions = new ArrayList();
+    final List columns = new ArrayList();
+    /** Column or star node → its span, for the nodes that have one. */
+    final IdentityHashMap columnSpans = new IdentityHashMap();
+
+    /** Name node (relation, namespace, function, procedure) → its span, for the nodes that have one. */
+    final IdentityHashMap nameSpans = new IdentityHashMap();
+
+    private final ParsedText parsed;
+    /** Name nodes of other things than relations: they are fields of commands, but can be pinned. */
+    private final List otherNames = new ArrayList();
+    private final IdentityHashMap visited = new IdentityHashMap();
+    private final Set columnsSeen = new HashSet();
+
+    PlanWalk(ParsedText parsed) {
+        this.parsed = parsed;
+        visit(parsed.root, CteScope.EMPTY, false, "");
+        placeNames();
+    }
+
+    static boolean isCommand(Object node) {
+        return node instanceof Command
+            || node instanceof ParsedStatement
+            || ACTING.contains(ScalaValues.name(node));
+    }
+
+    private void visit(Object value, CteScope scope, boolean target, String holder) {
+        if (ScalaValues.isLeaf(value)) {
+            return;
+        }
+        if (value instanceof LogicalPlan) {
+            visitPlan((LogicalPlan) value, scope, target, holder);
+        } else if (value instanceof Expression) {
+            visitExpression((Expression) value, scope, holder);
+        } else if (value instanceof TableIdentifier) {
+            noteIdentifier((TableIdentifier) value, holder);
+        } else if (value instanceof scala.collection.Map) {
+            visitAll(ScalaValues.list(((scala.collection.Map) value).toSeq()), scope, target, holder);
+        } else if (value instanceof scala.Option) {
+            if (((scala.Option) value).isDefined()) {
+                visit(((scala.Option) value).get(), scope, target, holder);
+            }
+        } else if (value instanceof scala.collection.Iterable) {
+            visitAll(ScalaValues.list((scala.collection.Iterable) value), scope, target, holder);
+        } else if (value instanceof Object[]) {
+            Object[] all = (Object[]) value;
+            for (int i = 0; i < all.length; i++) {
+                visit(all[i], scope, target, holder);
+            }
+        } else if (value instanceof Map) {
+            visitAll(((Map) value).keySet(), scope, target, holder);
+            visitAll(((Map) value).values(), scope, target, holder);
+        } else if (value instanceof Collection) {
+            visitAll((Collection) value, scope, target, holder);
+        } else if (value instanceof scala.Product) {
+            visitAll(ScalaValues.elements((scala.Product) value), scope, target, holder);
+        } else {
+            nodes.add("?" + ScalaValues.name(value));
+        }
+    }
+
+    private void visitAll(Collection values, CteScope scope, boolean target, String holder) {
+        java.util.Iterator each = values.iterator();
+        while (each.hasNext()) {
+            visit(each.next(), scope, target, holder);
+        }
+    }
+
+    private void visitPlan(LogicalPlan plan, CteScope scope, boolean target, String holder) {
+        nodes.add(ScalaValues.name(plan));
+        visited.put(plan, Boolean.TRUE);
+        if (plan instanceof UnresolvedRelation) {
+            noteRelation((UnresolvedRelation) plan, plan, scope, target, holder);
+            return;
+        }
+        if (plan instanceof UnresolvedWith) {
+            visitWith((UnresolvedWith) plan, scope, holder);
+            return;
+        }
+        if (plan instanceof RelationTimeTravel) {
+            RelationTimeTravel travel = (RelationTimeTravel) plan;
+            if (travel.relation() instanceof UnresolvedRelation) {
+                nodes.add(ScalaValues.name(travel.relation()));
+                // Never a CTE reference: Spark has no history of one, so the name can only be a table's.
+                noteRelation((UnresolvedRelation) travel.relation(), plan, CteScope.EMPTY, target, holder);
+            } else {
+                visit(travel.relation(), scope, target, holder);
+            }
+            visit(travel.timestamp(), scope, false, "");
+            return;
+        }
+        if (plan instanceof UnresolvedTable || plan instanceof UnresolvedTableOrView
+            || plan instanceof UnresolvedView || plan instanceof UnresolvedIdentifier) {
+            List parts = ScalaValues.strings(plan.productElement(0));
+            mentions.add(new Mention(plan, plan, parts, Mention.TARGET, holder));
+        } else if (plan instanceof UnresolvedTableValuedFunction) {
+            noteFunction(ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name()), true);
+        } else if (plan instanceof SubqueryAlias) {
+            aliases.add(((SubqueryAlias) plan).identifier().name().toLowerCase(Locale.ROOT));
+        } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
+            aliases.add(((String) ((Generate) plan).qualifier().get()).toLowerCase(Locale.ROOT));
+        }
+        if (plan instanceof UnresolvedNamespace || plan instanceof UnresolvedFunctionName
+            || plan instanceof UnresolvedProcedure) {
+            otherNames.add(plan);
+        }
+        boolean command = isCommand(plan);
+        if (command) {
+            commands.add(plan);
+        }
+        String name = ScalaValues.name(plan);
+        // An alias stands between UPDATE and its target; nothing else passes "this is the target" on.
+        boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases;
+        for (int i = 0; i < plan.productArity(); i++) {
+            String field = plan.productElementName(i);
+            boolean works = command && !SOURCE_FIELDS.contains(field) && !SOURCE_FIELDS.contains(name + "." + field);
+            visit(plan.productElement(i), scope, works || (passes && target), command ? name : holder);
+        }
+        visitRest(plan, scope, command ? name : holder);
+    }
+
+    /** What a node carries outside its product: second parameter lists and children that are computed. */
+    private void visitRest(TreeNode node, CteScope scope, String holder) {
+        visitAll(ScalaValues.list(node.otherCopyArgs()), scope, false, holder);
+        List more = ScalaValues.list(node.children());
+        more.addAll(ScalaValues.list(node.innerChildren()));
+        for (int i = 0; i < more.size(); i++) {
+            if (!visited.containsKey(more.get(i))) {
+                visit(more.get(i), scope, false, holder);
+            }
+        }
+    }
+
+    private void visitWith(UnresolvedWith with, CteScope outer, String holder) {
+        CteScope scope = outer;
+        List relations = ScalaValues.list(with.cteRelations());
+        for (int i = 0; i < relations.size(); i++) {
+            scala.Product relation = (scala.Product) relations.get(i);
+            String name = (String) relation.productElement(0);
+            CteScope inside = with.allowRecursion() ? scope.with(name) : scope;
+            aliases.add(name.toLowerCase(Locale.ROOT));
+            visit(relation.productElement(1), inside, false, holder);
+            scope = scope.with(name);
+        }
+        visit(with.child(), scope, false, holder);
+    }
+
+    private void visitExpression(Expression expression, CteScope scope, String holder) {
+        expressions.add(ScalaValues.name(expression));
+        visited.put(expression, Boolean.TRUE);
+        if (expression instanceof UnresolvedAttribute) {
+            noteColumn(expression, ScalaValues.strings(((UnresolvedAttribute) expression).nameParts()), false);
+        } else if (expression instanceof Star) {
+            noteColumn(expression, starQualifier(expression), true);
+        } else if (expression instanceof UnresolvedFunction) {
+            noteFunction(ScalaValues.strings(((UnresolvedFunction) expression).nameParts()), false);
+        } else if (expression instanceof UnresolvedGenerator) {
+            noteFunction(identifierParts(((UnresolvedGenerator) expression).name()), false);
+        }
+        visitAll(ScalaValues.elements(expression), scope, false, holder);
+        visitRest(expression, scope, holder);
+    }
+
+    private void noteRelation(
+        UnresolvedRelation relation, Object replaced, CteScope scope, boolean target, String holder) {
+        visited.put(relation, Boolean.TRUE);
+        List parts = ScalaValues.strings(relation.multipartIdentifier());
+        String role = Mention.SCAN;
+        if (target) {
+            role = Mention.TARGET;
+        } else if (parts.size() == 1 && !relation.isStreaming() && scope.has((String) parts.get(0))) {
+            role = Mention.CTE;
+        }
+        mentions.add(new Mention(relation, replaced, parts, role, target ? holder : ""));
+    }
+
+    private void noteIdentifier(TableIdentifier identifier, String holder) {
+        mentions.add(
+            new Mention(identifier, identifier, identifierParts(identifier), Mention.TARGET, holder));
+    }
+
+    private void noteFunction(List parts, boolean tableValued) {
+        Map function = new LinkedHashMap();
+        function.put("parts", parts);
+        function.put("table_valued", Boolean.valueOf(tableValued));
+        if (!functions.contains(function)) {
+            functions.add(function);
+        }
+    }
+
+    private void noteColumn(Expression node, List parts, boolean star) {
+        ParsedText.Span span = parsed.originOf(node);
+        if (span != null) {
+            if (star) {
+                span = parsed.forms().starAt(span);
+            } else if (!parsed.forms().isName(span, parts)) {
+                span = null;
+            }
+        }
+        if (span != null) {
+            columnSpans.put(node, span);
+        }
+        Map column = new LinkedHashMap();
+        column.put("parts", parts);
+        column.put("span", span == null ? null : span.json());
+        column.put("star", Boolean.valueOf(star));
+        if (columnsSeen.add(column)) {
+            columns.add(column);
+        }
+    }
+
+    private static List starQualifier(Expression star) {
+        if (star instanceof UnresolvedRegex) {
+            return ScalaValues.list(((UnresolvedRegex) star).table().toList());
+        }
+        Object target = star.productArity() == 0 ? null : star.productElement(0);
+        if (target instanceof scala.Option && ((scala.Option) target).isDefined()) {
+            return ScalaValues.strings(((scala.Option) target).get());
+        }
+        return new ArrayList();
+    }
+
+    /** Catalog, database and own name of one of Spark's older identifiers. */
+    static List identifierParts(org.apache.spark.sql.catalyst.CatalystIdentifier identifier) {
+        ArrayList parts = new ArrayList();
+        if (identifier.catalog().isDefined()) {
+            parts.add(identifier.catalog().get());
+        }
+        if (identifier.database().isDefined()) {
+            parts.add(identifier.database().get());
+        }
+        parts.add(identifier.identifier());
+        return parts;
+    }
+
+    /** Finds where each mention is written: first those whose node knows, then the rest. */
+    private void placeNames() {
+        List claimed = new ArrayList();
+        for (int i = 0; i < mentions.size(); i++) {
+            Mention mention = (Mention) mentions.get(i);
+            ParsedText.Span origin = origin(mention);
+            if (origin != null && parsed.forms().isName(origin, mention.parts)) {
+                mention.span = origin;
+                mention.form = mention.scan() ? parsed.forms().formAt(origin) : null;
+                if (!mention.scan()) {
+                    claimed.add(origin);
+                }
+            }
+        }
+        for (int i = 0; i < mentions.size(); i++) {
+            Mention mention = (Mention) mentions.get(i);
+            if (mention.span == null && Mention.TARGET.equals(mention.role)) {
+                mention.span = parsed.forms().statementName(origin(mention), mention.parts, claimed);
+            }
+            if (mention.span != null) {
+                nameSpans.put(mention.node, mention.span);
+            }
+        }
+        for (int i = 0; i < otherNames.size(); i++) {
+            LogicalPlan node = (LogicalPlan) otherNames.get(i);
+            List parts = ScalaValues.strings(node.productElement(0));
+            ParsedText.Span origin = parsed.originOf(node);
+            ParsedText.Span span = origin != null && parsed.forms().isName(origin, parts)
+                ? origin : parsed.forms().statementName(origin, parts, claimed);
+            if (span != null) {
+                nameSpans.put(node, span);
+            }
+        }
+    }
+
+    private ParsedText.Span origin(Mention mention) {
+        return mention.node instanceof TreeNode ? parsed.originOf(mention.node) : null;
+    }
+}

@@ -1,0 +1,232 @@
+package sluice;
+
+import java.util.HashSet;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+
+/**
+ * Proves that a rewritten text means its original with each splice applied, and nothing else.
+ *
+ * The plan of the original, with every spliced node replaced by the plan of what was spliced in (parsed by
+ * itself), must be the plan of the rewritten text. That the text was spliced as told is the client's part.
+ */
+final class Prover {
+    /** The proof does not hold; the message says why, without literals of the statement. */
+    static final class Unproven extends Exception {
+        Unproven(String message) {
+            super(message);
+        }
+    }
+
+    private final ParsedText original;
+    private final PlanWalk walk;
+    /** Node of the original → plan in its place. */
+    private final IdentityHashMap plans = new IdentityHashMap();
+    /** Node of the original → name parts in place of its own. */
+    private final IdentityHashMap names = new IdentityHashMap();
+
+    private Prover(ParsedText original) {
+        this.original = original;
+        this.walk = new PlanWalk(original);
+    }
+
+    /** Returns an empty string when the proof holds, else why not. */
+    static String why(String original, String rewritten, List splices, List allowed) {
+        try {
+            ParsedText after = ParsedText.statement(rewritten);
+            checkRelations(new PlanWalk(after), allowed);
+            Prover prover = new Prover(ParsedText.statement(original));
+            for (int i = 0; i < splices.size(); i++) {
+                prover.apply((Map) splices.get(i));
+            }
+            prover.compare(after);
+            return "";
+        } catch (Unproven unproven) {
+            return unproven.getMessage();
+        } catch (CanonicalDump.Incomparable incomparable) {
+            return incomparable.getMessage();
+        }
+    }
+
+    private static void checkRelations(PlanWalk after, List allowed) throws Unproven {
+        Set names = new HashSet(allowed);
+        for (int i = 0; i < after.mentions.size(); i++) {
+            Mention mention = (Mention) after.mentions.get(i);
+            if (!Mention.CTE.equals(mention.role) && !names.contains(mention.parts)) {
+                throw new Unproven("the rewritten statement mentions " + quoted(mention.parts)
+                    + ", which was not judged");
+            }
+        }
+        Iterator each = after.nodes.iterator();
+        while (each.hasNext()) {
+            String node = (String) each.next();
+            if (node.startsWith("?")) {
+                throw new Unproven("the rewritten statement holds an unknown object " + node);
+            }
+        }
+    }
+
+    private void apply(Map splice) throws Unproven {
+        ParsedText.Span span = new ParsedText.Span(
+            ((Number) splice.get("start")).intValue(), ((Number) splice.get("end")).intValue());
+        String kind = (String) splice.get("kind");
+        int applied;
+        if ("guard".equals(kind)) {
+            applied = guard(span, (String) splice.get("query"), (String) splice.get("alias"));
+        } else if ("pin".equals(kind)) {
+            applied = pin(span, (List) splice.get("parts"));
+        } else if ("column".equals(kind)) {
+            applied = column(span, (List) splice.get("parts"));
+        } else {
+            throw new Unproven("a splice of kind `" + kind + "` is unknown");
+        }
+        if (applied == 0) {
+            throw new Unproven("nothing in the original can take the splice (" + kind + ") at characters "
+                + span.start + " to " + span.end);
+        }
+    }
+
+    private int guard(ParsedText.Span span, String query, String alias) throws Unproven {
+        LogicalPlan guarded = (LogicalPlan) ParsedText.statement(query).root;
+        if (PlanWalk.isCommand(guarded)) {
+            throw new Unproven("a guarded relation must be a query");
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.mentions.size(); i++) {
+            Mention mention = (Mention) walk.mentions.get(i);
+            if (!mention.scan() || mention.form == null || !span.same(mention.form.whole)) {
+                continue;
+            }
+            checkSuffix(mention, guarded);
+            Object stands = guarded;
+            if (WrittenForms.BARE.equals(mention.form.kind)) {
+                if (alias == null || alias.length() == 0) {
+                    throw new Unproven("a guarded relation without an alias of its own needs one");
+                }
+                stands = SubqueryAlias$.MODULE$.apply(alias, guarded);
+            }
+            plans.put(mention.replaced, stands);
+            applied++;
+        }
+        return applied;
+    }
+
+    /** A time-travel or options clause of the original must stand on the table that the guard reads. */
+    private static void checkSuffix(Mention mention, LogicalPlan guarded) throws Unproven {
+        UnresolvedRelation before = (UnresolvedRelation) mention.node;
+        boolean travels = mention.replaced instanceof RelationTimeTravel;
+        if (!travels && before.options().isEmpty()) {
+            return;
+        }
+        LogicalPlan leaf = guarded;
+        while (!leaf.children().isEmpty()) {
+            leaf = (LogicalPlan) leaf.children().head();
+        }
+        Object read = leaf;
+        if (travels) {
+            if (!(leaf instanceof RelationTimeTravel)) {
+                throw new Unproven("the guarded relation lost the time-travel clause");
+            }
+            RelationTimeTravel wanted = (RelationTimeTravel) mention.replaced;
+            RelationTimeTravel got = (RelationTimeTravel) leaf;
+            if (!CanonicalDump.of(wanted.timestamp()).equals(CanonicalDump.of(got.timestamp()))
+                || !CanonicalDump.of(wanted.version()).equals(CanonicalDump.of(got.version()))) {
+                throw new Unproven("the guarded relation reads another version");
+            }
+            read = got.relation();
+        }
+        if (!(read instanceof UnresolvedRelation)
+            || !CanonicalDump.of(before.options()).equals(
+                CanonicalDump.of(((UnresolvedRelation) read).options()))) {
+            throw new Unproven("the guarded relation lost the options clause");
+        }
+    }
+
+    private int pin(ParsedText.Span span, List parts) throws Unproven {
+        requireParts(parts);
+        int applied = 0;
+        Iterator each = walk.nameSpans.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            if (span.same((ParsedText.Span) entry.getValue())) {
+                if (!(entry.getKey() instanceof LogicalPlan)) {
+                    throw new Unproven("the name at characters " + span.start + " to " + span.end
+                        + " takes no qualified name");
+                }
+                names.put(entry.getKey(), parts);
+                applied++;
+            }
+        }
+        return applied;
+    }
+
+    private int column(ParsedText.Span span, List parts) throws Unproven {
+        requireParts(parts);
+        int applied = 0;
+        Iterator each = walk.columnSpans.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            if (span.same((ParsedText.Span) entry.getValue())) {
+                names.put(entry.getKey(), parts);
+                applied++;
+            }
+        }
+        return applied;
+    }
+
+    private static void requireParts(List parts) throws Unproven {
+        if (parts == null || parts.isEmpty()) {
+            throw new Unproven("a splice that renames needs name parts");
+        }
+    }
+
+    private void compare(ParsedText after) throws Unproven {
+        CanonicalDump dump = CanonicalDump.replacing(plans, names);
+        String expected = CanonicalDump.of(original.root, dump);
+        if (dump.met.size() != plans.size() + names.size()) {
+            throw new Unproven("a splice lies inside another one");
+        }
+        String actual = CanonicalDump.of(after.root);
+        if (!expected.equals(actual)) {
+            throw new Unproven("the rewritten statement is another plan (at " + differsAt(expected, actual) + ")");
+        }
+    }
+
+    /** The class of the innermost node in which two plans begin to differ. */
+    private static String differsAt(String expected, String actual) {
+        int at = 0;
+        int shortest = Math.min(expected.length(), actual.length());
+        while (at < shortest && expected.charAt(at) == actual.charAt(at)) {
+            at++;
+        }
+        int open = expected.lastIndexOf('(', Math.max(0, at - 1));
+        int name = open;
+        while (name > 0 && Character.isJavaIdentifierPart(expected.charAt(name - 1))) {
+            name--;
+        }
+        return open < 0 ? "its root" : expected.substring(name, open);
+    }
+
+    private static String quoted(List parts) {
+        StringBuilder name = new StringBuilder();
+        for (int i = 0; i < parts.size(); i++) {
+            name.append(i == 0 ? "`" : ".`").append(((String) parts.get(i)).replace("`", "``")).append('`');
+        }
+        return name.toString();
+    }
+
+    static Map json(String why) {
+        Map told = new LinkedHashMap();
+        told.put("holds", Boolean.valueOf(why.length() == 0));
+        told.put("why", why);
+        return told;
+    }
+}

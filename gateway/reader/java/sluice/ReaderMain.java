@@ -1,0 +1,189 @@
+package sluice;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedInputStream;
+import java.io.BufferedOutputStream;
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.EOFException;
+import java.io.FileDescriptor;
+import java.io.FileInputStream;
+import java.io.FileOutputStream;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.LinkedBlockingQueue;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.internal.SQLConf;
+
+/**
+ * The parser process: Spark's SQL parser behind one socket, which is its standard input and output.
+ *
+ * A frame is a four-byte length and that many bytes of JSON. The first frame sent says who is there; then
+ * every request `{id, op, …}` has one answer `{id, kind, …}`, in any order. When the other end closes, also
+ * by being killed, the process ends.
+ */
+public final class ReaderMain {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    /** Statements that load the parser's classes before the first one of a client is timed. */
+    private static final String[] WARM_UP = {
+        "SELECT a.x, count(*), CASE WHEN b.y > 1.5 THEN 'q' ELSE NULL END FROM db.t AS a JOIN u b ON a.x = b.x"
+            + " WHERE a.z IN (SELECT z FROM v) AND a.d BETWEEN DATE '2020-01-01' AND current_date()"
+            + " GROUP BY a.x HAVING count(*) > 1 ORDER BY 1 DESC LIMIT 10",
+        "WITH c AS (SELECT * FROM t VERSION AS OF 1) SELECT transform(xs, x -> x + 1), row_number() OVER"
+            + " (PARTITION BY k ORDER BY o) FROM c LATERAL VIEW explode(xs) e AS f",
+        "INSERT INTO t SELECT * FROM u UNION ALL TABLE v",
+        "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN UPDATE SET t.b = u.b",
+        "CREATE TABLE t USING parquet OPTIONS (a 'b') PARTITIONED BY (c) LOCATION '/x' AS SELECT 1 AS c",
+        "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1", "DESCRIBE TABLE t", "SHOW TABLES", "SET a = b",
+    };
+
+    private final DataInputStream in;
+    private final DataOutputStream out;
+    private final LinkedBlockingQueue waiting = new LinkedBlockingQueue();
+
+    private ReaderMain(DataInputStream in, DataOutputStream out) {
+        this.in = in;
+        this.out = out;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        DataInputStream in =
+            new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in), 1 << 16));
+        DataOutputStream out =
+            new DataOutputStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16));
+        // Whatever Spark prints must not end up between two frames.
+        System.setOut(System.err);
+        int threads = Integer.parseInt(arguments[0]);
+        ReaderMain reader = new ReaderMain(in, out);
+        for (int i = 0; i < threads; i++) {
+            Thread thread = new Thread(null, new Worker(reader), "reader-" + i, Limits.STACK_BYTES);
+            thread.setDaemon(true);
+            thread.start();
+        }
+        reader.serve();
+    }
+
+    private void serve() throws Exception {
+        try {
+            while (true) {
+                int length = in.readInt();
+                if (length < 0 || length > Limits.FRAME_BYTES) {
+                    break;
+                }
+                byte[] frame = new byte[length];
+                in.readFully(frame);
+                waiting.put(frame);
+            }
+        } catch (EOFException closed) {
+            Runtime.getRuntime().halt(0);
+        }
+        Runtime.getRuntime().halt(2);
+    }
+
+    private synchronized void send(Map answer) throws Exception {
+        byte[] frame = JSON.writeValueAsBytes(answer);
+        out.writeInt(frame.length);
+        out.write(frame);
+        out.flush();
+    }
+
+    /** Settings that shape what the parser answers; all others have Spark's defaults. */
+    private static void settle() {
+        SQLConf conf = SQLConf.get();
+        conf.setConfString("spark.sql.variable.substitute", "false");
+        // VALUES keeps its expressions in the plan instead of being computed here, by the parser.
+        conf.setConfString("spark.sql.parser.eagerEvalOfUnresolvedInlineTable", "false");
+        // ANTLR's prediction cache otherwise grows with every new shape of statement, without end.
+        conf.setConfString("spark.sql.parser.manageParserCaches", "true");
+        conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", "20000");
+    }
+
+    /** One thread that answers requests, with a stack that deep statements fit on. */
+    private static final class Worker implements Runnable {
+        private static boolean welcomed;
+        private final ReaderMain reader;
+
+        Worker(ReaderMain reader) {
+            this.reader = reader;
+        }
+
+        public void run() {
+            try {
+                settle();
+                welcome(reader);
+                while (true) {
+                    byte[] frame = (byte[]) reader.waiting.take();
+                    Map request = (Map) JSON.readValue(frame, Map.class);
+                    Map answer = answer(request);
+                    answer.put("id", request.get("id"));
+                    reader.send(answer);
+                }
+            } catch (Throwable broken) {
+                // A process that cannot answer must not look alive: the client starts another one.
+                broken.printStackTrace();
+                Runtime.getRuntime().halt(3);
+            }
+        }
+
+        private static synchronized void welcome(ReaderMain reader) throws Exception {
+            if (welcomed) {
+                return;
+            }
+            welcomed = true;
+            for (int i = 0; i < WARM_UP.length; i++) {
+                Map request = new LinkedHashMap();
+                request.put("op", "prove");
+                request.put("original", WARM_UP[i]);
+                request.put("rewritten", WARM_UP[i]);
+                request.put("splices", new java.util.ArrayList());
+                request.put("allowed", new java.util.ArrayList());
+                answer(request);
+                request.put("op", "read");
+                request.put("text", WARM_UP[i]);
+                answer(request);
+            }
+            reader.send(Answers.hello());
+        }
+
+        private static Map answer(Map request) {
+            Map told = new LinkedHashMap();
+            try {
+                Map found = Answers.answer((String) request.get("op"), request);
+                told.put("kind", "answer");
+                told.putAll(found);
+            } catch (StackOverflowError deep) {
+                told.put("kind", "too_deep");
+            } catch (Error broken) {
+                // Out of memory, or a class that failed to load and never will: only a new process helps.
+                throw broken;
+            } catch (Throwable rejected) {
+                told.put("kind", "rejected");
+                told.put("message", firstParagraph(rejected));
+                told.put("error_class", errorClass(rejected));
+                told.put("sqlstate", sqlState(rejected));
+            }
+            return told;
+        }
+
+        private static String firstParagraph(Throwable rejected) {
+            if (!(rejected instanceof SparkThrowable) || rejected.getMessage() == null) {
+                return "[INTERNAL_ERROR] the parser failed on this statement";
+            }
+            String message = rejected.getMessage().trim();
+            int quotes = message.indexOf("\n== SQL");
+            String told = quotes < 0 ? message : message.substring(0, quotes);
+            int blank = told.indexOf("\n\n");
+            return (blank < 0 ? told : told.substring(0, blank)).trim();
+        }
+
+        private static String errorClass(Throwable rejected) {
+            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getCondition() : null;
+            return name == null ? "INTERNAL_ERROR" : name;
+        }
+
+        private static String sqlState(Throwable rejected) {
+            String state = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getSqlState() : null;
+            return state == null ? "XX000" : state;
+        }
+    }
+}

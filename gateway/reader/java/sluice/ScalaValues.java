@@ -1,0 +1,71 @@
+package sluice;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** Scala collections for Java code that Janino compiles: no lambdas, no generics. */
+final class ScalaValues {
+    private ScalaValues() {}
+
+    static List list(scala.collection.Iterable values) {
+        ArrayList all = new ArrayList();
+        scala.collection.Iterator each = values.iterator();
+        while (each.hasNext()) {
+            all.add(each.next());
+        }
+        return all;
+    }
+
+    static List elements(scala.Product product) {
+        int arity = product.productArity();
+        ArrayList all = new ArrayList(arity);
+        for (int i = 0; i < arity; i++) {
+            all.add(product.productElement(i));
+        }
+        return all;
+    }
+
+    static List strings(Object seq) {
+        ArrayList all = new ArrayList();
+        List values = list((scala.collection.Iterable) seq);
+        for (int i = 0; i < values.size(); i++) {
+            all.add((String) values.get(i));
+        }
+        return all;
+    }
+
+    static int intOr(scala.Option option, int otherwise) {
+        return option.isDefined() ? ((Number) option.get()).intValue() : otherwise;
+    }
+
+    /** Simple name of a class, without a Scala object's trailing dollar sign. */
+    static String name(Object value) {
+        String full = value.getClass().getName();
+        String simple = full.substring(full.lastIndexOf('.') + 1);
+        while (simple.endsWith("$")) {
+            simple = simple.substring(0, simple.length() - 1);
+        }
+        return simple.substring(simple.lastIndexOf('$') + 1);
+    }
+
+    /** Values that hold no plan, no expression and no name: the walk stops at them. */
+    static boolean isLeaf(Object value) {
+        return value == null
+            || value instanceof String
+            || value instanceof Number
+            || value instanceof Boolean
+            || value instanceof Character
+            || value instanceof Enum
+            || value instanceof scala.Enumeration$Value
+            || value instanceof scala.runtime.BoxedUnit
+            || value instanceof org.apache.spark.sql.types.DataType
+            || value instanceof org.apache.spark.sql.types.Metadata
+            || value instanceof org.apache.spark.sql.types.Decimal
+            || value instanceof org.apache.spark.sql.catalyst.trees.Origin
+            || value instanceof org.apache.spark.sql.catalyst.expressions.ExprId
+            || value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap
+            || value instanceof org.apache.spark.unsafe.types.UTF8String
+            || value instanceof org.apache.spark.unsafe.types.CalendarInterval
+            || value instanceof byte[];
+    }
+}

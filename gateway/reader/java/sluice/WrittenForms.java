@@ -1,0 +1,329 @@
+package sluice;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.antlr.v4.runtime.ParserRuleContext;
+import org.antlr.v4.runtime.tree.ParseTree;
+import org.antlr.v4.runtime.tree.TerminalNode;
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
+
+/**
+ * What the parse tree tells and the plan does not: where a name is written, how a scan is written, and
+ * whether columns are used that nobody names. One pass over the tree, without recursion.
+ */
+final class WrittenForms {
+    static final String BARE = "bare";
+    static final String ALIASED = "aliased";
+    static final String TABLE_KEYWORD = "table_keyword";
+    static final String TABLE_ARGUMENT = "table_argument";
+
+    /** How one scan is written; spans as the model's `Relation` documents them. */
+    static final class Form {
+        String kind;
+        ParsedText.Span whole;
+        ParsedText.Span suffix;
+        ParsedText.Span sample;
+        ParsedText.Span alias;
+    }
+
+    private final ParsedText parsed;
+    /** Range of a written name → its contexts, for names of every kind. */
+    private final Map names = new HashMap();
+    /** Range of a scan's name → Form. */
+    private final Map forms = new HashMap();
+    /** Range of a star → the range of its qualifier and asterisk, without an EXCEPT list. */
+    private final Map stars = new HashMap();
+    /** Contexts that name an object and stand outside every query of the statement. */
+    private final List statementNames = new ArrayList();
+    private boolean implicitStar;
+
+    WrittenForms(ParsedText parsed, ParserRuleContext tree) {
+        this.parsed = parsed;
+        ArrayDeque open = new ArrayDeque();
+        if (tree != null) {
+            open.push(tree);
+        }
+        while (!open.isEmpty()) {
+            ParserRuleContext context = (ParserRuleContext) open.pop();
+            note(context);
+            for (int i = context.getChildCount() - 1; i >= 0; i--) {
+                ParseTree child = context.getChild(i);
+                if (child instanceof ParserRuleContext) {
+                    open.push(child);
+                }
+            }
+        }
+    }
+
+    /** Whether columns are used without being named. */
+    boolean implicitStar() {
+        return implicitStar;
+    }
+
+    /** The written form of the scan whose name stands at this range, or null. */
+    Form formAt(ParsedText.Span name) {
+        return (Form) forms.get(Long.valueOf(name.key()));
+    }
+
+    /** The range without EXCEPT of the star that stands at this range, or null. */
+    ParsedText.Span starAt(ParsedText.Span range) {
+        return (ParsedText.Span) stars.get(Long.valueOf(range.key()));
+    }
+
+    /** Whether the text of this range, unquoted, is a name with exactly these parts. */
+    boolean isName(ParsedText.Span range, List parts) {
+        List contexts = (List) names.get(Long.valueOf(range.key()));
+        for (int i = 0; contexts != null && i < contexts.size(); i++) {
+            if (parts.equals(writtenParts((ParserRuleContext) contexts.get(i)))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /**
+     * Where a statement writes an object name outside its queries: the only place within `range` with these
+     * parts that no other node has claimed. Null when there is none, or more than one.
+     */
+    ParsedText.Span statementName(ParsedText.Span range, List parts, List claimed) {
+        ParsedText.Span found = null;
+        for (int i = 0; i < statementNames.size(); i++) {
+            ParserRuleContext context = (ParserRuleContext) statementNames.get(i);
+            ParsedText.Span span = spanOf(context);
+            if (span == null || (range != null && !range.holds(span)) || isClaimed(span, claimed)) {
+                continue;
+            }
+            if (parts.equals(writtenParts(context))) {
+                if (found != null && !found.same(span)) {
+                    return null;
+                }
+                found = span;
+            }
+        }
+        return found;
+    }
+
+    private static boolean isClaimed(ParsedText.Span span, List claimed) {
+        for (int i = 0; i < claimed.size(); i++) {
+            if (span.same((ParsedText.Span) claimed.get(i))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void note(ParserRuleContext context) {
+        if (context instanceof SqlBaseParser.MultipartIdentifierContext
+            || context instanceof SqlBaseParser.TableIdentifierContext
+            || context instanceof SqlBaseParser.QualifiedNameContext
+            || context instanceof SqlBaseParser.DereferenceContext
+            || context instanceof SqlBaseParser.ColumnReferenceContext) {
+            noteName(context);
+        } else if (context instanceof SqlBaseParser.TableNameContext) {
+            noteTableName((SqlBaseParser.TableNameContext) context);
+        } else if (context instanceof SqlBaseParser.MergeIntoTableContext) {
+            noteMergeSource((SqlBaseParser.MergeIntoTableContext) context);
+        } else if (context instanceof SqlBaseParser.TableContext) {
+            Form form = new Form();
+            form.kind = TABLE_KEYWORD;
+            form.whole = spanOf(context);
+            put(((SqlBaseParser.TableContext) context).identifierReference(), form);
+            implicitStar = true;
+        } else if (context instanceof SqlBaseParser.FunctionTableSubqueryArgumentContext) {
+            noteTableArgument((SqlBaseParser.FunctionTableSubqueryArgumentContext) context);
+        } else if (context instanceof SqlBaseParser.StarContext) {
+            noteStar((SqlBaseParser.StarContext) context);
+        } else if (context instanceof SqlBaseParser.JoinRelationContext) {
+            implicitStar |= ((SqlBaseParser.JoinRelationContext) context).NATURAL() != null;
+        } else if (context instanceof SqlBaseParser.UnpivotClauseContext
+            || context instanceof SqlBaseParser.PivotClauseContext) {
+            // PIVOT groups by every column that it does not name.
+            implicitStar = true;
+        } else if (context instanceof SqlBaseParser.FromClauseContext) {
+            implicitStar |= showsEverything((SqlBaseParser.FromClauseContext) context);
+        } else if (context instanceof SqlBaseParser.OperatorPipeRightSideContext) {
+            // Set operations take the columns of both sides by position.
+            implicitStar |= ((SqlBaseParser.OperatorPipeRightSideContext) context).queryPrimary() != null;
+        }
+    }
+
+    private void noteName(ParserRuleContext context) {
+        ParsedText.Span span = spanOf(context);
+        if (span == null) {
+            return;
+        }
+        Long key = Long.valueOf(span.key());
+        List contexts = (List) names.get(key);
+        if (contexts == null) {
+            contexts = new ArrayList(1);
+            names.put(key, contexts);
+        }
+        contexts.add(context);
+        ParserRuleContext parent = (ParserRuleContext) context.getParent();
+        boolean objectName = context instanceof SqlBaseParser.TableIdentifierContext
+            || parent instanceof SqlBaseParser.IdentifierReferenceContext;
+        if (objectName && !withinQuery(context)) {
+            statementNames.add(context);
+        }
+    }
+
+    private static boolean withinQuery(ParserRuleContext context) {
+        for (Object at = context; at != null; at = ((ParserRuleContext) at).getParent()) {
+            if (at instanceof SqlBaseParser.QueryContext || at instanceof SqlBaseParser.ExpressionContext) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void noteTableName(SqlBaseParser.TableNameContext context) {
+        SqlBaseParser.TemporalTableIdentifierReferenceContext reference =
+            context.temporalTableIdentifierReference();
+        SqlBaseParser.IdentifierReferenceContext identifier = reference.identifierReference();
+        if (context.watermarkClause() != null) {
+            return;
+        }
+        int suffixStart = -1;
+        int suffixEnd = -1;
+        for (int i = 0; i < reference.getChildCount() && suffixStart < 0; i++) {
+            if (reference.getChild(i) instanceof TerminalNode) {
+                suffixStart = ((TerminalNode) reference.getChild(i)).getSymbol().getStartIndex();
+                suffixEnd = spanOf(reference).end;
+            }
+        }
+        ParserRuleContext[] clauses = {context.temporalClause(), context.optionsClause()};
+        for (int i = 0; i < clauses.length; i++) {
+            if (clauses[i] != null) {
+                suffixStart = suffixStart < 0 ? spanOf(clauses[i]).start : suffixStart;
+                suffixEnd = spanOf(clauses[i]).end;
+            }
+        }
+        ParsedText.Span suffix = suffixStart < 0 ? null : new ParsedText.Span(suffixStart, suffixEnd);
+        noteScan(identifier, suffix, context.sample(), context.tableAlias());
+    }
+
+    private void noteMergeSource(SqlBaseParser.MergeIntoTableContext context) {
+        if (context.source != null) {
+            ParsedText.Span suffix = context.sourceOptions == null ? null : spanOf(context.sourceOptions);
+            noteScan(context.source, suffix, null, context.sourceAlias);
+        }
+    }
+
+    private void noteScan(
+        SqlBaseParser.IdentifierReferenceContext identifier,
+        ParsedText.Span suffix,
+        SqlBaseParser.SampleContext sample,
+        SqlBaseParser.TableAliasContext alias) {
+        ParsedText.Span name = spanOf(identifier);
+        boolean aliased = alias != null && alias.strictIdentifier() != null;
+        Form form = new Form();
+        form.kind = aliased ? ALIASED : BARE;
+        form.suffix = suffix;
+        int end = suffix == null ? name.end : suffix.end;
+        if (sample != null) {
+            form.sample = spanOf(sample);
+            if (aliased) {
+                end = spanOf(alias).end;
+                form.alias = new ParsedText.Span(spanOf(alias.strictIdentifier()).start, end);
+            }
+        }
+        form.whole = new ParsedText.Span(name.start, end);
+        put(identifier, form);
+    }
+
+    private void noteTableArgument(SqlBaseParser.FunctionTableSubqueryArgumentContext context) {
+        if (context.identifierReference() == null) {
+            return;
+        }
+        Form form = new Form();
+        form.kind = TABLE_ARGUMENT;
+        form.whole = spanOf(context.identifierReference());
+        put(context.identifierReference(), form);
+        implicitStar = true;
+    }
+
+    private void noteStar(SqlBaseParser.StarContext context) {
+        ParsedText.Span span = spanOf(context);
+        int end = context.ASTERISK().getSymbol().getStopIndex() + 1;
+        stars.put(Long.valueOf(span.key()), new ParsedText.Span(span.start, end));
+    }
+
+    /** FROM without SELECT, unless pipes above it select or aggregate. */
+    private static boolean showsEverything(SqlBaseParser.FromClauseContext context) {
+        ParserRuleContext parent = (ParserRuleContext) context.getParent();
+        if (parent instanceof SqlBaseParser.RegularQuerySpecificationContext
+            || parent instanceof SqlBaseParser.TransformQuerySpecificationContext
+            || parent instanceof SqlBaseParser.FromStatementContext
+            || parent instanceof SqlBaseParser.MultiInsertQueryContext) {
+            return false;
+        }
+        while (parent instanceof SqlBaseParser.QueryPrimaryContext
+            || parent instanceof SqlBaseParser.QueryTermContext) {
+            if (parent instanceof SqlBaseParser.OperatorPipeStatementContext) {
+                SqlBaseParser.OperatorPipeRightSideContext side =
+                    ((SqlBaseParser.OperatorPipeStatementContext) parent).operatorPipeRightSide();
+                if (side.selectClause() != null || side.AGGREGATE() != null) {
+                    return false;
+                }
+            }
+            parent = (ParserRuleContext) parent.getParent();
+        }
+        return true;
+    }
+
+    private void put(ParserRuleContext name, Form form) {
+        ParsedText.Span span = spanOf(name);
+        if (span != null) {
+            forms.put(Long.valueOf(span.key()), form);
+        }
+    }
+
+    /** The code points from a context's first token to its last, quotes included; null for an empty one. */
+    private ParsedText.Span spanOf(ParserRuleContext context) {
+        if (context.getStart() == null || context.getStop() == null) {
+            return null;
+        }
+        int start = context.getStart().getStartIndex();
+        int end = context.getStop().getStopIndex() + 1;
+        return start < 0 || end <= start || end > parsed.length() ? null : new ParsedText.Span(start, end);
+    }
+
+    /** The parts of a written name, read from the statement's text and not from Spark's rewritten tokens. */
+    private List writtenParts(ParserRuleContext context) {
+        ArrayList parts = new ArrayList();
+        ParserRuleContext at = context;
+        while (at instanceof SqlBaseParser.DereferenceContext) {
+            SqlBaseParser.DereferenceContext dereference = (SqlBaseParser.DereferenceContext) at;
+            parts.add(0, unquoted(dereference.fieldName));
+            at = dereference.base;
+        }
+        if (at instanceof SqlBaseParser.ColumnReferenceContext) {
+            parts.add(0, unquoted(((SqlBaseParser.ColumnReferenceContext) at).identifier()));
+            return parts;
+        }
+        if (at != context) {
+            return null;
+        }
+        for (int i = 0; i < at.getChildCount(); i++) {
+            if (at.getChild(i) instanceof ParserRuleContext) {
+                parts.add(unquoted((ParserRuleContext) at.getChild(i)));
+            }
+        }
+        return parts;
+    }
+
+    private String unquoted(ParserRuleContext identifier) {
+        ParsedText.Span span = spanOf(identifier);
+        if (span == null) {
+            return null;
+        }
+        String raw = parsed.slice(span.start, span.end);
+        if (raw.length() >= 2 && raw.charAt(0) == '`' && raw.charAt(raw.length() - 1) == '`') {
+            return raw.substring(1, raw.length() - 1).replace("``", "`");
+        }
+        return raw;
+    }
+}

@@ -1,0 +1,239 @@
+"""The reader that the pipeline asks: parser processes that are replaced when they die or answer late."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from gateway.errors import BackendUnavailable
+from gateway.model.reading import NotRead, Proof, ReadingAnswer, Splice
+from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.reader.limits import ReaderLimits, refuse
+from gateway.reader.process import ParserGone, ParserProcess
+from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of
+from gateway.reader.splicing import applied
+
+log = structlog.get_logger(__name__)
+
+BACK_OFF_S = (0.0, 0.2, 1.0, 2.0, 5.0, 10.0)
+"""Pauses before a process is started again; the last one repeats until one has lived for `SETTLED_S`."""
+SETTLED_S = 30.0
+START_TIMEOUT_S = 60.0
+"""Seconds until a JVM must have said hello: 2.5 idle, 6 with both cores busy."""
+
+
+class ReaderPool:
+    """Implements ReaderPort with `size` JVMs.
+
+    A request that is not answered within the deadline is answered `TIMEOUT`, and its process is killed:
+    there is no other way to stop a parser. Requests that were beside it in that process are asked again of
+    another one within their own deadline; one that was alone when its process died is not, because it may
+    be what killed it.
+    """
+
+    def __init__(
+        self,
+        spark_home: str | os.PathLike[str] | None = None,
+        java: str | os.PathLike[str] | None = None,
+        size: int = 1,
+        limits: ReaderLimits | None = None,
+        *,
+        heap: str = "512m",
+        threads: int = 2,
+    ) -> None:
+        if size < 1 or threads < 1:
+            raise ValueError("a reader needs at least one process with one thread")
+        self._spark_home = spark_home
+        self._java = java
+        self._size = size
+        self._limits = limits or ReaderLimits()
+        self._heap = heap
+        self._threads = threads
+        self._processes: list[ParserProcess] = []
+        self._keepers: list[asyncio.Task[None]] = []
+        self._ready = asyncio.Event()
+        self._hello: Hello | None = None
+
+    async def start(self) -> None:
+        """Find Java and Spark, and wait until every process answers.
+
+        Raises JavaNotFound, and BackendUnavailable when a process does not come up.
+        """
+        java, spark_home = find_java(self._java), find_spark_home(self._spark_home)
+        launched = await asyncio.gather(
+            *(self._launch(java, spark_home) for _ in range(self._size)), return_exceptions=True
+        )
+        up = [process for process in launched if isinstance(process, ParserProcess)]
+        if len(up) < self._size:
+            await asyncio.gather(*(process.kill() for process in up))
+            fault = next(fault for fault in launched if isinstance(fault, BaseException))
+            raise BackendUnavailable(f"the reader does not start: {fault}") from fault
+        self._hello = up[0].hello
+        for process in up:
+            self._join(process)
+            self._keepers.append(asyncio.create_task(self._keep(process, java, spark_home)))
+
+    async def close(self) -> None:
+        """End every process. Requests under way are answered as unavailable."""
+        keepers, self._keepers = self._keepers, []
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+        self._ready.set()  # whoever waits for a process learns that none will come
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether at least one process can be asked now."""
+        return bool(self._processes)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the JVMs that can be asked now."""
+        return tuple(process.pid for process in self._processes)
+
+    @property
+    def spark_version(self) -> str:
+        return self._known.spark_version
+
+    @property
+    def builtin_functions(self) -> frozenset[str]:
+        """Names in Spark's built-in scalar and aggregate registry, lower case."""
+        return self._known.functions
+
+    @property
+    def builtin_table_functions(self) -> frozenset[str]:
+        """Names in Spark's built-in table function registry, lower case."""
+        return self._known.table_functions
+
+    async def read(self, text: str) -> ReadingAnswer:
+        return await self._read("read", text)
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        return await self._read("expression", text)
+
+    async def prove(
+        self,
+        original: str,
+        rewritten: str,
+        splices: Sequence[Splice],
+        allowed: Collection[tuple[str, ...]],
+    ) -> Proof:
+        for text in (original, rewritten, *(splice.query for splice in splices)):
+            if refusal := refuse(text, self._limits, growth=2):
+                return Proof(holds=False, why=refusal.message)
+        if applied(original, splices) != rewritten:
+            return Proof(holds=False, why="the rewritten statement is not the original with its splices")
+        reply = await self._ask("prove", proof_request(original, rewritten, splices, allowed))
+        return Proof(holds=False, why=reply.message) if isinstance(reply, NotRead) else proof_of(reply)
+
+    async def alternatives(self) -> list[str]:
+        """Return the labels of the alternatives of the grammar's `statement` rule, sorted.
+
+        Raises BackendUnavailable.
+        """
+        reply = await self._ask("alternatives", {})
+        if isinstance(reply, NotRead):
+            raise BackendUnavailable(reply.message)
+        return list(reply["alternatives"])
+
+    @property
+    def _known(self) -> Hello:
+        if self._hello is None:
+            raise BackendUnavailable("the reader has not been started")
+        return self._hello
+
+    async def _read(self, operation: str, text: str) -> ReadingAnswer:
+        if refusal := refuse(text, self._limits):
+            return refusal
+        reply = await self._ask(operation, {"text": text})
+        return reply if isinstance(reply, NotRead) else reading_of(reply, self._known)
+
+    async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
+        asked: ParserProcess | None = None
+        try:
+            async with asyncio.timeout(self._limits.deadline_s):
+                for _ in range(2):
+                    asked = await self._idlest()
+                    if asked is None:
+                        return NotRead("UNAVAILABLE", "the reader takes no more statements now")
+                    try:
+                        return await asked.ask(operation, fields)
+                    except ParserGone:
+                        if not asked.condemned and asked.lost <= 1:
+                            break
+                return NotRead("UNAVAILABLE", "the reader died over this statement")
+        except TimeoutError:
+            if asked is None or asked.gone.is_set():
+                return NotRead("UNAVAILABLE", "the reader is restarting")
+            log.warning("reader.late", pid=asked.pid, deadline_s=self._limits.deadline_s)
+            self._leave(asked)
+            asked.condemn()
+            return NotRead(
+                "TIMEOUT", f"the statement could not be read within {self._limits.deadline_s:g} seconds"
+            )
+
+    async def _idlest(self) -> ParserProcess | None:
+        """Wait for a process; None when each has as many requests as it may."""
+        while not self._processes:
+            if not self._keepers:
+                return None  # closed, or never started
+            await self._ready.wait()
+        process = min(self._processes, key=lambda one: one.in_flight)
+        return None if process.in_flight >= self._limits.max_in_flight else process
+
+    async def _launch(self, java: Path, spark_home: Path) -> ParserProcess:
+        return await ParserProcess.launch(
+            java, spark_home, heap=self._heap, threads=self._threads, start_timeout_s=START_TIMEOUT_S
+        )
+
+    async def _keep(self, process: ParserProcess, java: Path, spark_home: Path) -> None:
+        """Own one process: replace it whenever it is gone, end it when this task is cancelled."""
+        clock = asyncio.get_running_loop().time
+        try:
+            failures = 0
+            while True:
+                born = clock()
+                await process.gone.wait()
+                self._leave(process)
+                await process.kill()
+                failures = 0 if clock() - born > SETTLED_S else failures + 1
+                log.warning("reader.gone", pid=process.pid, lived_s=clock() - born, said=process.last_words)
+                process = await self._replace(java, spark_home, failures)
+                self._join(process)
+        finally:
+            self._leave(process)
+            await process.kill()
+
+    async def _replace(self, java: Path, spark_home: Path, failures: int) -> ParserProcess:
+        while True:
+            await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
+            try:
+                return await self._launch(java, spark_home)
+            except ParserGone as error:
+                failures += 1
+                log.error("reader.start_failed", failures=failures, reason=str(error))
+
+    def _join(self, process: ParserProcess) -> None:
+        self._processes.append(process)
+        self._ready.set()
+
+    def _leave(self, process: ParserProcess) -> None:
+        if process in self._processes:
+            self._processes.remove(process)
+        if not self._processes and self._keepers:
+            self._ready.clear()

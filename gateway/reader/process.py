@@ -1,0 +1,192 @@
+"""One parser process: a JVM whose standard input and output are one end of a socket pair.
+
+No other process can open that socket, and the JVM ends when it closes, also when the gateway is killed.
+Janino, which Spark brings along, compiles `java/sluice/*.java` in memory at start: nothing is built.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import struct
+from collections import deque
+from pathlib import Path
+
+import orjson
+
+from gateway.reader.java_runtime import jdk_openings
+from gateway.reader.replies import Hello, Reply, hello_of
+
+SOURCES = Path(__file__).resolve().parent / "java"
+MAX_REPLY_BYTES = 256 << 20
+"""A reply lists a statement's names; 40 MB is the most that a million characters gave."""
+
+_LENGTH = struct.Struct(">I")
+
+
+class ParserGone(Exception):
+    """The process ended, or its replies make no sense, before it answered."""
+
+
+class ParserProcess:
+    """A running JVM; made by `launch`, ended by `kill`."""
+
+    def __init__(
+        self,
+        child: asyncio.subprocess.Process,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._child = child
+        self._reader = reader
+        self._writer = writer
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Reply]] = {}
+        self._last_words: deque[str] = deque(maxlen=20)
+        self._tasks: list[asyncio.Task[None]] = [asyncio.create_task(self._keep_last_words())]
+        self.hello: Hello
+        self.gone = asyncio.Event()
+        self.lost = 0
+        """Requests that were under way when the process ended."""
+        self.condemned = False
+        """Whether we ended it because of one request, so that the others are blameless."""
+
+    @classmethod
+    async def launch(
+        cls, java: Path, spark_home: Path, *, heap: str, threads: int, start_timeout_s: float
+    ) -> ParserProcess:
+        """Start a JVM and wait until it has said hello. Raises ParserGone."""
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs:
+                child = await asyncio.create_subprocess_exec(
+                    *command(java, spark_home, heap=heap, threads=threads),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=asyncio.subprocess.PIPE,
+                    env={"LC_ALL": "C.UTF-8"},  # not JAVA_TOOL_OPTIONS and its kind
+                    cwd="/",
+                    start_new_session=True,  # a Ctrl-C in the terminal is the gateway's to handle
+                )
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException as error:
+            ours.close()
+            if isinstance(error, OSError):
+                raise ParserGone(str(error)) from error
+            raise
+        process = cls(child, reader, writer)
+        try:
+            async with asyncio.timeout(start_timeout_s):
+                process.hello = hello_of(await process._receive())
+        except (TimeoutError, OSError, EOFError, KeyError, orjson.JSONDecodeError) as error:
+            await process.kill()
+            raise ParserGone(f"no hello ({error!r}); it said: {process.last_words}") from error
+        except BaseException:
+            await process.kill()
+            raise
+        process._tasks.append(asyncio.create_task(process._dispatch()))
+        return process
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the JVM wrote to its standard error."""
+        return " | ".join(self._last_words)
+
+    async def ask(self, operation: str, fields: Reply) -> Reply:
+        """Send one request and return its reply. Raises ParserGone."""
+        if self.gone.is_set():
+            raise ParserGone("the process has ended")
+        number = next(self._ids)
+        frame = orjson.dumps({"id": number, "op": operation, **fields})
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = reply
+        try:
+            self._writer.write(_LENGTH.pack(len(frame)) + frame)
+            await self._writer.drain()
+            return await reply
+        except OSError as error:
+            raise ParserGone(str(error)) from error
+        finally:
+            self._waiting.pop(number, None)
+
+    def condemn(self) -> None:
+        """End the JVM because of one late request; all others under way raise ParserGone."""
+        self.condemned = True
+        self._end()
+
+    async def kill(self) -> None:
+        """End the JVM now; requests under way raise ParserGone. Returns when it is reaped."""
+        self._end()
+        self._writer.close()
+        current = asyncio.current_task()
+        for task in self._tasks[1:]:
+            if task is not current:
+                task.cancel()
+        await self._child.wait()
+        # Standard error ends with the JVM, so the task that reads it ends by itself.
+        await asyncio.gather(*(task for task in self._tasks if task is not current), return_exceptions=True)
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _dispatch(self) -> None:
+        with contextlib.suppress(OSError, EOFError, KeyError, orjson.JSONDecodeError):
+            while True:
+                reply = await self._receive()
+                waiting = self._waiting.get(reply["id"])
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(reply)
+        self._end()
+
+    def _end(self) -> None:
+        if self.gone.is_set():
+            return
+        self.gone.set()
+        self.lost = len(self._waiting)
+        with contextlib.suppress(ProcessLookupError):
+            self._child.kill()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ParserGone("the process ended before it answered"))
+
+    async def _receive(self) -> Reply:
+        (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+        if length > MAX_REPLY_BYTES:
+            raise EOFError("a reply is too large")
+        reply: Reply = orjson.loads(await self._reader.readexactly(length))
+        return reply
+
+    async def _keep_last_words(self) -> None:
+        stream = self._child.stderr
+        while stream is not None and (chunk := await stream.read(4096)):
+            self._last_words.extend(chunk.decode(errors="replace").splitlines())
+
+
+def command(java: Path, spark_home: Path, *, heap: str, threads: int) -> list[str]:
+    """Return the JVM's command line."""
+    return [
+        str(java),
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",  # 100 MB less than the default collector at this size
+        "-XX:+ExitOnOutOfMemoryError",  # a new process is cheaper than one that may have lost a thread
+        "-XX:-UsePerfData",
+        "-Dfile.encoding=UTF-8",
+        f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}",
+        *jdk_openings(),
+        "-cp",
+        f"{spark_home / 'jars'}/*",
+        "org.codehaus.janino.JavaSourceClassLoader",
+        "-sourcepath",
+        str(SOURCES),
+        "sluice.ReaderMain",
+        str(threads),
+    ]

@@ -1,0 +1,139 @@
+"""Turns the parser process's JSON into the model's values, and splices into JSON.
+
+The process is ours, but a reply is still checked by use: a missing field raises KeyError, which the pool
+treats as a broken process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.model.reading import (
+    ColumnRef,
+    CommandNode,
+    FieldValue,
+    FunctionRef,
+    NotParsed,
+    NotRead,
+    Proof,
+    Reading,
+    ReadingAnswer,
+    Relation,
+    RelationForm,
+    RelationRole,
+    Span,
+    Splice,
+)
+
+Reply = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a parser process says of itself before the first request."""
+
+    spark_version: str
+    functions: frozenset[str]
+    table_functions: frozenset[str]
+
+
+def hello_of(reply: Reply) -> Hello:
+    return Hello(reply["spark"], frozenset(reply["functions"]), frozenset(reply["table_functions"]))
+
+
+def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
+    kind = reply["kind"]
+    if kind == "rejected":
+        return NotParsed(reply["message"], reply["error_class"], reply["sqlstate"])
+    if kind == "too_deep":
+        return NotRead("TOO_DEEP", "the statement nests deeper than Spark's parser can follow")
+    return Reading(
+        root=reply["root"],
+        nodes=frozenset(reply["nodes"]),
+        expressions=frozenset(reply["expressions"]),
+        relations=tuple(_relation(told) for told in reply["relations"]),
+        columns=tuple(
+            ColumnRef(parts=tuple(told["parts"]), span=_span(told["span"]), star=told["star"])
+            for told in reply["columns"]
+        ),
+        functions=tuple(_function(told, hello) for told in reply["functions"]),
+        commands=tuple(
+            CommandNode(
+                node=told["node"],
+                fields={name: _field(value) for name, value in told["fields"].items()},
+                span=_span(told["span"]),
+            )
+            for told in reply["commands"]
+        ),
+        subquery_aliases=frozenset(reply["aliases"]),
+        implicit_star=reply["implicit_star"],
+    )
+
+
+def proof_of(reply: Reply) -> Proof:
+    kind = reply["kind"]
+    if kind == "answer":
+        return Proof(holds=reply["holds"] is True, why=reply["why"])
+    if kind == "rejected":
+        return Proof(holds=False, why=f"a text of the proof does not parse: {reply['message']}")
+    return Proof(holds=False, why="the statement nests deeper than Spark's parser can follow")
+
+
+def proof_request(
+    original: str, rewritten: str, splices: Sequence[Splice], allowed: Collection[tuple[str, ...]]
+) -> Reply:
+    return {
+        "original": original,
+        "rewritten": rewritten,
+        "splices": [
+            {
+                "start": splice.span.start,
+                "end": splice.span.end,
+                "kind": splice.kind,
+                "query": splice.query,
+                "alias": splice.alias,
+                "parts": splice.parts,
+            }
+            for splice in splices
+        ],
+        "allowed": list(allowed),
+    }
+
+
+def _relation(told: Reply) -> Relation:
+    return Relation(
+        parts=tuple(told["parts"]),
+        role=RelationRole(told["role"]),
+        node=told["node"],
+        holder=told["holder"],
+        span=_span(told["span"]),
+        form=RelationForm(told.get("form", "bare")),
+        whole=_span(told.get("whole")),
+        suffix=_span(told.get("suffix")),
+        sample=_span(told.get("sample")),
+        alias=_span(told.get("alias")),
+    )
+
+
+def _function(told: Reply, hello: Hello) -> FunctionRef:
+    parts = tuple(told["parts"])
+    table_valued = told["table_valued"]
+    registry = hello.table_functions if table_valued else hello.functions
+    builtin = len(parts) == 1 and parts[0].lower() in registry
+    return FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin)
+
+
+def _span(told: list[int] | None) -> Span | None:
+    return None if told is None else Span(told[0], told[1])
+
+
+def _field(value: Any) -> FieldValue:
+    if isinstance(value, list):
+        return tuple(_field(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _field(item) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a field of a command is a {type(value).__name__}")

@@ -1,0 +1,19 @@
+"""Applies splices to a text, so that a rewritten statement can be held against what was said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.model.reading import Splice
+
+
+def applied(text: str, splices: Sequence[Splice]) -> str | None:
+    """Return `text` with each span replaced, or None when spans are empty, overlap or lie outside it."""
+    pieces: list[str] = []
+    at = 0
+    for splice in sorted(splices, key=lambda one: one.span.start):
+        if not at <= splice.span.start < splice.span.end <= len(text):
+            return None
+        pieces += (text[at : splice.span.start], splice.text)
+        at = splice.span.end
+    return "".join((*pieces, text[at:]))
