@@ -1,0 +1,219 @@
+"""The analyst: which columns of which table a statement uses, as sqlglot reads it.
+
+An advisor, not a guard. It explains refusals and names columns for the audit record; enforcement rests on
+the guarded relation. It answers only what it is sure of and keeps silent about the rest: when sqlglot cannot
+parse the text, when it sees other relations or column references than Spark's parser, or when a name could
+mean two things. It never raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import ErrorLevel, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parser import logger as sqlglot_logger
+from sqlglot.tokenizer_core import Token
+
+from gateway.model.catalog import Column, TableName
+from gateway.model.reading import ColumnRef
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, OutputColumn, Parts, Source, Unclear
+from gateway.sql.analyse_walk import Output, Walk
+
+MAX_LENGTH = 65_536
+"""Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""
+MAX_DEPTH = 60
+"""Open brackets. Compiled sqlglot knows no recursion limit: 10,000 nested queries end the process."""
+MAX_TYPE_DEPTH = 6
+"""Open brackets behind the name of a type. sqlglot first tries `DATE(…)` as a type and then as a call, so
+each level doubles the time: 20 levels of DATE( take 15 s."""
+MAX_ANGLE_DEPTH = 30
+"""Open `<` of types: 9,000 nested ARRAY< take minutes."""
+
+# What it says ("contains unsupported syntax") is answered by silence; the log is not for statement text.
+sqlglot_logger.disabled = True
+_SPARK = Spark()
+_TYPE_TOKENS = frozenset(_SPARK.parser_class.TYPE_TOKENS)
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+_ANGLES = frozenset({">", ">>", ">>>"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedTable:
+    """A relation that Spark's reading scans; `name` is None for a temporary view of unknown columns."""
+
+    parts: tuple[str, ...]
+    name: TableName | None
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a statement uses. Column names are lower case; a table that is scanned has a key everywhere."""
+
+    columns: Mapping[TableName, frozenset[str]]
+    """Every column that is read, named or shown by a star. `count(*)` reads none."""
+    named: Mapping[TableName, frozenset[str]]
+    """Those that the statement names; the others are there because of a star alone."""
+    computed: Mapping[TableName, frozenset[str]]
+    """Those used anywhere but as a plain output column: in a predicate, a join, a sort, a function."""
+    stars: frozenset[TableName]
+    """Tables whose every column a star, a pivot or the like shows."""
+    outputs: tuple[OutputColumn, ...]
+    """The statement's result columns with the base columns that each passes on unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The analyst does not know, and says why; the audit event keeps it."""
+
+    reason: str
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether it is silent because the two readers saw different relations or columns."""
+        return self.reason.startswith("readers disagree")
+
+
+def analyse(
+    text: str,
+    scans: Sequence[ScannedTable],
+    references: Collection[ColumnRef] | None = None,
+    *,
+    limit: int = MAX_LENGTH,
+) -> Usage | Silent:
+    """Say which columns of `scans` the statement uses.
+
+    `references` are the column references of Spark's reading. One that sqlglot does not see silences the
+    analyst; without them it cannot notice that sqlglot took a column for a keyword.
+    """
+    try:
+        root = _parse(text, limit)
+        walk = Walk(_sources(scans))
+        output = _statement(walk, root)
+        _agree(walk, scans, references)
+    except Unclear as unclear:
+        return Silent(unclear.why)
+    except RecursionError:
+        return Silent("the statement is nested too deeply for the analyst")
+    tables = {scan.name for scan in scans if scan.name is not None}
+    return Usage(
+        columns=_by_table(walk.used, tables),
+        named=_by_table(walk.named, tables),
+        computed=_by_table(walk.computed, tables),
+        stars=frozenset(walk.stars),
+        outputs=tuple(output.columns),
+    )
+
+
+def _parse(text: str, limit: int) -> exp.Expr:
+    if len(text) > limit:
+        raise Unclear(f"the statement has more than {limit} characters")
+    if "|>" in text:
+        # sqlglot rewrites pipes into subqueries, with other scopes than Spark's.
+        raise Unclear("pipe syntax")
+    try:
+        tokens = _SPARK.tokenize(text)
+        _bound(tokens)
+        trees = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
+    except (Unclear, RecursionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - on odd input sqlglot raises whatever its parsers run into
+        raise Unclear(f"sqlglot cannot parse the statement ({type(error).__name__})") from None
+    found = [tree for tree in trees if tree is not None]
+    if len(found) != 1:
+        raise Unclear(f"sqlglot reads {len(found)} statements")
+    return found[0]
+
+
+def _bound(tokens: Sequence[Token]) -> None:
+    """Raise Unclear before sqlglot's parser recurses too deeply or backtracks too often."""
+    brackets: list[bool] = []
+    types = angles = 0
+    after_type = False
+    for token in tokens:
+        text = token.text
+        if text in _OPENING:
+            brackets.append(after_type)
+            types += after_type
+            if len(brackets) > MAX_DEPTH or types > MAX_TYPE_DEPTH:
+                raise Unclear("the statement is nested too deeply for the analyst")
+        elif text in _CLOSING:
+            if brackets:
+                types -= brackets.pop()
+        elif text == "<" and after_type:
+            angles += 1
+            if angles > MAX_ANGLE_DEPTH:
+                raise Unclear("a type is nested too deeply for the analyst")
+        elif text in _ANGLES:
+            angles = max(0, angles - len(text))
+        after_type = token.token_type in _TYPE_TOKENS
+
+
+def _sources(scans: Sequence[ScannedTable]) -> dict[Parts, Source]:
+    sources: dict[Parts, Source] = {}
+    for scan in scans:
+        written = tuple(part.lower() for part in scan.parts)
+        if scan.name is None:
+            sources[written] = Source(written, [], None, complete=False)
+            continue
+        folded = scan.name.folded()
+        names = [column.name.lower() for column in scan.columns]
+        columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
+        sources[written] = Source((folded.catalog, folded.database, folded.table), columns, scan.name)
+    return sources
+
+
+def _statement(walk: Walk, root: exp.Expr) -> Output:
+    """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
+    match root:
+        case exp.Query() | exp.Values():
+            return walk.query(root, None, {})
+        case exp.Insert(expression=exp.Query() | exp.Values()) | exp.Cache(expression=exp.Query()):
+            return walk.query(_with_outer_ctes(root), None, {})
+        case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
+            return walk.query(_with_outer_ctes(root), None, {})
+    raise Unclear(f"the analyst does not read {root.key.upper()} statements")
+
+
+def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
+    """Return the query of a command; `WITH … INSERT … SELECT` has its WITH on the command."""
+    query: exp.Expr = root.args["expression"]
+    outer = root.args.get("with_")
+    if isinstance(outer, exp.With):
+        if isinstance(query.args.get("with_"), exp.With):
+            raise Unclear("a WITH before and after INSERT")
+        query.set("with_", outer)
+    return query
+
+
+def _agree(walk: Walk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None) -> None:
+    """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
+    missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
+    if missing:
+        raise Unclear(f"readers disagree: only Spark sees {_listed(missing)}")
+    if references is None:
+        return
+    seen = walk.references
+    unseen = {
+        parts
+        for reference in references
+        if not reference.star
+        and (parts := tuple(part.lower() for part in reference.parts)) not in seen
+        and not (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS)
+    }
+    if unseen:
+        raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")
+    stars = {tuple(p.lower() for p in r.parts) for r in references if r.star} - walk.star_references
+    if stars:
+        raise Unclear(f"readers disagree: only Spark sees the stars {_listed({(*s, '*') for s in stars})}")
+
+
+def _listed(names: Collection[Parts]) -> str:
+    return ", ".join(f"`{'.'.join(name)}`" for name in sorted(names))
+
+
+def _by_table(found: set[tuple[TableName, str]], tables: set[TableName]) -> dict[TableName, frozenset[str]]:
+    return {table: frozenset(column for owner, column in found if owner == table) for table in tables}

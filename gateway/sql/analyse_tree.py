@@ -1,0 +1,61 @@
+"""Readers of sqlglot's syntax nodes that the walk shares; each raises Unclear at what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from gateway.sql.analyse_scope import Parts, Unclear
+
+NOT_UNDERSTOOD = "the analyst does not understand "
+
+
+def only(node: exp.Expr, known: frozenset[str]) -> None:
+    """Raise Unclear when a node says something that the walk does not read."""
+    for name, value in node.args.items():
+        if value and name not in known:
+            raise Unclear(f"{NOT_UNDERSTOOD}`{name.rstrip('_')}` of {type(node).__name__}")
+
+
+def folded(node: exp.Expr) -> str:
+    if not isinstance(node, exp.Identifier):
+        raise Unclear(f"a name is a {type(node).__name__}")
+    return str(node.this).lower()
+
+
+def names_of(nodes: Iterable[exp.Expr] | None) -> list[str]:
+    return [folded(node) for node in nodes or ()]
+
+
+def star_of(node: exp.Expr) -> exp.Star | None:
+    """Return the star of `*` or `t.*`."""
+    if isinstance(node, exp.Column):
+        node = node.this
+    return node if isinstance(node, exp.Star) else None
+
+
+def qualifier_of(node: exp.Expr) -> Parts:
+    return tuple(folded(part) for part in node.parts[:-1]) if isinstance(node, exp.Column) else ()
+
+
+def parts_of(node: exp.Expr) -> Parts | None:
+    """Return the name parts of a column reference with its struct fields, or None for anything else."""
+    fields: list[str] = []
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        fields.append(folded(node.expression))
+        node = node.this
+    if not isinstance(node, exp.Column):
+        return None
+    return (*(folded(part) for part in node.parts), *reversed(fields))
+
+
+def is_star_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Select) and [type(e) for e in node.expressions] == [exp.Star]
+
+
+def without_list(node: exp.Expr) -> exp.Expr:
+    """Return the query of `EXISTS (SELECT * …)` without its star: EXISTS looks at rows only."""
+    bare = exp.Select(**{k: v for k, v in node.args.items() if k != "expressions"})
+    bare.set("expressions", [])
+    return bare

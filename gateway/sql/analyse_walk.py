@@ -1,0 +1,428 @@
+"""The walk over sqlglot's tree that finds which base columns every part of a query uses.
+
+Every node of a FROM clause is matched explicitly and every argument of a query node is accounted for: what
+is not known makes the analyst silent. Inside expressions a generic walk will do, for a column there is used
+whatever is computed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from gateway.model.catalog import TableName
+from gateway.sql.analyse_scope import (
+    NOTHING,
+    Environment,
+    Frame,
+    Origins,
+    OutputColumn,
+    Parts,
+    Source,
+    StarColumn,
+    Unclear,
+)
+from gateway.sql.analyse_tree import (
+    NOT_UNDERSTOOD,
+    folded,
+    is_star_query,
+    names_of,
+    only,
+    parts_of,
+    qualifier_of,
+    star_of,
+    without_list,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The columns of a query's result; not `complete` when their number is not known."""
+
+    columns: list[OutputColumn]
+    complete: bool = True
+
+    def source(self, qualifier: Parts = ()) -> Source:
+        return Source(qualifier, self.columns, None, self.complete)
+
+
+Ctes = Mapping[str, Output]
+
+# Parts of a query after its select list, in the order that does not matter: all are read, none is output.
+_AFTER = ("sort", "order", "cluster", "distribute")
+_SELECT = frozenset(
+    {"with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group", "having",
+     "qualify", "windows", "limit", "offset", *_AFTER}
+)  # fmt: skip
+_SET_OPERATION = frozenset({"with_", "this", "expression", "distinct", "limit", "offset", *_AFTER})
+_SUBQUERY = frozenset({"this", "alias", "with_", "sample", "pivots", "limit", "offset", *_AFTER})
+_TABLE = frozenset(
+    {"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals", "version", "when"}
+)
+_JOIN = frozenset({"this", "on", "using", "method", "side", "kind", "hint"})
+_VALUES = frozenset({"expressions", "alias", "sample"})
+_LATERAL = frozenset({"this", "alias", "view", "outer", "ordinality"})
+_PIVOT = frozenset(
+    {"expressions", "fields", "alias", "unpivot", "columns", "include_nulls", "default_on_null",
+     "value_columns_first", "identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming"}
+)  # fmt: skip
+_LEAVES = (exp.Identifier, exp.Literal, exp.DataType, exp.Var, exp.Null, exp.Boolean, exp.Hint)
+# Generators, and functions that sqlglot does not know and that may be generators.
+_MAY_BE_MANY = (
+    exp.Explode,
+    exp.ExplodeOuter,
+    exp.Posexplode,
+    exp.PosexplodeOuter,
+    exp.Inline,
+    exp.Stack,
+    exp.Anonymous,
+)
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk over one statement; what it finds is collected in the fields."""
+
+    scans: Mapping[Parts, Source]
+    """Base tables by the name that is written, lower case; the qualifier is the full name."""
+    used: set[tuple[TableName, str]] = field(default_factory=set)
+    named: set[tuple[TableName, str]] = field(default_factory=set)
+    computed: set[tuple[TableName, str]] = field(default_factory=set)
+    stars: set[TableName] = field(default_factory=set)
+    relations: set[Parts] = field(default_factory=set)
+    references: set[Parts] = field(default_factory=set)
+    star_references: set[Parts] = field(default_factory=set)
+
+    # ---------------------------------------------------------------- queries
+
+    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Output:
+        """Walk a query and return its columns."""
+        scope = self._with(node.args.get("with_"), outer, ctes)
+        if isinstance(node, exp.Select):
+            return self._select(node, outer, scope)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, outer, scope)
+        if isinstance(node, exp.Subquery):
+            only(node, _SUBQUERY - {"alias", "sample", "pivots"})
+            output = self.query(node.this, outer, scope)
+            return self._modified(node, output, outer, scope)
+        if isinstance(node, exp.Values):
+            return Output(self._values(node, outer, scope).columns)
+        raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
+
+    def _with(self, node: exp.Expr | None, outer: Environment | None, ctes: Ctes) -> Ctes:
+        """Return the common table expressions in scope after a WITH; each sees those before it."""
+        if not isinstance(node, exp.With):
+            return ctes
+        scope = dict(ctes)
+        for cte in node.expressions:
+            table_alias = cte.args["alias"]
+            name, columns = folded(table_alias.this), names_of(table_alias.args.get("columns"))
+            body = cte.this
+            if node.args.get("recursive") and isinstance(body, exp.SetOperation):
+                # Within itself it has the columns of its first branch.
+                anchor = self.query(body.this, outer, self._with(body.args.get("with_"), outer, scope))
+                output = self.query(body, outer, {**scope, name: _renamed(anchor, name, columns)})
+            else:
+                output = self.query(body, outer, scope)
+            scope[name] = _renamed(output, name, columns)
+        return scope
+
+    def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> Output:
+        only(node, _SELECT)
+        args = node.args
+        frame = Frame()
+        if (source := args.get("from_")) is not None:
+            self._relation(source.this, frame, Environment(frame, outer), ctes)
+        for join in args.get("joins") or ():
+            self._join(join, frame, outer, ctes)
+        for lateral in args.get("laterals") or ():
+            frame.add(self._lateral(lateral, Environment(frame, outer), ctes))
+        output, written = self._select_list(node, frame, outer, ctes)
+        place = Environment(frame, outer)
+        self._clause(args.get("where"), place, ctes)
+        self._clause(args.get("group"), Environment(frame, outer, written), ctes)
+        for name in ("having", "qualify"):
+            self._clause(args.get(name), Environment(frame, outer, written, "both"), ctes)
+        for name in (*_AFTER, "limit", "offset"):
+            self._clause(args.get(name), Environment(frame, outer, written, "outputs"), ctes)
+        for window in args.get("windows") or ():
+            self._clause(window, Environment(frame, outer, written), ctes)
+        if (distinct := args.get("distinct")) is not None:
+            self._clause(distinct, place, ctes)
+            self._compute(output.columns)
+        return output
+
+    def _select_list(
+        self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes
+    ) -> tuple[Output, dict[str, Origins]]:
+        """Walk the select list; a later item may use the alias of an earlier one."""
+        columns: list[OutputColumn] = []
+        written: dict[str, Origins] = {}
+        complete = True
+        place = Environment(frame, outer, written)
+        for item in node.expressions:
+            if isinstance(item, exp.Aliases):
+                self._expression(item.this, place, ctes)
+                columns += [OutputColumn(name, NOTHING) for name in names_of(item.expressions)]
+                continue
+            name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
+            value = item.this if isinstance(item, exp.Alias) else item
+            while isinstance(value, exp.Paren):
+                value = value.this
+            if (star := star_of(value)) is not None:
+                shown, known = self._expand(star, qualifier_of(value), place)
+                columns += [c.column for c in shown]
+                complete = complete and known
+                continue
+            parts = parts_of(value)
+            if parts is not None:
+                origins = self._reference(parts, place, plain=True)
+                columns.append(OutputColumn(name or parts[-1], origins))
+            else:
+                origins = NOTHING
+                self._expression(value, place, ctes)
+                columns.append(OutputColumn(name, NOTHING))
+                # Without an alias a generator may make any number of columns.
+                complete = complete and not (name is None and isinstance(value, _MAY_BE_MANY))
+            if name is not None:
+                written[name] = written.get(name, NOTHING) | origins
+        return Output(columns, complete), Source((), columns).names
+
+    def _set_operation(self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes) -> Output:
+        only(node, _SET_OPERATION)
+        left = self.query(node.this, outer, ctes)
+        right = self.query(node.expression, outer, ctes)
+        if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
+            raise Unclear("the columns of a set operation cannot be matched")
+        if not isinstance(node, exp.Union) or node.args.get("distinct") is not False:
+            self._compute(left.columns + right.columns)  # rows are compared
+        pairs = zip(left.columns, right.columns, strict=True)
+        both = Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
+        return self._modified(node, both, outer, ctes)
+
+    def _modified(self, node: exp.Expr, output: Output, outer: Environment | None, ctes: Ctes) -> Output:
+        """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
+        frame = Frame()
+        frame.add(output.source())
+        place = Environment(frame, outer)
+        for name in (*_AFTER, "limit", "offset"):
+            self._clause(node.args.get(name), place, ctes)
+        return output
+
+    # ---------------------------------------------------------------- relations
+
+    def _relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+        """Bring what stands in a FROM clause into scope. Laterals and functions see `lateral`."""
+        match node:
+            case exp.Table():
+                only(node, _TABLE)
+                self._clause(node.args.get("version"), lateral, ctes)
+                self._clause(node.args.get("when"), lateral, ctes)
+                source = self._table(node, lateral, ctes)
+            case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
+                only(node, _SUBQUERY)
+                # ORDER BY and the like belong to the query inside, the alias to the relation.
+                output = self.query(node.this, lateral.parent, self._with(node.args.get("with_"), None, ctes))
+                source = self._modified(node, output, lateral.parent, ctes).source()
+            case exp.Subquery():
+                only(node, frozenset({"this", "alias", "pivots", "sample"}))
+                self._bracketed(node, frame, lateral, ctes)
+                return
+            case exp.Values():
+                source = self._values(node, lateral, ctes)
+            case exp.Lateral():
+                source = self._lateral(node, lateral, ctes)
+            case _:
+                raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
+        self._clause(node.args.get("sample"), lateral, ctes)
+        if not isinstance(node, exp.Lateral):
+            source = self._aliased(node, source, ctes)
+        frame.add(source)
+        for join in node.args.get("joins") or ():
+            self._join(join, frame, lateral.parent, ctes)
+        for view in node.args.get("laterals") or ():
+            frame.add(self._lateral(view, Environment(frame, lateral.parent), ctes))
+
+    def _bracketed(self, node: exp.Subquery, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+        """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
+        inner = Frame()
+        self._relation(node.this, inner, Environment(inner, lateral.parent), ctes)
+        self._clause(node.args.get("sample"), lateral, ctes)
+        if node.args.get("alias") is None and not node.args.get("pivots"):
+            if inner.merged and frame.sources:
+                raise Unclear("a bracketed join with merged columns")
+            frame.joined(inner, (), left_only=False)
+            return
+        tables = {c.table for c in inner.star if c.table is not None}
+        if len(inner.sources) == 1:
+            source = inner.sources[0]
+        else:
+            source = Source((), [c.column for c in inner.star], None, inner.complete)
+            # As one relation it no longer says which table a column is of, so a star is taken for granted.
+            self.stars |= tables
+        frame.add(self._aliased(node, source, ctes))
+
+    def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> Source:
+        if not isinstance(node.this, exp.Identifier):
+            if node.args.get("db") is not None:
+                raise Unclear("a table function with a qualified name")
+            self._expression(node.this, lateral, ctes)
+            return Source((), [], None, complete=False)
+        parts = tuple(folded(part) for part in node.parts)
+        if len(parts) == 1 and parts[0] in ctes:
+            return ctes[parts[0]].source(parts)
+        self.relations.add(parts)
+        if parts not in self.scans:
+            raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
+        return self.scans[parts]
+
+    def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> Source:
+        only(node, _VALUES)
+        width = 0
+        place = place or Environment(Frame())
+        for row in node.expressions:
+            self._expression(row, place, ctes)
+            width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
+        return Source((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
+
+    def _lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> Source:
+        only(node, _LATERAL)
+        this = node.this
+        if isinstance(this, exp.Subquery):
+            source = self.query(this, place, ctes).source()
+        else:
+            self._expression(this, place, ctes)
+            source = Source((), [], None, complete=False)
+        alias = node.args.get("alias")
+        if alias is None or alias.this is None:
+            return source
+        return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
+
+    def _aliased(self, node: exp.Expr, source: Source, ctes: Ctes) -> Source:
+        """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
+        alias = node.args.get("alias")
+        if alias is not None and alias.this is not None:
+            source = source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
+        for pivot in node.args.get("pivots") or ():
+            source = self._pivot(pivot, source, ctes)
+        return source
+
+    def _pivot(self, node: exp.Expr, source: Source, ctes: Ctes) -> Source:
+        """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
+        if not isinstance(node, exp.Pivot):
+            raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
+        only(node, _PIVOT)
+        frame = Frame()
+        frame.add(source)
+        for part in (*node.expressions, *node.args.get("fields", ())):
+            self._expression(part, Environment(frame), ctes)
+        self._show(frame.star)
+        self._compute(source.columns)
+        alias = node.args.get("alias")
+        if alias is not None and alias.this is not None:
+            return Source((folded(alias.this),), [], None, complete=False)
+        return Source(source.qualifier, [], None, complete=False)
+
+    def _join(self, node: exp.Join, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
+        only(node, _JOIN)
+        args = node.args
+        right = Frame()
+        self._relation(node.this, right, Environment(frame, outer), ctes)
+        using = list(dict.fromkeys(names_of(args.get("using"))))
+        if str(args.get("method") or "").upper() == "NATURAL":
+            if not (frame.complete and right.complete):
+                raise Unclear("a natural join with unknown columns")
+            mine = {c.column.name for c in frame.star}
+            shared = dict.fromkeys(c.column.name for c in right.star if c.column.name in mine)
+            using = [name for name in shared if name is not None]
+        elif args.get("method"):
+            raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
+        for name in using:
+            self._mark(frame.column(name) | right.column(name), plain=False)
+        if (on := args.get("on")) is not None:
+            both = Frame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
+            both.open = frame.open or right.open
+            self._expression(on, Environment(both, outer), ctes)
+        kind = str(args.get("kind") or "").upper()
+        frame.joined(right, using, left_only=kind in ("SEMI", "ANTI"))
+
+    # ---------------------------------------------------------------- expressions
+
+    def _clause(self, node: exp.Expr | None, place: Environment, ctes: Ctes) -> None:
+        if isinstance(node, exp.Expr):
+            self._expression(node, place, ctes)
+
+    def _expression(self, root: exp.Expr, place: Environment, ctes: Ctes) -> None:
+        """Walk an expression: everything that it reads counts as computed with. No recursion per operator."""
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, _LEAVES):
+                continue
+            if (star := star_of(node)) is not None:
+                shown, _ = self._expand(star, qualifier_of(node), place)
+                self._compute(c.column for c in shown)
+            elif (parts := parts_of(node)) is not None:
+                self._reference(parts, place, plain=False)
+            elif isinstance(node, exp.Lambda):
+                variables = dict.fromkeys(names_of(node.expressions), NOTHING)
+                inner = Environment(Frame(), place, variables, "outputs")
+                self._expression(node.this, inner, ctes)
+            elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+                continue  # count(*) counts rows
+            elif isinstance(node, exp.Exists) and is_star_query(node.this):
+                self.query(without_list(node.this), place, ctes)
+                self.star_references.add(())
+            elif isinstance(node, (exp.Query, exp.Values)):
+                self._compute(self.query(node, place, ctes).columns)
+            elif isinstance(node, (exp.Table, exp.Command)):
+                raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
+            else:
+                stack.extend(node.iter_expressions())
+
+    def _reference(self, parts: Parts, place: Environment, *, plain: bool) -> Origins:
+        self.references.add(parts)
+        origins = place.resolve(parts)
+        self._mark(origins, plain=plain)
+        return origins
+
+    def _expand(self, star: exp.Star, qualifier: Parts, place: Environment) -> tuple[list[StarColumn], bool]:
+        """Expand a star, without the columns that its EXCEPT names."""
+        only(star, frozenset({"except_"}))
+        self.star_references.add(qualifier)
+        if not place.frame.sources:
+            raise Unclear("a star without a FROM clause")
+        shown, complete = place.frame.select(qualifier)
+        if len(shown) == 1 and shown[0].column.name is None:
+            self._mark(shown[0].column.origins, plain=True)  # the fields of a named struct column
+        excluded = {p for e in star.args.get("except_") or () if (p := parts_of(e)) and len(p) == 1}
+        shown = [c for c in shown if (c.column.name,) not in excluded]
+        self._show(shown)
+        return shown, complete
+
+    # ---------------------------------------------------------------- findings
+
+    def _mark(self, origins: Origins, *, plain: bool) -> None:
+        self.used |= origins
+        self.named |= origins
+        if not plain:
+            self.computed |= origins
+
+    def _show(self, columns: Iterable[StarColumn]) -> None:
+        for shown in columns:
+            self.used |= shown.column.origins
+            if shown.table is not None:
+                self.stars.add(shown.table)
+
+    def _compute(self, columns: Iterable[OutputColumn]) -> None:
+        for column in columns:
+            self.computed |= column.origins
+
+
+def _renamed(output: Output, name: str, columns: list[str]) -> Output:
+    if not columns:
+        return output
+    return Output(output.source().renamed(name, columns).columns)
