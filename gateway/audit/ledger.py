@@ -39,6 +39,8 @@ class LedgerSettings:
 
     directory: Path
     dsn: str | None = None
+    name: str = "sluice"
+    """What the operator calls this gateway; the spool's identity makes it unique."""
     spool: SpoolLimits = field(default_factory=SpoolLimits)
     shipper: ShipperLimits = field(default_factory=ShipperLimits)
     flush_timeout_s: float = 5.0
@@ -87,8 +89,11 @@ class FileLedger:
 
     @property
     def gateway(self) -> str:
-        """Identity of this gateway for its events; known after `start`."""
-        return self._spool.gateway
+        """Identity of this gateway for its events: its name and a part of its spool's own identity.
+
+        Known after `start`. Two gateways with one name differ, and no spool ever belongs to two.
+        """
+        return f"{self._settings.name}-{self._spool.identity[:8]}"
 
     def figures(self) -> LedgerFigures:
         progress = self._shipper.progress if self._shipper is not None else Progress()
@@ -169,7 +174,7 @@ class FileLedger:
         """
         closes = event.kind in ("completed", "abandoned")
         if closes and event.statement_id not in self._open:
-            log.error("audit_second_outcome_dropped", statement=event.statement_id, kind=event.kind)
+            log.error("audit_second_outcome_dropped", statement_id=event.statement_id, kind=event.kind)
             return
         self._spool.append_soon(encode_event(event))
         self._recorded_events += 1
@@ -178,7 +183,7 @@ class FileLedger:
 
     async def close(self) -> None:
         """Write what is queued, give PostgreSQL `flush_timeout_s` to take it, and release the spool."""
-        if not self._spool.gateway:
+        if not self._spool.identity:
             return
         await self._flush()
         flushed = False
@@ -245,7 +250,7 @@ class FileLedger:
         now = _now()
         for statement_id, decided_at, user in found:
             if statement_id not in self._open:
-                log.warning("audit_orphan_closed", statement=statement_id)
+                log.warning("audit_orphan_closed", statement_id=statement_id)
                 event = abandoned(
                     statement_id=statement_id,
                     decided_at=decided_at,

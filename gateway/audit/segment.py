@@ -32,12 +32,13 @@ class Mark(enum.IntEnum):
     REFUSED = 2
     COMPLETED = 3
     ABANDONED = 4
-    LOGIN = 5
+    OTHER = 5
+    """An event that belongs to no statement: a login, a security event."""
     OPEN = 6
     """A cleared statement that still ran when the segment with its decision was removed; never shipped."""
 
 
-SHIPPED = frozenset({Mark.CLEARED, Mark.REFUSED, Mark.COMPLETED, Mark.ABANDONED, Mark.LOGIN})
+SHIPPED = frozenset({Mark.CLEARED, Mark.REFUSED, Mark.COMPLETED, Mark.ABANDONED, Mark.OTHER})
 OPENS = frozenset({Mark.CLEARED, Mark.OPEN})
 CLOSES = frozenset({Mark.COMPLETED, Mark.ABANDONED})
 

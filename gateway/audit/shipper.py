@@ -21,7 +21,7 @@ from gateway.audit.migrate import days_ahead, make_partitions, migrate
 from gateway.audit.rows import COLUMNS, Row, row, unfit
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
-from gateway.errors import LedgerUnavailable
+from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -103,7 +103,7 @@ class Shipper:
                 await self._ship_all(connection)
             except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
                 self.progress.connected = False
-                self.progress.last_error = f"{type(error).__name__}: {error}"
+                self.progress.last_error = _why(error)
                 log.warning("audit_shipping_interrupted", error=self.progress.last_error, pause_s=pause)
             finally:
                 self.progress.connected = False
@@ -190,7 +190,7 @@ class Shipper:
             await self._insert_once(connection, rows)
         except _REFUSALS as error:
             if len(rows) == 1:
-                log.error("audit_record_unfit", error=f"{type(error).__name__}: {error}")
+                log.error("audit_record_unfit", error=_why(error))
                 self.progress.unfit_events += 1
                 await self._insert_once(connection, [unfit(entries[0], f"{type(error).__name__}: {error}")])
                 return
@@ -225,3 +225,11 @@ class Shipper:
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
     return [row(entry) for entry in entries]
+
+
+def _why(error: Exception) -> str:
+    """Name an error without its text where that may quote a record: logs hold no statement."""
+    name = type(error).__name__
+    if isinstance(error, asyncpg.PostgresError):
+        return f"{name} {error.sqlstate or ''}".strip()
+    return f"{name}: {error}" if isinstance(error, OSError | LedgerUnavailable | Faults) else name

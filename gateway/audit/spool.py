@@ -80,7 +80,7 @@ class Spool:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory
-        self.gateway = ""
+        self.identity = ""
         """Identity of this spool, kept in it; set by `open`."""
         self.backlog_bytes = 0
         """Bytes on the disk and not yet in PostgreSQL; the shipper takes away what it has shipped."""
@@ -126,7 +126,7 @@ class Spool:
         try:
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock()
-            self.gateway = self._identity()
+            self.identity = self._read_identity()
             self._segments = self._discover()
         except OSError as error:
             self._unlock()
@@ -200,15 +200,15 @@ class Spool:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
-    def _identity(self) -> str:
-        path = self.directory / "gateway-id"
+    def _read_identity(self) -> str:
+        path = self.directory / "identity"
         try:
             return str(uuid.UUID(path.read_text("ascii").strip()))
         except FileNotFoundError:
             pass
         except ValueError:
             # Nothing depends on the old one: each event says which gateway wrote it.
-            log.error("audit_gateway_id_damaged", path=str(path))
+            log.error("audit_identity_damaged", path=str(path))
         identity = str(uuid.uuid4())
         replace_file(path, identity.encode() + b"\n")
         return identity
