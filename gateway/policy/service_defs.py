@@ -15,7 +15,7 @@ from gateway.policy.compiled import way_down
 from gateway.policy.documents import FaultList, Path, hint, parse_document
 
 _ALIAS = "sluice.access."
-"""Option prefix: `sluice.access.insert: update` lets `update` stand for an access type that is not defined."""
+"""Option prefix: with `sluice.access.insert: update` a policy on `update` answers requests for `insert`."""
 
 
 def load_service_defs(texts: Mapping[str, str]) -> dict[str, ServiceDef]:
@@ -181,7 +181,7 @@ class _Reader:
     def overlay(
         self, data: Mapping[str, Any], base: tuple[ResourceDef, ...], path: Path
     ) -> tuple[ResourceDef, ...]:
-        """Return the base levels that the mask or filter definition lists, with its options laid over them."""
+        """Return the base levels that the definition lists, with its options laid over theirs."""
         by_name = {resource.name: resource for resource in base}
         levels = []
         for entry, where in self.entries(data, "resources", path):

@@ -1,0 +1,206 @@
+"""The parts that packs and their cases share: texts, lists, principals and resources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.model.policy import (
+    Policy,
+    PolicyItem,
+    PolicyType,
+    ResourceDef,
+    ResourceSet,
+    ResourceValues,
+    ServiceDef,
+)
+from gateway.model.principal import Principal
+from gateway.policy.compiled import way_down
+from gateway.policy.documents import FaultList, Path, hint, unknown_keys
+
+_SCHEME = re.compile(r"[A-Za-z*?][A-Za-z0-9+.*?-]*:/")
+_UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\})[^}]*\}?|\$\{")
+
+
+class Shapes:
+    """Reads values of a document that was typed by hand; whatever does not fit becomes a fault."""
+
+    def __init__(self, faults: FaultList) -> None:
+        self.faults = faults
+
+    def mapping(self, value: object, path: Path) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self.faults.add(path, "a mapping (`key: value`) is expected here")
+        return {}
+
+    def sequence(self, data: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+        value = data.get(key)
+        if value is None:
+            return []
+        if isinstance(value, list):
+            return value
+        self.faults.add((*path, key), f"`{key}` must be a list")
+        return []
+
+    def text(self, data: Mapping[str, Any], key: str, path: Path, *, required: bool = False) -> str:
+        value = data.get(key)
+        if value is None and not required:
+            return ""
+        if isinstance(value, str) and (value.strip() or not required):
+            return value
+        what = "is missing" if key not in data else "must be a text"
+        self.faults.add((*path, key), f"`{key}` {what}")
+        return ""
+
+    def flag(self, data: Mapping[str, Any], key: str, path: Path, *, default: bool) -> bool:
+        value = data.get(key, default)
+        if isinstance(value, bool):
+            return value
+        self.faults.add((*path, key), f"`{key}` must be true or false")
+        return default
+
+    def texts(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
+        """Return a list of texts; a single text stands for a list of one."""
+        if key not in data:
+            return ()
+        return self.listed(data[key], (*path, key), f"`{key}`")
+
+    def listed(self, value: object, path: Path, what: str) -> tuple[str, ...]:
+        values = value if isinstance(value, list) else [value]
+        if not values:
+            self.faults.add(path, f"{what} must not be empty")
+        for i, entry in enumerate(values):
+            where = (*path, i) if isinstance(value, list) else path
+            if not isinstance(entry, str):
+                self.faults.add(where, f"{what} must hold texts; put quotes round `{_shown(entry)}`")
+            elif not entry.strip():
+                self.faults.add(where, f"{what} must not hold an empty text")
+        return tuple(entry for entry in values if isinstance(entry, str) and entry.strip())
+
+    def principal(self, data: Mapping[str, Any], path: Path) -> Principal:
+        """Return the principal of `user`, `groups`, `roles` and `attributes`."""
+        attributes = self.mapping(data.get("attributes", {}), (*path, "attributes"))
+        for name, value in attributes.items():
+            if not isinstance(value, str):
+                self.faults.add((*path, "attributes", name), f"attribute `{name}` must be a text")
+        return Principal(
+            user=self.text(data, "user", path, required=True),
+            groups=frozenset(self.texts(data, "groups", path)),
+            roles=frozenset(self.texts(data, "roles", path)),
+            attributes=tuple(sorted((name, str(value)) for name, value in attributes.items())),
+        )
+
+    def resource_sets(
+        self, data: Mapping[str, Any], path: Path, definition: ServiceDef, type_: PolicyType
+    ) -> list[ResourceSet]:
+        """Return the resource sets under `on`: one mapping, or a list of them."""
+        value = data.get("on")
+        if value is None:
+            self.faults.add((*path, "on"), "`on` is missing: what does the policy speak of?")
+            return [{}]
+        where: Path = (*path, "on")
+        if isinstance(value, list) and value:
+            return [self._resource_set(v, (*where, i), definition, type_) for i, v in enumerate(value)]
+        return [self._resource_set(value, where, definition, type_)]
+
+    def _resource_set(
+        self, value: object, path: Path, definition: ServiceDef, type_: PolicyType
+    ) -> ResourceSet:
+        levels = {level.name: level for level in definition.levels(type_)}
+        data = self.mapping(value, path)
+        if isinstance(value, dict) and not value:
+            self.faults.add(path, "`on` must name at least one level")
+        sets = {}
+        for name, written in data.items():
+            level = levels.get(name)
+            if level is None:
+                self.faults.add((*path, name), f"there is no level `{name}`{hint(name, levels)}")
+                continue
+            sets[name] = self._values(level, written, (*path, name))
+        if sets and len(sets) == len(data):
+            self._check_way(frozenset(sets), path, definition, type_)
+        return sets
+
+    def _check_way(
+        self, names: frozenset[str], path: Path, definition: ServiceDef, type_: PolicyType
+    ) -> None:
+        """The levels must be a way from the root without gaps: anything else never matches."""
+        ways = [
+            [step.name for step in way]
+            for name in names
+            if (way := way_down(name, definition.levels(type_))) is not None
+        ]
+        if any(set(way) == names for way in ways):
+            return
+        longest = max(ways, key=len)
+        missing = [step for step in longest if step not in names]
+        if missing:
+            self.faults.add(path, f"`{longest[-1]}` needs `{'` and `'.join(missing)}` beside it")
+        else:
+            other = sorted(names - set(longest))
+            self.faults.add(path, f"`{other[0]}` and `{longest[-1]}` cannot stand in one resource")
+
+    def _values(self, level: ResourceDef, written: object, path: Path) -> ResourceValues:
+        excludes = recursive = False
+        value = written
+        if isinstance(written, dict):
+            unknown_keys(written, ("values", "except", "recursive"), path, self.faults, f"`{level.name}`")
+            if ("values" in written) == ("except" in written):
+                self.faults.add(path, f"`{level.name}` needs either `values` or `except`")
+            excludes = "except" in written
+            recursive = self.flag(written, "recursive", path, default=False)
+            value = written.get("except" if excludes else "values", [])
+            if excludes and not level.excludes_supported:
+                self.faults.add(path, f"`{level.name}` does not support `except`")
+            if recursive and not level.recursive_supported:
+                self.faults.add(path, f"`{level.name}` does not support `recursive`")
+        values = self.listed(value, path, f"`{level.name}`")
+        for text in values:
+            unknown = _UNKNOWN_TOKEN.search(text)
+            if unknown:
+                self.faults.add(path, f"unknown token `{unknown.group()}`; known are `{{USER}}`, `{{OWNER}}`")
+            if level.needs_scheme and text.strip("*") and not _SCHEME.match(text):
+                self.faults.add(path, f"`{text}` needs a scheme, such as `s3://`")
+            if not level.wildcard and text in ("*", "?"):
+                self.faults.add(path, f"`{level.name}` takes no wildcards here, `{text}` would never match")
+        if excludes and any(not text.strip("*") for text in values):
+            self.faults.add(path, f"`{level.name}` excludes everything, the policy would never match")
+        return ResourceValues(values=values, excludes=excludes, recursive=recursive)
+
+    def check_depth(self, policy: Policy, path: Path, definition: ServiceDef) -> None:
+        """Refuse policies that look as if they covered columns or tables and do not.
+
+        A policy that ends above the level at which something is asked never matches (Ranger's rule).
+        """
+        for i, resources in enumerate((policy.resources, *policy.additional_resources)):
+            where: Path = (*path, "on", i) if policy.additional_resources else (*path, "on")
+            if not resources:
+                continue
+            if policy.type is PolicyType.MASK and "column" not in resources:
+                self.faults.add(where, "a mask needs a `column`")
+            elif policy.type is PolicyType.ROW_FILTER and "table" not in resources:
+                self.faults.add(where, "a row filter needs a `table`")
+            elif policy.type is PolicyType.ACCESS and definition.resource("column") is not None:
+                above = not {"column", "udf", "procedure", "url", "setting"} & set(resources)
+                way = way_down("column", definition.resources) or ()
+                if not above or not set(resources) <= {level.name for level in way}:
+                    continue
+                missing = [level.name for level in way if level.name not in resources]
+                wide = ", ".join(f'{name}: "*"' for name in missing)
+                if _lists(policy.allow, "select") or _lists(policy.deny, "select"):
+                    self.faults.add(where, f"select is asked of columns; add {wide}")
+                elif _lists(policy.deny, "all") or policy.deny_all_else:
+                    self.faults.add(where, f"a denial here does not reach what lies below; add {wide}")
+
+
+def _lists(items: tuple[PolicyItem, ...], access: str) -> bool:
+    return any(access in item.accesses for item in items)
+
+
+def _shown(value: object) -> str:
+    """Return a value as YAML writes it, as far as a message needs it."""
+    if value is None:
+        return "null"
+    return (str(value).lower() if isinstance(value, bool) else str(value))[:40]
