@@ -1,0 +1,160 @@
+"""Rules change without a restart, and a broken change changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
+from gateway.errors import Faults
+from gateway.model.policy import PolicySet
+from gateway.model.reading import NotParsed, Proof, Reading, ReadingAnswer, Splice
+from gateway.settings.models import PolicySettings
+
+
+class ReaderThatRejects:
+    """Parses every expression but those that hold the word `broken`."""
+
+    spark_version = "4.3.0"
+
+    async def read(self, text: str) -> ReadingAnswer:
+        none: frozenset[str] = frozenset()
+        return Reading(
+            root="Project",
+            nodes=none,
+            expressions=none,
+            relations=(),
+            columns=(),
+            functions=(),
+            commands=(),
+            subquery_aliases=none,
+        )
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        if "broken" in text:
+            return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
+        return await self.read(text)
+
+    async def prove(
+        self,
+        original: str,
+        rewritten: str,
+        splices: Sequence[Splice],
+        allowed: Collection[tuple[str, ...]],
+    ) -> Proof:
+        return Proof(holds=True)
+
+
+PACK = """\
+service: spark
+policies:
+  - name: analysts read
+    on: {{catalog: spark_catalog, database: hr, table: "*", column: "*"}}
+    allow: [{{groups: [analysts], access: [select]}}]
+  - name: own region
+    on: {{catalog: spark_catalog, database: hr, table: employee}}
+    filter: [{{groups: [analysts], where: "{where}"}}]
+"""
+
+
+def rules_of(directory: Path) -> RulesInForce:
+    return RulesInForce(PolicySettings(paths=(directory,)), ReaderThatRejects())
+
+
+def write(directory: Path, where: str, name: str = "hr.yaml") -> None:
+    (directory / name).write_text(PACK.format(where=where))
+
+
+async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    first = rules.current
+    assert not await rules.look()
+    assert rules.current is first
+
+    write(tmp_path, "region = 'APAC' ")
+    assert await rules.look()
+    assert rules.current.version == first.version + 1
+    assert rules.current is not first
+
+
+@pytest.mark.parametrize(
+    ("where", "fault"),
+    [
+        ("region = broken", "hr.yaml:8: this filter is no expression of Spark SQL: syntax error at 'broken'"),
+        ("'${region}'", "hr.yaml:8: a row filter may not hold"),
+    ],
+)
+async def test_a_broken_change_leaves_the_last_good_policies(tmp_path: Path, where: str, fault: str) -> None:
+    write(tmp_path, "region = 'EMEA'")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    good = rules.current
+
+    write(tmp_path, where)
+    assert not await rules.look()
+    assert rules.current is good
+    assert fault in rules.faults[0]
+
+    write(tmp_path, "region = 'APAC'")
+    assert await rules.look()
+    assert rules.faults == ()
+
+
+async def test_a_pack_that_disappears_is_a_change(tmp_path: Path) -> None:
+    write(tmp_path, "true")
+    write(tmp_path, "true", "other.yml")
+    (tmp_path / "other.yml").write_text("service: spark\npolicies: []\n")
+    rules = rules_of(tmp_path)
+    await rules.start()
+    (tmp_path / "hr.yaml").unlink()
+    assert await rules.look()
+    assert rules.current.policies == ()
+
+
+async def test_a_gateway_does_not_start_on_broken_rules(tmp_path: Path) -> None:
+    write(tmp_path, "broken")
+    with pytest.raises(Faults, match="no expression of Spark SQL"):
+        await rules_of(tmp_path).start()
+    with pytest.raises(Faults, match="does not exist"):
+        await rules_of(tmp_path / "absent").start()
+
+
+async def test_listeners_hear_of_new_policies(tmp_path: Path) -> None:
+    heard: list[PolicySet] = []
+    write(tmp_path, "true")
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), ReaderThatRejects(), on_change=heard.append)
+    await rules.start()
+    assert heard == [rules.current]
+
+
+def test_hidden_files_are_no_packs(tmp_path: Path) -> None:
+    """Editors leave `.x.yaml.swp`, and Kubernetes mounts every file once more below `..data`."""
+    (tmp_path / "..data").mkdir()
+    for name in ("a.yaml", "b.yml", ".hidden.yaml", "..data/a.yaml", "notes.txt"):
+        (tmp_path / name).write_text("service: spark\n")
+    _, packs = rule_paths(PolicySettings(paths=(tmp_path,)))
+    assert [path.name for path in packs] == ["a.yaml", "b.yml"]
+
+
+def test_the_fingerprint_sees_a_replaced_file_of_the_same_size_and_time(tmp_path: Path) -> None:
+    settings = PolicySettings(paths=(tmp_path,))
+    write(tmp_path, "id = 1")
+    before = fingerprint(settings)
+    old = (tmp_path / "hr.yaml").stat()
+    write(tmp_path, "id = 2", "next")
+    (tmp_path / "next").replace(tmp_path / "hr.yaml")
+
+    os.utime(tmp_path / "hr.yaml", ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert fingerprint(settings) != before
+
+
+def test_the_shipped_definitions_are_found() -> None:
+    definitions, packs = rule_paths(PolicySettings())
+    assert any(path.stem == "spark" for path in definitions)
+    assert packs == []
+    assert (shipped_rules() / "service_defs").is_dir()
