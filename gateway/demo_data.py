@@ -154,7 +154,7 @@ SELECT n AS id,
        {_phone("region")} AS phone,
        regexp_replace(concat(body, {_CARD_CHECK}), '(.{{4}})(.{{4}})(.{{4}})(.{{4}})', '$1 $2 $3 $4') AS card,
        region,
-       date_add(DATE'1948-01-01', {_hash("born", 21000)}) AS birth_date,
+       date_add(DATE'1948-01-01', {_hash("born", 21000)}) AS birth,
        {_pick(("consumer", "consumer", "consumer", "business", "business", "premium"), _hash("segment", 6))}
          AS segment
 FROM named

@@ -36,15 +36,22 @@ class Person:
     password: str
     groups: tuple[str, ...]
     about: str
+    attributes: tuple[tuple[str, str], ...] = ()
 
 
 PEOPLE = (
-    Person("alice", "alice-demo", ("hr",), "heads People: sees every employee, salaries included"),
-    Person("bob", "bob-demo", ("analysts",), "analyst for EMEA: his region's rows, no salaries"),
+    Person("alice", "alice-demo", ("hr", "security"), "heads People: everything in hr, nothing in sales"),
+    Person("bob", "bob-demo", ("analysts",), "analyst: no pay, contact data masked, customers of EMEA"),
     Person(
-        "carol", "carol-demo", ("support",), "customer support: customers by name, cards masked, no staff"
+        "carol",
+        "carol-demo",
+        ("support",),
+        "support: customers of her region, the end of a card number, no colleagues",
+        (("region", "APAC"),),
     ),
 )
+ENGINEER = Person("dave", "dave-demo", ("engineers",), "runs the platform: everything, unmasked")
+"""Not on the tour, but can log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +64,28 @@ class Stop:
 
 STOPS = (
     Stop(
-        "Columns are masked, rows are filtered",
-        "SELECT name, email, region, salary FROM hr.employee ORDER BY id LIMIT 3",
+        "Columns are masked, and keep their types",
+        "SELECT name, email, phone, hired FROM hr.employee ORDER BY id LIMIT 3",
     ),
     Stop(
-        "A filter cannot be walked around by counting",
-        "SELECT region, count(*) AS people FROM hr.employee GROUP BY region ORDER BY region",
+        "A column that somebody may not see is named in the refusal",
+        "SELECT department, avg(salary) AS mean FROM hr.employee GROUP BY department ORDER BY mean DESC LIMIT 3",
     ),
     Stop(
-        "Customers: card, e-mail and telephone",
-        "SELECT name, email, phone, card FROM sales.customer ORDER BY id LIMIT 3",
+        "The same customers, as three people see them",
+        "SELECT name, email, card, region FROM sales.customer ORDER BY id LIMIT 3",
     ),
     Stop(
-        "A masked column cannot be searched, either",
-        "SELECT count(*) AS found FROM sales.customer WHERE card LIKE '4000 0067%'",
+        "What is masked cannot be searched for, either",
+        "SELECT count(*) AS found FROM sales.customer WHERE card LIKE '4000 00%'",
     ),
     Stop(
         "A join over 100,000 orders, governed on both sides",
-        "SELECT c.segment, count(*) AS orders, sum(o.amount) AS revenue\n"
+        "SELECT o.region, c.segment, count(*) AS orders, sum(o.amount) AS revenue\n"
         "FROM sales.orders o JOIN sales.customer c ON o.customer_id = c.id\n"
-        "GROUP BY c.segment ORDER BY c.segment",
+        "GROUP BY o.region, c.segment ORDER BY o.region, c.segment",
     ),
-    Stop(
-        "Code is not data: nobody runs Java through SQL",
-        "SELECT reflect('java.lang.System', 'getenv', 'PATH')",
-    ),
+    Stop("Nobody runs programs through SQL", "SELECT reflect('java.lang.System', 'getenv', 'PATH')"),
 )
 
 
