@@ -174,25 +174,22 @@ class Shapes:
 
         A policy that ends above the level at which something is asked never matches (Ranger's rule).
         """
-        for i, resources in enumerate((policy.resources, *policy.additional_resources)):
-            where: Path = (*path, "on", i) if policy.additional_resources else (*path, "on")
-            if not resources:
-                continue
-            if policy.type is PolicyType.MASK and "column" not in resources:
-                self.faults.add(where, "a mask needs a `column`")
-            elif policy.type is PolicyType.ROW_FILTER and "table" not in resources:
-                self.faults.add(where, "a row filter needs a `table`")
-            elif policy.type is PolicyType.ACCESS and definition.resource("column") is not None:
-                above = not {"column", "udf", "procedure", "url", "setting"} & set(resources)
-                way = way_down("column", definition.resources) or ()
-                if not above or not set(resources) <= {level.name for level in way}:
-                    continue
-                missing = [level.name for level in way if level.name not in resources]
-                wide = ", ".join(f'{name}: "*"' for name in missing)
-                if _lists(policy.allow, "select") or _lists(policy.deny, "select"):
-                    self.faults.add(where, f"select is asked of columns; add {wide}")
-                elif _lists(policy.deny, "all") or policy.deny_all_else:
-                    self.faults.add(where, f"a denial here does not reach what lies below; add {wide}")
+        sets = [resources for resources in (policy.resources, *policy.additional_resources) if resources]
+        where: Path = (*path, "on")
+        if policy.type is PolicyType.MASK and not all("column" in found for found in sets):
+            self.faults.add(where, "a mask needs a `column`")
+        if policy.type is PolicyType.ROW_FILTER and not all("table" in found for found in sets):
+            self.faults.add(where, "a row filter needs a `table`")
+        way = [level.name for level in way_down("column", definition.resources) or ()]
+        # A set that ends above the columns is fine beside one that reaches them.
+        if policy.type is not PolicyType.ACCESS or not sets or not all(set(f) < set(way) for f in sets):
+            return
+        missing = [name for name in way if name not in max(sets, key=len)]
+        wide = ", ".join(f'{name}: "*"' for name in missing)
+        if _lists(policy.allow, "select") or _lists(policy.deny, "select"):
+            self.faults.add(where, f"select is asked of columns; add {wide}")
+        elif _lists(policy.deny, "all") or policy.deny_all_else:
+            self.faults.add(where, f"a denial here does not reach what lies below; add {wide}")
 
 
 def _lists(items: tuple[PolicyItem, ...], access: str) -> bool:
