@@ -58,6 +58,7 @@ final class ScalaValues {
             || value instanceof Enum
             || value instanceof scala.Enumeration$Value
             || value instanceof scala.runtime.BoxedUnit
+            || value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
             || value instanceof org.apache.spark.sql.types.DataType
             || value instanceof org.apache.spark.sql.types.Metadata
             || value instanceof org.apache.spark.sql.types.Decimal
