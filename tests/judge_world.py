@@ -1,0 +1,94 @@
+"""The small world of tests/cases/judge: a catalog, three people and one pack, as snapshots."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
+from gateway.model.principal import Principal
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import NeedsCatalog, SessionContext, Statement, Verdict
+from gateway.pipeline import Rules, judge
+from gateway.policy.packs import load_packs
+from gateway.policy.service_defs import load_service_defs
+from gateway.reader.port import ReaderPort
+
+CASES = Path(__file__).parent / "cases" / "judge"
+SERVICE_DEFS = Path(__file__).parents[1] / "rules" / "service_defs"
+
+BOBS_EMPLOYEES = (
+    "SELECT `id`, `name`, {email} AS `email`, `region` FROM `spark_catalog`.`hr`.`employee` "
+    "WHERE (region = 'EMEA')"
+)
+
+
+def load_cases(name: str) -> list[dict[str, Any]]:
+    cases = yaml.safe_load((CASES / name).read_text(encoding="utf-8"))
+    assert isinstance(cases, list)
+    return cases
+
+
+def _name(dotted: str) -> TableName:
+    catalog, database, table = dotted.split(".")
+    return TableName(catalog, database, table)
+
+
+class World:
+    """Everything that judging needs, with a catalog that is complete from the start."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, Any] = yaml.safe_load((CASES / "world.yaml").read_text(encoding="utf-8"))
+        tables = [self._table(name, columns) for name, columns in self.data["tables"].items()]
+        tables += [self._view(name, view) for name, view in self.data["views"].items()]
+        self.tables = {table.name.folded(): table for table in tables}
+        definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+        self.policies = load_packs({"world.yaml": self.data["pack"]}, definitions, 1)
+
+    def principal(self, user: str) -> Principal:
+        return Principal(user=user, groups=frozenset(self.data["people"][user]["groups"]))
+
+    def snapshot(self, missing: frozenset[TableName] = frozenset()) -> Snapshot:
+        catalog = CatalogSnapshot(
+            version=1, catalogs=frozenset(self.data["catalogs"]), tables=self.tables, missing=missing
+        )
+        return Snapshot(policies=self.policies, catalog=catalog)
+
+    async def judge(
+        self,
+        sql: str,
+        reader: ReaderPort,
+        *,
+        user: str,
+        use: str = "hr",
+        temp_views: frozenset[str] = frozenset(),
+        rules: Rules | None = None,
+    ) -> Verdict:
+        """Judge as the session service does: look up what is asked for, and ask again."""
+        context = SessionContext(namespace=(use,), temp_views=temp_views)
+        statement = Statement(text=sql, principal=self.principal(user), context=context)
+        missing: frozenset[TableName] = frozenset()
+        for _ in range(25):
+            verdict = await judge(statement, self.snapshot(missing), reader, rules)
+            if not isinstance(verdict, NeedsCatalog):
+                return verdict
+            missing |= frozenset(verdict.tables)
+        raise AssertionError("judging asks for look-ups without end")
+
+    def _table(self, name: str, columns: dict[str, str]) -> Table:
+        return Table(name=_name(name), kind=TableKind.TABLE, columns=_columns(columns))
+
+    def _view(self, name: str, view: dict[str, Any]) -> Table:
+        body = ViewBody(
+            text=view["text"],
+            catalog="spark_catalog",
+            database=view["database"],
+            output=tuple(view["output"]),
+        )
+        return Table(name=_name(name), kind=TableKind.VIEW, columns=_columns(view["columns"]), view=body)
+
+
+def _columns(columns: dict[str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name=name, type=type_) for name, type_ in columns.items())

@@ -1,0 +1,87 @@
+"""The judge against the real reader: what is forwarded, what is refused, and the laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.model.catalog import TableName
+from gateway.model.resource import Resource
+from gateway.model.statement import Cleared, Refused
+from gateway.pipeline import Rules
+from gateway.policy.engine import engine_for
+from gateway.reader.pool import ReaderPool
+from tests.judge_world import BOBS_EMPLOYEES, World, load_cases
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World()
+
+
+def guarded_employee(world: World) -> str:
+    table = world.tables[TableName("spark_catalog", "hr", "employee")]
+    resource = Resource.table("spark_catalog", "hr", "employee")
+    view = engine_for(world.policies).table_view(world.principal("bob"), resource, table.columns, "select")
+    return BOBS_EMPLOYEES.format(email=view.masks["email"].expression)
+
+
+@pytest.mark.parametrize("case", load_cases("statements.yaml"), ids=lambda case: f"{case['as']}: {case['sql']}")
+async def test_statement(case: dict[str, Any], world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge(
+        case["sql"],
+        reader,
+        user=case["as"],
+        use=case.get("use", "hr"),
+        temp_views=frozenset(case.get("temp_views", ())),
+    )
+    if "refused" in case:
+        code, words = case["refused"]
+        assert isinstance(verdict, Refused), verdict
+        assert verdict.code == code, verdict
+        assert words in verdict.message
+        return
+    assert isinstance(verdict, Cleared), verdict
+    if case.get("unchanged"):
+        assert verdict.forwarded == case["sql"]
+    elif "forwards" in case:
+        assert verdict.forwarded == case["forwards"].replace("{employee}", guarded_employee(world))
+    else:
+        for words in case["forwards_like"]:
+            assert any(word in verdict.forwarded for word in words.split("|")), verdict.forwarded
+
+
+async def test_a_star_shows_what_is_visible_when_the_setting_says_so(world: World, reader: ReaderPool) -> None:
+    rules = Rules(star="visible")
+    verdict = await world.judge("SELECT * FROM employee", reader, user="bob", rules=rules)
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.forwarded == f"SELECT * FROM ({guarded_employee(world)}) AS `employee`"
+    refused = await world.judge("SELECT *, salary FROM employee", reader, user="bob", rules=rules)
+    assert isinstance(refused, Refused)
+    assert "hr.employee.salary" in refused.message
+    assert "ssn" not in refused.message
+
+
+async def test_invoker_views_need_the_base_tables(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge("SELECT * FROM directory", reader, user="bob", rules=Rules(views="invoker"))
+    assert isinstance(verdict, Refused), verdict
+    assert "hr.employee.salary" in verdict.message
+
+
+async def test_what_a_cleared_statement_records(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge("SELECT name, email FROM employee WHERE id > 3", reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    (scan,) = verdict.scans
+    assert scan.table == TableName("spark_catalog", "hr", "employee")
+    assert scan.columns == ("email", "id", "name")
+    assert {getattr(o, "column", "rows") for o in scan.obligations} == {"email", "rows"}
+    assert {decision.policy.name for decision in verdict.decisions} == {"analysts read employees"}
+    assert verdict.readers_agree is True
+
+
+@pytest.mark.parametrize("sql", ["", ";", "-- nothing", "SELECT 1; SELECT 2", "SELECT 'open", "SELECT \x00"])
+async def test_what_is_no_statement_is_refused(sql: str, world: World, reader: ReaderPool) -> None:
+    assert isinstance(await world.judge(sql, reader, user="ann"), Refused)
