@@ -197,7 +197,8 @@ final class CanonicalDump {
             text('m', ((Metadata) value).json());
         } else if (value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap) {
             writeStringMap(((org.apache.spark.sql.util.CaseInsensitiveStringMap) value).asCaseSensitiveMap());
-        } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode) {
+        } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
+            || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType) {
             text('o', value.toString());
         } else if (value instanceof scala.runtime.BoxedUnit) {
             out.append('v');

@@ -59,6 +59,7 @@ final class ScalaValues {
             || value instanceof scala.Enumeration$Value
             || value instanceof scala.runtime.BoxedUnit
             || value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
+            || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType
             || value instanceof org.apache.spark.sql.types.DataType
             || value instanceof org.apache.spark.sql.types.Metadata
             || value instanceof org.apache.spark.sql.types.Decimal
