@@ -69,7 +69,8 @@ STOPS = (
     ),
     Stop(
         "A column that somebody may not see is named in the refusal",
-        "SELECT department, avg(salary) AS mean FROM hr.employee GROUP BY department ORDER BY mean DESC LIMIT 3",
+        "SELECT department, avg(salary) AS mean FROM hr.employee\n"
+        "GROUP BY department ORDER BY mean DESC LIMIT 3",
     ),
     Stop(
         "The same customers, as three people see them",

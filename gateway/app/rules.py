@@ -50,14 +50,14 @@ def shipped_rules() -> Path:
 
 def rule_paths(settings: PolicySettings) -> tuple[list[Path], list[Path]]:
     """Return the files of service definitions and of packs. Raises Faults for a path that does not exist."""
-    definitions = _files((shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
-    return definitions, _files(settings.paths, PACK_PATTERNS)
+    definitions = rule_files((shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
+    return definitions, rule_files(settings.paths, PACK_PATTERNS)
 
 
 def read_rules(settings: PolicySettings) -> RuleFiles:
     """Read every rule file. Raises Faults for what cannot be read."""
     definitions, packs = rule_paths(settings)
-    return RuleFiles(service_defs=_texts(definitions), packs=_texts(packs))
+    return RuleFiles(service_defs=read_texts(definitions), packs=read_texts(packs))
 
 
 def fingerprint(settings: PolicySettings) -> Fingerprint:
@@ -179,7 +179,8 @@ class RulesInForce:
         self._on_change(policies)
 
 
-def _files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
+def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
+    """Return the files of paths, directories searched for the patterns. Raises Faults."""
     found: list[Path] = []
     faults = []
     for path in paths:
@@ -201,7 +202,8 @@ def _visible(file: Path, below: Path) -> bool:
     return file.is_file() and not any(part.startswith(".") for part in file.relative_to(below).parts)
 
 
-def _texts(paths: Iterable[Path]) -> dict[str, str]:
+def read_texts(paths: Iterable[Path]) -> dict[str, str]:
+    """Return file name → text. Raises Faults for what cannot be read."""
     texts: dict[str, str] = {}
     faults = []
     for path in paths:

@@ -1,0 +1,148 @@
+"""Finds every fault of settings, packs and service definitions, without starting a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.app.rules import (
+    DEFINITION_PATTERNS,
+    PACK_PATTERNS,
+    RuleFiles,
+    load_rules,
+    read_texts,
+    rule_files,
+    shipped_rules,
+    unparsable,
+)
+from gateway.errors import Faults
+from gateway.model.policy import PolicySet
+from gateway.policy.documents import hint, parse_document
+from gateway.policy.service_defs import parse_service_def
+from gateway.reader.pool import ReaderPool
+from gateway.settings.loading import check_settings, load_settings
+from gateway.settings.models import PolicySettings, Settings
+
+PACK_KEYS = frozenset({"service", "people", "roles", "policies", "cases"})
+"""`policies` is a list in a pack and a section in settings."""
+DEFINITION_KEYS = frozenset({"resources", "accessTypes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What was looked at and what is wrong with it."""
+
+    files: tuple[str, ...]
+    faults: tuple[str, ...]
+    policies: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sorted:
+    """The files of the given paths by what they hold."""
+
+    settings: tuple[Path, ...]
+    packs: tuple[Path, ...]
+    definitions: tuple[Path, ...]
+    faults: tuple[str, ...]
+
+
+async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
+    """Check the files, and the packs that settings among them name. Raises JavaNotFound, BackendUnavailable
+    when Spark's parser is wanted and does not start."""
+    found = _sort(paths)
+    faults = list(found.faults)
+    settings: list[Settings] = []
+    for path in found.settings:
+        own = check_settings(path)
+        faults += own
+        if not own:
+            settings.append(load_settings(path))
+    policy_settings = [one.policies for one in settings] or [PolicySettings()]
+    files = {str(path) for path in (*found.settings, *found.packs, *found.definitions)}
+    loaded: list[PolicySet] = []
+    for one in policy_settings:
+        try:
+            rules = _rules(one, found)
+        except Faults as error:
+            faults += error.faults
+            continue
+        files |= set(rules.packs)
+        try:
+            loaded.append(load_rules(rules, one))
+        except Faults as error:
+            faults += error.faults
+    if with_parser and loaded:
+        reader = settings[0].reader if settings else Settings().reader
+        async with ReaderPool(reader.spark_home, reader.java, heap=reader.heap) as pool:
+            for policies in loaded:
+                faults += await unparsable(policies, pool)
+    return Report(
+        files=tuple(sorted(files)),
+        faults=tuple(dict.fromkeys(faults)),
+        policies=sum(len(policies.policies) for policies in loaded),
+    )
+
+
+def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
+    shipped = rule_files([shipped_rules() / "service_defs"], DEFINITION_PATTERNS)
+    more = rule_files(settings.service_defs, DEFINITION_PATTERNS)
+    packs = rule_files(settings.paths, PACK_PATTERNS)
+    definitions = {file.resolve(): file for file in (*shipped, *more, *found.definitions)}
+    packed = {file.resolve(): file for file in (*packs, *found.packs)}
+    return RuleFiles(service_defs=read_texts(definitions.values()), packs=read_texts(packed.values()))
+
+
+def _sort(paths: Iterable[Path]) -> _Sorted:
+    settings: list[Path] = []
+    packs: list[Path] = []
+    definitions: list[Path] = []
+    faults: list[str] = []
+    for path in paths:
+        try:
+            files = rule_files([path], DEFINITION_PATTERNS)
+        except Faults as error:
+            faults += error.faults
+            continue
+        if path.is_dir() and not files:
+            faults.append(f"{path}: holds no `*.yaml`")
+        for file in files:
+            match _kind(file):
+                case "pack":
+                    packs.append(file)
+                case "definition":
+                    definitions.append(file)
+                case "settings":
+                    settings.append(file)
+                case fault:
+                    faults.append(fault)
+    return _Sorted(
+        settings=tuple(settings), packs=tuple(packs), definitions=tuple(definitions), faults=tuple(faults)
+    )
+
+
+def _kind(file: Path) -> str:
+    """Return `pack`, `definition` or `settings`, or the fault that keeps a file from being any of them."""
+    try:
+        data = parse_document(file.read_bytes(), str(file)).data
+    except OSError as error:
+        return f"{file}: cannot be read: {error.strerror}"
+    except Faults as error:
+        return "\n".join(error.faults)
+    if data is None:
+        return f"{file}:1: the file is empty"
+    keys = set(data) if isinstance(data, dict) else set()
+    if keys >= DEFINITION_KEYS:
+        try:
+            parse_service_def(file.read_text(encoding="utf-8"), str(file))
+        except Faults as error:
+            return "\n".join(error.faults)
+        return "definition"
+    sections = keys & set(Settings.model_fields)
+    if sections - PACK_KEYS or (sections and isinstance(data["policies"], dict)):
+        return "settings"
+    if keys & PACK_KEYS:
+        return "pack"
+    near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
+    return f"{file}:1: neither settings nor a pack nor a service definition{near}"

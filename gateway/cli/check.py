@@ -1,0 +1,26 @@
+"""`sluice check`: every fault of settings and packs, each on its own line as `file:line: message`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from gateway.app.checking import check
+from gateway.cli import exit_codes
+from gateway.cli.terminal import GREEN, RED, Terminal
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Check the paths; the exit code says whether there are faults."""
+    report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser))
+    if arguments.json:
+        terminal.json({"files": report.files, "policies": report.policies, "faults": report.faults})
+    else:
+        for fault in report.faults:
+            terminal.line(fault)
+        looked = f"{len(report.files)} files, {report.policies} policies"
+        if report.faults:
+            terminal.line(terminal.style(f"{len(report.faults)} faults in {looked}", RED))
+        else:
+            terminal.line(terminal.style(f"no faults in {looked}", GREEN))
+    return exit_codes.FAULTS if report.faults else exit_codes.OK

@@ -1,0 +1,79 @@
+"""`sluice check` tells every fault with its place, and says so in its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import exit_codes, main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PACK = """\
+service: spark
+policies:
+  - name: analysts read
+    on: {catalog: spark_catalog, database: hr, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+
+
+def test_what_ships_has_no_faults(capsys: pytest.CaptureFixture[str]) -> None:
+    """With Spark's own parser for every mask and filter."""
+    assert main(["check", str(ROOT / "rules"), str(ROOT / "config")]) == exit_codes.OK
+    assert capsys.readouterr().out.startswith("no faults in ")
+
+
+def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text(PACK.replace("allow:", "alow:"))
+    (tmp_path / "b.yaml").write_text(PACK + "  - nothing: here\n")
+    (tmp_path / "c.yaml").write_text("servce: spark\n")
+    (tmp_path / "d.yaml").write_text("a: [\n")
+    (tmp_path / "e.yaml").write_text("")
+    absent = tmp_path / "absent"
+    code = main(["check", "--no-parser", "--json", str(tmp_path), str(absent)])
+    assert code == exit_codes.FAULTS
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    for wanted in (
+        f"{tmp_path}/a.yaml:5: unknown key `alow`",
+        f"{tmp_path}/b.yaml:6:",
+        f"{tmp_path}/c.yaml:1: neither settings nor a pack nor a service definition (did you",
+        f"{tmp_path}/d.yaml:2: not YAML",
+        f"{tmp_path}/e.yaml:1: the file is empty",
+        f"{absent}: does not exist",
+    ):
+        assert any(fault.startswith(wanted) for fault in faults), (wanted, faults)
+
+
+def test_settings_are_checked_with_the_packs_that_they_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("[select]", "[selct]"))
+    (tmp_path / "gateway.yaml").write_text("policies: {paths: [packs]}\n")
+    assert main(["check", "--no-parser", str(tmp_path / "gateway.yaml")]) == exit_codes.FAULTS
+    out = capsys.readouterr().out
+    assert "hr.yaml:5: unknown access type `selct` (did you mean `select`?)" in out
+    assert "1 faults in 2 files" in out
+
+
+def test_a_file_with_policies_is_a_pack_or_settings_by_its_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.yaml").write_text("policies: {star: never}\n")
+    (tmp_path / "pack.yaml").write_text("policies: []\n")
+    assert main(["check", "--no-parser", str(tmp_path)]) == exit_codes.FAULTS
+    out = capsys.readouterr().out
+    assert "settings.yaml:1: `policies.star`" in out
+    assert "pack.yaml" not in out
+
+
+def test_a_pack_is_read_once_when_it_is_named_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "hr.yaml").write_text(PACK)
+    (tmp_path / "gateway.yaml").write_text("policies: {paths: [hr.yaml]}\n")
+    assert main(["check", "--no-parser", str(tmp_path), str(tmp_path / "hr.yaml")]) == exit_codes.OK
+    assert "1 policies" in capsys.readouterr().out
