@@ -217,9 +217,9 @@ class Shipper:
                 await self.release(segment)
                 await asyncio.to_thread(remove, segment)
             except (LedgerUnavailable, OSError) as error:
-                # It stays until the disk is well again; nothing but room is lost by that.
+                # It stays until the disk is well again; the others go and make room for that.
                 log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
-                return
+                continue
             self.spool.forget(segment)
 
 

@@ -279,7 +279,8 @@ class Spool:
         try:
             number = self._write(data)
         except OSError as first:
-            log.error("audit_spool_write_failed", error=str(first))
+            if not self._failure:
+                log.error("audit_spool_write_failed", error=str(first))
             self._drop_segment()
             try:
                 number = self._write(data)

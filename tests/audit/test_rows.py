@@ -17,6 +17,7 @@ from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared, completed, login, refused
 
 anything = st.text(st.characters(codec=None))
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
     st.none()
     | st.booleans()
