@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
@@ -147,7 +147,7 @@ class Execution:
         except BackendError as fault:
             operation.error = self.failure(operation, fault)
             raise operation.error from fault
-        except BackendUnavailable as fault:
+        except (BackendUnavailable, InvalidRequest) as fault:
             operation.error = fault
             raise
         finally:
@@ -155,7 +155,7 @@ class Execution:
                 operation.state = ERROR
                 self._forget(operation)
                 self._settle(operation)
-                known = isinstance(operation.error, StatementFailed)
+                known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 reason = "" if operation.error is not None else "the gateway gave the statement up"
                 await self._recorder.completed(operation, "failed", reason)
                 if not known:
@@ -182,10 +182,14 @@ class Execution:
                 if operation.changes_names:
                     await self._lose(operation.session, "the outcome of a statement could not be learnt")
             except BackendUnavailable as fault:
-                operation.error = fault
-                await self._lose(operation.session, "Spark went away")
+                await self.lost(operation, fault)
                 raise
             await self._note(operation, state)
+
+    async def lost(self, operation: Operation, fault: BackendUnavailable) -> None:
+        """Spark's session is gone, and with it the client's."""
+        operation.error = fault
+        await self._lose(operation.session, "Spark went away")
 
     async def noticed_finished(self, operation: Operation) -> None:
         """Note that rows came: then Spark has finished it."""
@@ -310,8 +314,11 @@ class Execution:
                 await self._lose(operation.session, "a statement that changes names did not end in time")
         await self.abandon(operation, "" if operation.terminal else "closed by the client before its end")
 
-    async def abandon(self, operation: Operation, reason: str) -> None:
-        """End the operation without waiting for Spark's answer to anything but its close."""
+    async def abandon(self, operation: Operation, reason: str, *, with_session: bool = False) -> None:
+        """End the operation without waiting for Spark's answer to anything but its close.
+
+        `with_session`: Spark's session ends next, which frees the operation there; it is only stopped.
+        """
         self._forget(operation)
         if operation.closed and operation.completed:
             return
@@ -323,17 +330,18 @@ class Execution:
         self._settle(operation)
         outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
         await self._recorder.completed(operation, outcome, reason)
-        if upstream is not None:
-            await self._release(upstream, stopped)
+        if upstream is not None and (stopped or not with_session):
+            await self._release(upstream, stopped, with_session)
 
-    async def _release(self, upstream: BackendOperation, running: bool) -> None:
+    async def _release(self, upstream: BackendOperation, running: bool, with_session: bool) -> None:
         """Free what Spark holds for an operation; that Spark has already forgotten it does not matter."""
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 if running:
                     with contextlib.suppress(BackendError):
                         await upstream.cancel()
-                await upstream.close()
+                if not with_session:
+                    await upstream.close()
         except (BackendError, BackendUnavailable, TimeoutError) as fault:
             _log.info("operation_not_closed_upstream", reason=type(fault).__name__)
 

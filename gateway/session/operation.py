@@ -36,10 +36,13 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows that the gateway serves itself, with their offset in the whole result."""
+    """Rows that the gateway serves itself, and what it takes to write them down for the client."""
 
     offset: int
     rows: Sequence[Sequence[Any]]
+    schema: Any
+    """Spark's own TTableSchema or a tuple of ResultColumn."""
+    protocol_version: int
 
 
 class LocalRows:
@@ -56,7 +59,7 @@ class LocalRows:
         self._next = 0
         self._start = 0
 
-    def fetch(self, orientation: int, max_rows: int) -> Batch:
+    def fetch(self, orientation: int, max_rows: int, protocol_version: int) -> Batch:
         """Return the next batch. Raises InvalidRequest for an orientation that Spark does not know."""
         match orientation:
             case 0:
@@ -71,7 +74,7 @@ class LocalRows:
                 )
         batch = self.rows[start : start + max_rows]
         self._start, self._next = start, start + len(batch)
-        return Batch(start, batch)
+        return Batch(start, batch, self.schema, protocol_version)
 
 
 class Operation:

@@ -6,20 +6,21 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.errors import InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter
 from gateway.session.answers import UnknownShape, filter_rows
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, Batch, LocalRows, Operation
+from gateway.session.operation import FINISHED, Batch, LocalRows, Operation, ResultColumn
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty."""
+LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
 class Results:
@@ -43,6 +44,9 @@ class Results:
             return await operation.upstream.schema()
         except BackendError as fault:
             raise self._execution.failure(operation, fault) from fault
+        except BackendUnavailable as fault:
+            await self._execution.lost(operation, fault)
+            raise
 
     async def fetch(
         self,
@@ -58,16 +62,20 @@ class Results:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
         if fetch_type == LOG:
-            return Batch(0, [])
+            return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
             raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
         if _is_filtered(operation):
             await self.filter(operation)
         if operation.answer is not None:
-            return operation.answer.fetch(orientation, max_rows)
+            return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
             raise operation.error or NotFinished("the operation has no result")
-        frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, sink)
+        try:
+            frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, sink)
+        except BackendUnavailable as fault:
+            await self._execution.lost(operation, fault)
+            raise
         operation.used_at = operation.session.used_at = time.monotonic()
         if frame.error is not None:
             failure = self._execution.failure(operation, frame.error)
@@ -111,6 +119,9 @@ class Results:
         except BackendError as fault:
             operation.error = self._execution.failure(operation, fault)
             raise operation.error from fault
+        except BackendUnavailable as fault:
+            await self._execution.lost(operation, fault)
+            raise
         except UnknownShape as fault:
             message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
             operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)

@@ -228,7 +228,7 @@ class Sessions:
                 self._operations.pop(operation.handle.guid, None)
             else:
                 known.append(operation)
-        await asyncio.gather(*(self._end(o, "" if o.terminal else reason) for o in known))
+        await asyncio.gather(*(self._end(o, "" if o.terminal else reason, with_session=True) for o in known))
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
                 await session.backend.close()
@@ -341,9 +341,9 @@ class Sessions:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    async def _end(self, operation: Operation, reason: str) -> None:
+    async def _end(self, operation: Operation, reason: str, *, with_session: bool = False) -> None:
         self._operations.pop(operation.handle.guid, None)
-        await self._execution.abandon(operation, reason)
+        await self._execution.abandon(operation, reason, with_session=with_session)
 
     async def _session(self, principal: Principal, handle: Handle) -> Session:
         session = self._sessions.get(handle.guid)

@@ -19,7 +19,7 @@ NOT_FOUND = (
 CAST = (
     "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value '123-45-6789' of the type "
     '"STRING" cannot be cast to "INT" because it is malformed. Correct the value as per the syntax, or '
-    "change its target type. Use `try_cast` to tolerate malformed input and return NULL instead. SQLSTATE: 22018\n"
+    "change its target type. Use `try_cast` to tolerate malformed input and return NULL. SQLSTATE: 22018\n"
     "== SQL (line 1, position 8) ==\nSELECT CAST(ssn AS INT) FROM (SELECT * FROM `a`.`b`.`c` WHERE region)\n"
     "       ^^^^^^^^^^^^^^^^\n\n\tat org.apache.spark.sql.errors.QueryExecutionErrors$.x(Q.scala:1)"
 )
@@ -93,7 +93,7 @@ def test_an_unknown_runtime_class_keeps_its_class_only() -> None:
 def test_analysis_errors_keep_their_names_under_obligations() -> None:
     message = (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nam` "
-        "cannot be resolved. Did you mean one of the following? [`name`, `salary`]. SQLSTATE: 42703; line 1 pos 7"
+        "cannot be resolved. Did you mean one of these? [`name`, `salary`]. SQLSTATE: 42703; line 1 pos 7"
     )
     shown = scrub(message, "42703", obliged=True)
     assert "`nam`" in shown

@@ -1,0 +1,345 @@
+"""Fakes of the session room's ports, each a page, with switches for what can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.model.audit import AuditEvent
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.resource import Resource
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import (
+    AnswerRule,
+    Cleared,
+    Client,
+    NeedsCatalog,
+    Refused,
+    ScanRecord,
+    SessionEffect,
+    Statement,
+    Verdict,
+)
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
+from gateway.session.service import Sessions
+
+BOB = Principal(user="bob", groups=frozenset({"analysts"}))
+ALICE = Principal(user="alice")
+CLIENT = Client(address="10.0.0.7")
+
+
+class FakeLedger:
+    """Keeps events; `down` makes `decided` fail, `order` tells what happened when."""
+
+    def __init__(self, order: list[str] | None = None) -> None:
+        self.events: list[AuditEvent] = []
+        self.order = order if order is not None else []
+        self.down = False
+
+    async def decided(self, event: AuditEvent) -> None:
+        await asyncio.sleep(0)
+        if self.down:
+            raise LedgerUnavailable("the spool's disk is full")
+        self.order.append("decided")
+        self.events.append(event)
+
+    async def record(self, event: AuditEvent) -> None:
+        self.order.append(event.kind)
+        self.events.append(event)
+
+    def of(self, kind: str) -> list[AuditEvent]:
+        return [event for event in self.events if event.kind == kind]
+
+    def outcomes(self) -> list[str]:
+        return [event.body["outcome"] for event in self.of("completed")]
+
+
+class FakeOperation:
+    """Runs until `end` is called, unless its text ends at once."""
+
+    def __init__(self, backend: FakeBackend, text: str) -> None:
+        self.backend = backend
+        self.text = text
+        self.has_result_set = True
+        self.state = OperationState(state=1)
+        self.ended = asyncio.Event()
+        self.cancelled = False
+        self.closed = False
+        self.polls = 0
+        self.rows: Sequence[Sequence[Any]] = [(1,)]
+        self.spark_schema: Any = "spark's schema"
+        self.fetch_error: BackendError | None = None
+        self.lost = False
+
+    @property
+    def id(self) -> str:
+        return "ab" * 16
+
+    def end(self, state: int = 2, message: str | None = None, sqlstate: str | None = None) -> None:
+        self.state = OperationState(state=state, error_message=message, sqlstate=sqlstate)
+        self.ended.set()
+
+    async def status(self, get_progress: bool = False) -> OperationState:
+        self.polls += 1
+        self._check()
+        with_long_poll = asyncio.timeout(0.02)
+        try:
+            async with with_long_poll:
+                await self.ended.wait()
+        except TimeoutError:
+            pass
+        self._check()
+        return self.state
+
+    async def schema(self) -> Any:
+        self._check()
+        return self.spark_schema
+
+    async def relay(
+        self, orientation: int, max_rows: int, fetch_type: int, seqid: int, sink: FrameSink
+    ) -> RelayedFrame:
+        self._check()
+        if self.fetch_error is not None:
+            return RelayedFrame(bytes=0, rows=0, status=3, error=self.fetch_error)
+        rows, self.rows = self.rows[:max_rows], self.rows[max_rows:]
+        return await self.backend.relay_rows(rows, seqid, sink)
+
+    async def fetch(self, max_rows: int) -> tuple[Sequence[Sequence[Any]], Any]:
+        self._check()
+        return self.rows[:max_rows], self.spark_schema
+
+    async def cancel(self) -> None:
+        self.cancelled = True
+        if not self.ended.is_set():
+            self.end(state=3)
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _check(self) -> None:
+        if self.lost or self.backend.down:
+            raise BackendUnavailable("the connection to Spark was lost")
+
+
+class FakeSession:
+    def __init__(self, backend: FakeBackend, principal: Principal) -> None:
+        self.backend = backend
+        self.principal = principal
+        self.operations: list[FakeOperation] = []
+        self.closed = False
+
+    async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> FakeOperation:
+        assert isinstance(cleared, Cleared)
+        assert run_async
+        return await self.backend.start(self, cleared.forwarded)
+
+    async def close(self) -> None:
+        self.closed = True
+        for operation in self.operations:
+            if not operation.ended.is_set():
+                operation.end(state=4)
+
+
+class FakeBackend:
+    """A Spark in memory. Statements that match `slow` run until the test ends them."""
+
+    def __init__(self, order: list[str] | None = None) -> None:
+        self.order = order if order is not None else []
+        self.sessions: list[FakeSession] = []
+        self.received: list[str] = []
+        self.slow: str | None = None
+        self.down = False
+        self.hold: asyncio.Event | None = None
+        """When set, `execute` waits for it: Spark is taking the statement."""
+        self.refuse: dict[str, BackendError] = {}
+        self.fail: dict[str, tuple[str, str]] = {}
+        """Text → (message, sqlstate) of an error at run time."""
+        self.answers: dict[str, Sequence[Sequence[Any]]] = {}
+        self.relay_rows: Callable[..., Awaitable[RelayedFrame]] = self._no_rows
+
+    async def open_session(
+        self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
+    ) -> FakeSession:
+        if self.down:
+            raise BackendUnavailable("Spark cannot be reached")
+        assert not settings
+        session = FakeSession(self, principal)
+        self.sessions.append(session)
+        return session
+
+    async def start(self, session: FakeSession, text: str) -> FakeOperation:
+        if self.down:
+            raise BackendUnavailable("Spark cannot be reached")
+        self.order.append("forwarded")
+        self.received.append(text)
+        if self.hold is not None:
+            await self.hold.wait()
+        if text in self.refuse:
+            raise self.refuse[text]
+        operation = FakeOperation(self, text)
+        if text in self.answers:
+            operation.rows = self.answers[text]
+        session.operations.append(operation)
+        if text in self.fail:
+            operation.end(5, *self.fail[text])
+        elif self.slow is None or not re.search(self.slow, text):
+            operation.end()
+        return operation
+
+    @property
+    def last(self) -> FakeOperation:
+        return self.sessions[-1].operations[-1]
+
+    async def _no_rows(self, rows: Sequence[Sequence[Any]], seqid: int, sink: FrameSink) -> RelayedFrame:
+        return RelayedFrame(bytes=100, rows=len(rows), status=0)
+
+
+class FakeCatalog:
+    def __init__(self) -> None:
+        self.snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog", "lake"}))
+        self.known: dict[TableName, Table] = {}
+        self.views: set[TableName] = set()
+        self.invalidated: list[TableName] = []
+        self.look_ups = 0
+
+    def add(self, table: str, *columns: tuple[str, str], view: bool = False) -> None:
+        name = TableName(*table.split("."))
+        kind = TableKind.VIEW if view else TableKind.TABLE
+        self.known[name] = Table(
+            name=name, kind=kind, columns=tuple(Column(name=n, type=t) for n, t in columns)
+        )
+
+    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        self.look_ups += 1
+        found = dict(self.snapshot.tables)
+        missing = set(self.snapshot.missing)
+        for name in tables:
+            if name in self.known:
+                found[name.folded()] = self.known[name]
+            else:
+                missing.add(name.folded())
+        self.snapshot = CatalogSnapshot(
+            version=self.snapshot.version + 1,
+            catalogs=self.snapshot.catalogs,
+            tables=found,
+            missing=frozenset(missing),
+        )
+        return self.snapshot
+
+    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+        self.invalidated.extend(tables)
+
+    async def databases(self, catalog: str) -> Sequence[str]:
+        return sorted({name.database for name in self.known if name.catalog == catalog})
+
+    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
+        return [
+            (name.table, table.kind is TableKind.VIEW)
+            for name, table in self.known.items()
+            if (name.catalog, name.database) == (catalog, database)
+        ]
+
+
+class FakeAuthority:
+    """Everything is visible but what `hidden` names, dotted."""
+
+    def __init__(self, hidden: set[str]) -> None:
+        self.hidden = hidden
+
+    def visible(self, principal: Principal, resource: Resource) -> bool:
+        dotted = str(resource)
+        return not any(dotted == name or dotted.startswith(name + ".") for name in self.hidden)
+
+
+class FakeJudge:
+    """Clears what `refused` does not match; forwards the text in square brackets, so that it differs."""
+
+    def __init__(self) -> None:
+        self.refused: str | None = None
+        self.effects: list[tuple[str, tuple[SessionEffect, ...]]] = []
+        self.rules: dict[str, AnswerRule] = {}
+        self.scans: dict[str, tuple[ScanRecord, ...]] = {}
+        self.needs: tuple[TableName, ...] = ()
+        self.judged: list[Statement] = []
+        self.mark = ""
+        """Written into every forwarded text: another mask, say."""
+
+    async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        self.judged.append(statement)
+        unknown = tuple(name for name in self.needs if not snapshot.catalog.knows(name))
+        if unknown:
+            return NeedsCatalog(unknown)
+        if self.refused is not None and re.search(self.refused, statement.text):
+            return Refused(
+                statement=statement,
+                code="ACCESS_DENIED",
+                sqlstate="42501",
+                message="user bob needs select on table spark_catalog.hr.employee",
+                snapshot_version=snapshot.version,
+            )
+        effects = next((e for pattern, e in self.effects if re.search(pattern, statement.text)), ())
+        return Cleared(
+            statement=statement,
+            forwarded=f"{statement.text}{self.mark}",
+            plan_class="Project",
+            decisions=(),
+            scans=self.scans.get(statement.text, ()),
+            snapshot_version=snapshot.version,
+            effects=effects,
+            answer=self.rules.get(statement.text, AnswerRule()),
+        )
+
+
+class Sink:
+    """Takes what is relayed."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drained(self) -> None:
+        return
+
+
+class World:
+    """A session service over fakes, with everything in reach."""
+
+    def __init__(self, limits: SessionLimits | None = None) -> None:
+        self.order: list[str] = []
+        self.ledger = FakeLedger(self.order)
+        self.backend = FakeBackend(self.order)
+        self.catalog = FakeCatalog()
+        self.judge = FakeJudge()
+        self.hidden: set[str] = set()
+        self.policies = PolicySet(version=1, service_defs={}, policies=())
+        self.now = time.monotonic()
+        self.sessions = Sessions(
+            judge=self.judge,
+            policies=lambda: self.policies,
+            authority=lambda _: FakeAuthority(self.hidden),
+            catalog=self.catalog,
+            backend=self.backend,
+            ledger=self.ledger,
+            gateway="gw-1",
+            limits=limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5),
+            clock=lambda: self.now,
+        )
+
+    def new_policies(self) -> None:
+        self.policies = PolicySet(version=self.policies.version + 1, service_defs={}, policies=())
+
+
+async def until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Wait until a condition holds; fail when it does not in time."""
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - polls a fake's state, which has no event of its own
+            await asyncio.sleep(0.001)

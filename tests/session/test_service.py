@@ -1,0 +1,639 @@
+"""The laws of a statement's way: recorded before forwarded, one end, own handles only, names in step."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LedgerUnavailable, LimitExceeded
+from gateway.model.catalog import TableName
+from gateway.model.decision import PolicyRef, RowFilter
+from gateway.model.statement import (
+    AnswerFilter,
+    AnswerRule,
+    CatalogChanged,
+    CreateTempView,
+    DropTempView,
+    ScanRecord,
+    UseNamespace,
+)
+from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
+from gateway.session.identifiers import Handle
+from gateway.session.limits import SessionLimits
+from gateway.session.operation import Batch
+from gateway.session.ports import BackendError
+from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
+
+
+async def open_session(world: World, principal=BOB, **more) -> Handle:  # type: ignore[no-untyped-def]
+    handle: Handle = await world.sessions.open_session(principal, CLIENT, protocol_version=9, **more)
+    return handle
+
+
+async def run(world: World, handle: Handle, text: str, *, run_async: bool = False) -> Handle:
+    opened = await world.sessions.execute(BOB, handle, text, run_async=run_async)
+    return opened.handle
+
+
+async def fetch(world: World, operation: Handle, max_rows: int = 100, orientation: int = 0):  # type: ignore[no-untyped-def]
+    return await world.sessions.fetch(
+        BOB, operation, orientation=orientation, max_rows=max_rows, fetch_type=0, seqid=1, sink=Sink()
+    )
+
+
+# -- audit first ---------------------------------------------------------------------------------------------
+
+
+async def test_the_decision_is_durable_before_spark_gets_the_statement() -> None:
+    world = World()
+    await run(world, await open_session(world), "SELECT 1")
+    assert world.order[:2] == ["decided", "forwarded"]
+
+
+async def test_without_a_ledger_nothing_is_forwarded_and_nothing_is_completed() -> None:
+    world = World()
+    handle = await open_session(world)
+    world.ledger.down = True
+    with pytest.raises(LedgerUnavailable):
+        await run(world, handle, "SELECT 1")
+    assert world.backend.received == []
+    assert world.ledger.events == []
+
+
+async def test_a_refusal_is_recorded_and_names_the_event_to_quote() -> None:
+    world = World()
+    world.judge.refused = "secret"
+    handle = await open_session(world)
+    with pytest.raises(StatementRefused) as refused:
+        await run(world, handle, "SELECT secret")
+    (event,) = world.ledger.of("decided")
+    assert event.body["verdict"] == "refused"
+    assert refused.value.text.endswith(f"quote audit event {event.statement_id}")
+    assert refused.value.text.startswith("[SLUICE_ACCESS_DENIED] user bob needs select")
+    assert refused.value.sqlstate == "42501"
+    assert world.backend.received == []
+    assert world.ledger.of("completed") == []
+
+
+# -- one end -------------------------------------------------------------------------------------------------
+
+
+async def test_a_finished_statement_is_completed_when_it_is_closed() -> None:
+    world = World()
+    operation = await run(world, await open_session(world), "SELECT 1")
+    await fetch(world, operation)
+    assert world.ledger.outcomes() == []
+    await world.sessions.close_operation(BOB, operation)
+    (event,) = world.ledger.of("completed")
+    assert event.body["outcome"] == "finished"
+    assert event.body["rows"] == 1
+    assert event.body["bytes"] == 100
+    assert event.body["backend_operation"] == "ab" * 16
+    assert event.statement_id == world.ledger.of("decided")[0].statement_id
+    assert world.backend.last.closed
+
+
+async def test_every_way_to_end_twice_gives_one_event() -> None:
+    world = World()
+    handle = await open_session(world)
+    operation = await run(world, handle, "SELECT 1")
+    await asyncio.gather(
+        world.sessions.close_operation(BOB, operation),
+        world.sessions.vanished([handle]),
+        world.sessions.close(),
+    )
+    assert world.ledger.outcomes() == ["finished"]
+
+
+async def test_an_error_is_completed_at_once_and_scrubbed() -> None:
+    world = World()
+    message = "[CAST_INVALID_INPUT] The value 'x' is bad. SQLSTATE: 22018\n\tat java.lang.Foo(Foo.java:1)"
+    world.backend.fail["SELECT bad"] = (message, "22018")
+    handle = await open_session(world)
+    with pytest.raises(StatementFailed) as failed:
+        await run(world, handle, "SELECT bad")
+    assert "java" not in failed.value.text
+    assert failed.value.sqlstate == "22018"
+    assert world.ledger.outcomes() == ["failed"]
+    assert world.backend.last.closed
+
+
+async def test_an_asynchronous_error_is_told_by_the_status_and_completed_once() -> None:
+    world = World()
+    world.backend.fail["SELECT bad"] = ("[X] no", "42000")
+    operation = await run(world, await open_session(world), "SELECT bad", run_async=True)
+    report = await world.sessions.status(BOB, operation)
+    assert report.state == 5
+    assert report.error is not None
+    assert report.error.text.startswith("[X] no")
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes() == ["failed"]
+
+
+async def test_values_in_errors_are_withheld_when_filters_apply() -> None:
+    world = World()
+    text = "SELECT CAST(name AS INT) FROM t"
+    row_filter = RowFilter(expression="region = 'EU'", policy=PolicyRef(id=1, name="p"))
+    world.judge.scans[text] = (
+        ScanRecord(
+            table=TableName("spark_catalog", "default", "t"),
+            access="select",
+            columns=("name",),
+            obligations=(row_filter,),
+        ),
+    )
+    world.backend.fail[text] = ("[CAST_INVALID_INPUT] The value 'Ann' of it. SQLSTATE: 22018", "22018")
+    with pytest.raises(StatementFailed) as failed:
+        await run(world, await open_session(world), text)
+    assert "Ann" not in failed.value.text
+
+
+async def test_spark_refusing_at_once_is_an_error_of_the_statement() -> None:
+    world = World()
+    world.backend.refuse["SELECT 1"] = BackendError("[PARSE] no\n\tat x.y(Z.java)", "42601")
+    with pytest.raises(StatementFailed, match="PARSE"):
+        await run(world, await open_session(world), "SELECT 1")
+    assert world.ledger.outcomes() == ["failed"]
+
+
+async def test_cancel_stops_spark_and_is_completed_as_canceled() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    operation = await run(world, await open_session(world), "SLOW", run_async=True)
+    await world.sessions.cancel(BOB, operation)
+    assert world.backend.last.cancelled
+    assert (await world.sessions.status(BOB, operation)).state == 3
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes() == ["canceled"]
+
+
+async def test_a_timeout_in_spark_is_completed_as_timed_out() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    operation = await run(world, await open_session(world), "SLOW", run_async=True)
+    world.backend.last.end(state=8)
+    report = await world.sessions.status(BOB, operation)
+    assert report.state == 8
+    assert world.ledger.outcomes() == ["timed_out"]
+
+
+async def test_a_vanished_client_stops_what_runs_and_ends_its_waiting_call() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    waiting = asyncio.create_task(run(world, handle, "SLOW"))
+    await until(lambda: bool(world.backend.received))
+    await world.sessions.vanished([handle])
+    with pytest.raises(InvalidHandle):
+        await waiting
+    assert world.backend.last.cancelled
+    assert world.backend.sessions[0].closed
+    (event,) = world.ledger.of("completed")
+    assert event.body["outcome"] == "canceled"
+    assert event.body["error"] == "the client went away"
+
+
+async def test_a_client_that_vanishes_while_spark_takes_the_statement() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    world.backend.hold = asyncio.Event()
+    waiting = asyncio.create_task(run(world, handle, "SLOW"))
+    await until(lambda: bool(world.backend.received))
+    await world.sessions.vanished([handle])
+    world.backend.hold.set()
+    with pytest.raises(InvalidHandle):
+        await waiting
+    assert world.backend.last.cancelled
+    assert world.ledger.outcomes() == ["canceled"]
+
+
+async def test_a_session_closed_between_decision_and_forwarding_forwards_nothing() -> None:
+    world = World()
+    handle = await open_session(world)
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    decided = world.ledger.decided
+
+    async def slow_disk(event) -> None:  # type: ignore[no-untyped-def]
+        await decided(event)
+        reached.set()
+        await go_on.wait()
+
+    world.ledger.decided = slow_disk  # type: ignore[method-assign]
+    waiting = asyncio.create_task(run(world, handle, "SELECT 1"))
+    await reached.wait()
+    await world.sessions.close_session(BOB, handle)
+    go_on.set()
+    with pytest.raises(InvalidHandle):
+        await waiting
+    assert world.backend.received == []
+    assert world.ledger.outcomes() == ["not_forwarded"]
+
+
+async def test_a_given_up_task_still_records_an_end_and_ends_the_session() -> None:
+    world = World()
+    handle = await open_session(world)
+    world.backend.hold = asyncio.Event()
+    waiting = asyncio.create_task(run(world, handle, "SELECT 1"))
+    await until(lambda: bool(world.backend.received))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert world.ledger.outcomes() == ["failed"]
+    assert world.backend.sessions[0].closed
+
+
+async def test_spark_lost_in_the_middle_ends_the_session() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    operation = await run(world, handle, "SLOW", run_async=True)
+    world.backend.last.lost = True
+    with pytest.raises(BackendUnavailable):
+        await world.sessions.status(BOB, operation)
+    with pytest.raises(InvalidHandle):
+        await run(world, handle, "SELECT 1")
+    assert world.ledger.outcomes() == ["failed"]
+
+
+async def test_shutdown_closes_everything_and_refuses_new_sessions() -> None:
+    world = World()
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    await run(world, handle, "SLOW", run_async=True)
+    await world.sessions.close()
+    assert world.backend.sessions[0].closed
+    assert world.ledger.outcomes() == ["canceled"]
+    assert len(world.sessions) == 0
+    with pytest.raises(BackendUnavailable):
+        await open_session(world)
+
+
+# -- handles -------------------------------------------------------------------------------------------------
+
+
+async def test_a_handle_of_another_principal_is_invalid_and_recorded() -> None:
+    world = World()
+    handle = await open_session(world)
+    operation = await run(world, handle, "SELECT 1")
+    with pytest.raises(InvalidHandle, match=r"Invalid SessionHandle: SessionHandle \["):
+        await world.sessions.execute(ALICE, handle, "SELECT 1", run_async=True)
+    with pytest.raises(InvalidHandle, match=r"Invalid OperationHandle: OperationHandle \[opType=EXECUTE"):
+        await world.sessions.status(ALICE, operation)
+    with pytest.raises(InvalidHandle):
+        await world.sessions.close_session(ALICE, handle)
+    events = world.ledger.of("security")
+    assert [event.user for event in events] == ["alice"] * 3
+    assert {event.body["action"] for event in events} == {"foreign_handle"}
+    assert (await world.sessions.status(BOB, operation)).state == 2
+
+
+async def test_half_a_handle_is_none() -> None:
+    world = World()
+    handle = await open_session(world)
+    operation = await run(world, handle, "SELECT 1")
+    for wrong in (Handle(handle.guid, bytes(16)), Handle(handle.guid, b""), Handle(b"", b"")):
+        with pytest.raises(InvalidHandle):
+            await world.sessions.execute(BOB, wrong, "SELECT 1", run_async=True)
+    with pytest.raises(InvalidHandle):
+        await world.sessions.status(BOB, operation, 6)
+    assert world.ledger.of("security") == []
+
+
+async def test_the_same_user_may_bring_a_handle_on_any_connection() -> None:
+    world = World()
+    handle = await open_session(world)
+    again = type(BOB)(user="bob")
+    await world.sessions.execute(again, handle, "SELECT 1", run_async=True)
+
+
+async def test_limits_of_sessions_and_operations() -> None:
+    world = World(SessionLimits(sessions_per_user=2, sessions=3, operations_per_session=1))
+    first = await open_session(world)
+    await open_session(world)
+    with pytest.raises(LimitExceeded, match="bob"):
+        await open_session(world)
+    await open_session(world, ALICE)
+    with pytest.raises(LimitExceeded, match="gateway"):
+        await open_session(world, ALICE)
+    await run(world, first, "SELECT 1")
+    with pytest.raises(LimitExceeded, match="operations"):
+        await run(world, first, "SELECT 1")
+    await world.sessions.close_session(BOB, first)
+    await open_session(world)
+
+
+async def test_a_spark_that_is_away_leaves_no_session_behind() -> None:
+    world = World(SessionLimits(sessions_per_user=1))
+    world.backend.down = True
+    for _ in range(3):
+        with pytest.raises(BackendUnavailable):
+            await open_session(world)
+    world.backend.down = False
+    await open_session(world)
+
+
+async def test_idle_sessions_and_operations_are_closed_busy_ones_are_not() -> None:
+    world = World(SessionLimits(session_idle_s=100, operation_idle_s=50))
+    world.backend.slow = "SLOW"
+    idle, busy, fetching = [await open_session(world) for _ in range(3)]
+    await run(world, busy, "SLOW", run_async=True)
+    result = await run(world, fetching, "SELECT 1")
+    world.now += 60
+    await world.sessions.expire()
+    assert len(world.sessions) == 3
+    assert world.ledger.outcomes() == ["finished"]
+    with pytest.raises(InvalidHandle):
+        await fetch(world, result)
+    world.now += 60
+    await world.sessions.expire()
+    with pytest.raises(InvalidHandle):
+        await run(world, idle, "SELECT 1")
+    assert len(world.sessions) == 1
+
+
+# -- opening -------------------------------------------------------------------------------------------------
+
+
+async def test_database_and_settings_are_statements_like_any_other() -> None:
+    world = World()
+    await open_session(world, database="hr", settings={"spark.sql.shuffle.partitions": "4`;x"})
+    assert world.backend.received == ["SET `spark.sql.shuffle.partitions`=`4``;x`", "USE `hr`"]
+    assert len(world.ledger.of("decided")) == 2
+    assert world.ledger.outcomes() == ["finished", "finished"]
+
+
+async def test_a_refused_database_refuses_the_session() -> None:
+    world = World()
+    world.judge.refused = "USE"
+    with pytest.raises(StatementRefused):
+        await open_session(world, database="secret")
+    assert len(world.sessions) == 0
+    assert world.backend.sessions[0].closed
+
+
+# -- names in step -------------------------------------------------------------------------------------------
+
+
+def names(world: World) -> None:
+    world.judge.effects = [
+        (r"^USE", (UseNamespace("spark_catalog", ("hr",)),)),
+        (r"^CREATE.*VIEW v\b", (CreateTempView("V"),)),
+        (r"^DROP VIEW.*v", (DropTempView("v"),)),
+        (r"^CREATE TABLE", (CatalogChanged((TableName("spark_catalog", "default", "t"),)),)),
+    ]
+
+
+async def test_use_counts_only_after_spark_has_finished_it() -> None:
+    world = World()
+    names(world)
+    world.backend.slow = "USE"
+    handle = await open_session(world)
+    await run(world, handle, "USE hr", run_async=True)
+    use = world.backend.last
+    following = asyncio.create_task(run(world, handle, "SELECT 1"))
+    await until(lambda: use.polls > 1)
+    # INVARIANT (effect barrier): not judged yet, because Spark is leaving the context.
+    assert [s.text for s in world.judge.judged] == ["USE hr"]
+    use.end()
+    await following
+    assert world.judge.judged[-1].context.namespace == ("hr",)
+
+
+async def test_a_failed_use_changes_nothing() -> None:
+    world = World()
+    names(world)
+    world.backend.fail["USE hr"] = ("[SCHEMA_NOT_FOUND] no", "42704")
+    handle = await open_session(world)
+    with pytest.raises(StatementFailed):
+        await run(world, handle, "USE hr")
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.namespace == ("default",)
+
+
+@pytest.mark.parametrize("state", [3, 4, 8])
+async def test_a_use_stopped_half_way_ends_the_session(state: int) -> None:
+    world = World()
+    names(world)
+    world.backend.slow = "USE"
+    handle = await open_session(world)
+    operation = await run(world, handle, "USE hr", run_async=True)
+    world.backend.last.end(state=state)
+    await world.sessions.status(BOB, operation)
+    with pytest.raises(InvalidHandle):
+        await run(world, handle, "SELECT 1")
+
+
+async def test_an_outcome_that_cannot_be_learnt_ends_the_session() -> None:
+    world = World(SessionLimits(settle_timeout_s=0.1))
+    names(world)
+    world.backend.slow = "USE"
+    handle = await open_session(world)
+    await run(world, handle, "USE hr", run_async=True)
+    with pytest.raises(InvalidHandle):
+        await run(world, handle, "SELECT 1")
+    assert world.backend.sessions[0].closed
+    assert [s.text for s in world.judge.judged] == ["USE hr"]
+
+
+async def test_a_view_exists_after_finished_and_is_gone_when_its_drop_is_forwarded() -> None:
+    world = World()
+    names(world)
+    handle = await open_session(world)
+    await run(world, handle, "CREATE TEMP VIEW v AS SELECT 1")
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.temp_views == {"v"}
+    world.backend.slow = "DROP"
+    world.backend.fail["DROP VIEW v"] = ("[X] no", "42000")
+    with pytest.raises(StatementFailed):
+        await run(world, handle, "DROP VIEW v")
+    await run(world, handle, "SELECT 2")
+    assert world.judge.judged[-1].context.temp_views == frozenset()
+
+
+async def test_closing_a_view_statement_waits_for_its_outcome() -> None:
+    world = World()
+    names(world)
+    world.backend.slow = "CREATE"
+    handle = await open_session(world)
+    operation = await run(world, handle, "CREATE TEMP VIEW v AS SELECT 1", run_async=True)
+    closing = asyncio.create_task(world.sessions.close_operation(BOB, operation))
+    await until(lambda: world.backend.last.polls > 1)
+    world.backend.last.end()
+    await closing
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.temp_views == {"v"}
+    assert world.ledger.outcomes() == ["finished"]
+
+
+async def test_a_changed_table_is_looked_up_again_even_when_the_statement_failed() -> None:
+    world = World()
+    names(world)
+    world.backend.fail["CREATE TABLE t"] = ("[X] no", "42000")
+    with pytest.raises(StatementFailed):
+        await run(world, await open_session(world), "CREATE TABLE t")
+    assert world.catalog.invalidated == [TableName("spark_catalog", "default", "t")]
+
+
+# -- temporary views and policies ----------------------------------------------------------------------------
+
+CREATE = "CREATE TEMP VIEW v AS SELECT * FROM t"
+
+
+async def test_a_view_that_would_be_written_the_same_stays() -> None:
+    world = World()
+    names(world)
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    world.new_policies()
+    await run(world, handle, "SELECT 1")
+    await run(world, handle, "SELECT 1")
+    assert world.backend.received == [CREATE, "SELECT 1", "SELECT 1"]
+    assert world.judge.judged[-1].context.temp_views == {"v"}
+
+
+async def test_a_view_under_another_mask_is_made_again() -> None:
+    world = World()
+    names(world)
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    world.new_policies()
+    world.judge.mark = " /* other mask */"
+    await run(world, handle, "SELECT 1")
+    assert [t.replace(world.judge.mark, "") for t in world.backend.received] == [
+        CREATE,
+        "DROP VIEW IF EXISTS `V`",
+        CREATE,
+        "SELECT 1",
+    ]
+    assert world.judge.judged[-1].context.temp_views == {"v"}
+    assert len(world.ledger.of("decided")) == 4
+
+
+async def test_a_view_that_is_refused_now_ends_and_its_name_does_not_become_a_tables() -> None:
+    world = World()
+    names(world)
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    world.new_policies()
+    world.judge.refused = "CREATE TEMP VIEW"
+    world.judge.scans["SELECT * FROM V"] = (
+        ScanRecord(table=TableName("spark_catalog", "default", "v"), access="select", columns=None),
+    )
+    world.judge.scans["SELECT * FROM default.v"] = world.judge.scans["SELECT * FROM V"]
+    with pytest.raises(StatementRefused, match="ended because the policies changed"):
+        await run(world, handle, "SELECT * FROM V")
+    assert world.judge.judged[-1].context.temp_views == frozenset()
+    assert "SELECT * FROM V" not in world.backend.received
+    await run(world, handle, "SELECT * FROM default.v")
+    world.judge.refused = None
+    await run(world, handle, CREATE)
+    await run(world, handle, "SELECT * FROM V")
+
+
+# -- answers and fetching ----------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_lists_names_is_filtered_and_served_by_the_gateway() -> None:
+    world = World()
+    world.judge.rules["SHOW DATABASES"] = AnswerRule(filter=AnswerFilter.DATABASES, catalog="spark_catalog")
+    world.backend.answers["SHOW DATABASES"] = [("default",), ("hr",), ("secret",)]
+    world.hidden = {"spark_catalog.secret"}
+    handle = await open_session(world)
+    operation = await run(world, handle, "SHOW DATABASES")
+    batch = await fetch(world, operation, 1)
+    assert isinstance(batch, Batch)
+    assert (batch.offset, list(batch.rows), batch.schema) == (0, [("default",)], "spark's schema")
+    assert list((await fetch(world, operation, 9)).rows) == [("hr",)]
+    assert list((await fetch(world, operation, 9)).rows) == []
+    assert list((await fetch(world, operation, 9, orientation=4)).rows) == [("default",), ("hr",)]
+    with pytest.raises(InvalidRequest):
+        await fetch(world, operation, 9, orientation=3)
+    assert await world.sessions.schema(BOB, operation) == "spark's schema"
+
+
+async def test_an_answer_of_unknown_shape_is_not_shown() -> None:
+    world = World()
+    world.judge.rules["SHOW DATABASES"] = AnswerRule(filter=AnswerFilter.DATABASES, catalog="spark_catalog")
+    world.backend.answers["SHOW DATABASES"] = [("default", "and more")]
+    operation = await run(world, await open_session(world), "SHOW DATABASES")
+    with pytest.raises(StatementFailed, match="cannot be filtered"):
+        await fetch(world, operation)
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes() == ["failed"]
+
+
+async def test_an_answer_is_not_filtered_before_it_is_finished() -> None:
+    world = World()
+    world.judge.rules["SHOW DATABASES"] = AnswerRule(filter=AnswerFilter.DATABASES, catalog="spark_catalog")
+    world.backend.slow = "SHOW"
+    operation = await run(world, await open_session(world), "SHOW DATABASES", run_async=True)
+    with pytest.raises(NotFinished):
+        await fetch(world, operation)
+
+
+async def test_negative_rows_unknown_fetch_types_and_logs() -> None:
+    world = World()
+    operation = await run(world, await open_session(world), "SELECT 1")
+    with pytest.raises(InvalidRequest):
+        await fetch(world, operation, -1)
+    for fetch_type in (2, -1):
+        with pytest.raises(InvalidRequest):
+            await world.sessions.fetch(
+                BOB, operation, orientation=0, max_rows=1, fetch_type=fetch_type, seqid=1, sink=Sink()
+            )
+    log = await world.sessions.fetch(
+        BOB, operation, orientation=0, max_rows=1, fetch_type=1, seqid=1, sink=Sink()
+    )
+    assert isinstance(log, Batch)
+    assert log.rows == []
+
+
+async def test_an_error_while_rows_are_computed_is_told_and_recorded() -> None:
+    world = World()
+    operation = await run(world, await open_session(world), "SELECT 1")
+    world.backend.last.fetch_error = BackendError("[X] no\n\tat a.b(C.java)", "22018")
+    with pytest.raises(StatementFailed, match=r"\[X\] no$"):
+        await fetch(world, operation)
+    await world.sessions.close_operation(BOB, operation)
+    assert world.ledger.outcomes() == ["failed"]
+
+
+# -- judging -------------------------------------------------------------------------------------------------
+
+
+async def test_judging_asks_the_catalog_and_a_second_time_comes_from_the_cache() -> None:
+    world = World()
+    world.judge.needs = (TableName("spark_catalog", "default", "t"),)
+    handle = await open_session(world)
+    await run(world, handle, "SELECT 1")
+    assert world.catalog.look_ups == 1
+    judged = len(world.judge.judged)
+    await run(world, handle, "SELECT 1")
+    assert len(world.judge.judged) == judged
+    world.now += 1000
+    await run(world, handle, "SELECT 1")
+    assert len(world.judge.judged) == judged + 1
+
+
+async def test_new_policies_are_asked_at_once() -> None:
+    world = World()
+    handle = await open_session(world)
+    await run(world, handle, "SELECT secret")
+    world.judge.refused = "secret"
+    world.new_policies()
+    with pytest.raises(StatementRefused):
+        await run(world, handle, "SELECT secret")
+
+
+async def test_a_catalog_that_never_knows_enough_refuses() -> None:
+    world = World()
+
+    async def look_up(tables):  # type: ignore[no-untyped-def]
+        return world.catalog.snapshot
+
+    world.catalog.look_up = look_up  # type: ignore[method-assign]
+    world.judge.needs = (TableName("spark_catalog", "default", "t"),)
+    with pytest.raises(StatementRefused, match="too deep"):
+        await run(world, await open_session(world), "SELECT 1")
