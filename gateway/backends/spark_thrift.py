@@ -16,6 +16,7 @@ from typing import Any
 from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
@@ -29,27 +30,6 @@ from gateway.wire.tcli import (
     TTableSchema,
 )
 from gateway.wire.thrift import Struct
-
-PINNED_SETTINGS: Mapping[str, str] = {
-    # `${x}` would be replaced before parsing: the text that Spark runs would not be the text that was proved.
-    "spark.sql.variable.substitute": "false",
-    # Files are read by their path and not by a name that policies speak about.
-    "spark.sql.runSQLOnFiles": "false",
-    # These change how text is split into words or which relation a name means; the values are Spark 4.3's own
-    # defaults, which the reader has too.
-    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
-    "spark.sql.ansi.enforceReservedKeywords": "false",
-    "spark.sql.caseSensitive": "false",
-    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
-    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
-    "spark.sql.legacy.setopsPrecedence.enabled": "false",
-    "spark.sql.parser.escapedStringLiterals": "false",
-    "spark.sql.parser.quotedRegexColumnNames": "false",
-}
-"""Set in every session of Spark; no client may set them, through whichever door.
-
-INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it.
-"""
 
 USE_DATABASE = "use:database"
 """Key of `settings` that names the database to begin in."""
@@ -73,7 +53,7 @@ class SparkThriftOptions:
 
     Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
     """
-    pinned: Mapping[str, str] = field(default_factory=lambda: PINNED_SETTINGS)
+    pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
 
 
 def session_configuration(pinned: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:

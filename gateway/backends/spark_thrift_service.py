@@ -1,0 +1,69 @@
+"""Sessions of Spark under the gateway's own name, for statements that the gateway wrote itself.
+
+No text of a user ever comes here: the catalog's look-ups are fixed templates around quoted names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
+from gateway.errors import BackendUnavailable
+from gateway.model.principal import Principal
+from gateway.wire.rows import Cell
+from gateway.wire.tcli import TProtocolVersion
+
+
+class SparkThriftService:
+    """A few sessions that are opened when needed and kept; a lost one is replaced."""
+
+    def __init__(
+        self, backend: SparkThriftBackend, *, user: str = "sluice", sessions: int = 4, max_rows: int = 100_000
+    ) -> None:
+        self._backend = backend
+        self._principal = Principal(user=user)
+        self._slots = asyncio.Semaphore(sessions)
+        self._idle: list[SparkThriftSession] = []
+        self._max_rows = max_rows
+
+    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
+        """Run one reading statement and return its rows.
+
+        Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone. A session that was
+        lost while it lay idle (Spark was restarted, say) is replaced and the statement sent again.
+        """
+        async with self._slots:
+            while self._idle:
+                session = self._idle.pop()
+                if session.alive:
+                    try:
+                        return await self._on(session, sql)
+                    except BackendUnavailable:
+                        if session.alive:
+                            raise
+                else:
+                    await session.close()
+            return await self._on(await self._open(), sql)
+
+    async def close(self) -> None:
+        """Close the idle sessions."""
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _open(self) -> SparkThriftSession:
+        return await self._backend.open_session(
+            self._principal, protocol_version=TProtocolVersion.V10, settings={}
+        )
+
+    async def _on(self, session: SparkThriftSession, sql: str) -> Sequence[tuple[Cell, ...]]:
+        kept = False
+        try:
+            rows = await session.answer(sql, max_rows=self._max_rows + 1)
+            if len(rows) > self._max_rows:
+                raise BackendUnavailable(f"an answer of Spark's catalog has more than {self._max_rows} rows")
+            kept = True
+            return rows
+        finally:
+            if kept or session.alive:
+                self._idle.append(session)

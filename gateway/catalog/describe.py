@@ -1,0 +1,153 @@
+"""Spark's descriptions of a table, read into a Table; what is not understood raises NotUnderstood.
+
+`DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2) only
+have the plain form, whose types are text that may be cut short or hold unquoted names: those are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
+from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.reading_settings import PARSER_SETTINGS
+
+Row = Sequence[Any]
+
+
+def table_from_json(text: Any, name: TableName) -> Table:
+    """Read the one cell that AS JSON answers with. `name` is what was asked for, folded."""
+    try:
+        described = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotUnderstood("a description that is not JSON") from error
+    if not isinstance(described, dict):
+        raise NotUnderstood("a description that is not an object")
+    found = TableName(*(_text(described, key) for key in ("catalog_name", "schema_name", "table_name")))
+    namespace = described.get("namespace")
+    if found.folded() != name.folded() or not isinstance(namespace, list) or len(namespace) != 1:
+        raise NotUnderstood("a description of another table")
+    columns = tuple(_column(column) for column in _list(described, "columns"))
+    is_view = _text(described, "type").upper() == "VIEW"
+    return Table(
+        name=found,
+        kind=TableKind.VIEW if is_view else TableKind.TABLE,
+        columns=columns,
+        owner=_optional(described, "owner"),
+        provider=_optional(described, "provider"),
+        location=_optional(described, "location"),
+        view=_view_body(described, columns) if is_view else None,
+    )
+
+
+def _column(described: Any) -> Column:
+    if not isinstance(described, Mapping):
+        raise NotUnderstood("a column that is not an object")
+    comment = described.get("comment")
+    return Column(
+        name=_text(described, "name"),
+        type=ddl_of(described.get("type")),
+        comment=comment if isinstance(comment, str) else None,
+    )
+
+
+def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> ViewBody | None:
+    """Return the view's text, or None when the reader would not read it as Spark does.
+
+    A view keeps the settings of the session that made it, and Spark parses its text under them.
+    """
+    written_under = described.get("view_creation_spark_configuration", {})
+    if not isinstance(written_under, Mapping):
+        raise NotUnderstood("settings of a view that are not an object")
+    if any(
+        str(written_under.get(key, value)).lower() != value.lower() for key, value in PARSER_SETTINGS.items()
+    ):
+        return None
+    text, session = described.get("view_text"), described.get("view_catalog_and_namespace")
+    output = described.get("view_query_output_columns")
+    if not isinstance(text, str) or not isinstance(session, str) or not isinstance(output, list):
+        return None
+    namespace = split_name(session)
+    if len(namespace) != 2 or len(output) != len(columns):
+        return None
+    return ViewBody(
+        text=text, catalog=namespace[0], database=namespace[1], output=tuple(str(column) for column in output)
+    )
+
+
+def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
+    """Read the rows of the plain form: columns first, then sections whose titles begin with `# `."""
+    columns: list[Column] = []
+    details: dict[str, str] = {}
+    in_columns = True
+    for row in rows:
+        if len(row) != 3 or not isinstance(row[0], str):
+            raise NotUnderstood("a description of another shape")
+        label, value, comment = row[0], row[1], row[2]
+        if in_columns:
+            # A column whose name looks like a title ends the list early: it and the rest are then absent.
+            in_columns = bool(label) and not label.startswith("# ")
+            if in_columns:
+                columns.append(Column(name=label, type=checked_ddl(str(value)), comment=comment or None))
+        elif label and isinstance(value, str):
+            details.setdefault(label, value)
+    found = TableName(details.get("Catalog", ""), details.get("Database", ""), details.get("Table", ""))
+    if not columns or found.folded() != name.folded():
+        raise NotUnderstood("a description of another table")
+    is_view = details.get("Type", "").upper() == "VIEW"
+    return Table(
+        name=found,
+        kind=TableKind.VIEW if is_view else TableKind.TABLE,
+        columns=tuple(columns),
+        owner=details.get("Owner"),
+        provider=details.get("Provider"),
+        location=details.get("Location"),
+    )
+
+
+def split_name(text: str) -> tuple[str, ...]:
+    """Split a dotted name whose parts may stand in backticks; empty when it is not one."""
+    parts: list[str] = []
+    at = 0
+    while at <= len(text):
+        if text[at : at + 1] == "`":
+            end = at + 1
+            while True:
+                end = text.find("`", end)
+                if end < 0:
+                    return ()
+                if text[end + 1 : end + 2] != "`":
+                    break
+                end += 2
+            parts.append(text[at + 1 : end].replace("``", "`"))
+            at = end + 1
+        else:
+            end = text.find(".", at)
+            end = len(text) if end < 0 else end
+            parts.append(text[at:end])
+            at = end
+        if not parts[-1] or (at < len(text) and text[at] != "."):
+            return ()
+        at += 1
+    return tuple(parts)
+
+
+def _text(described: Mapping[str, Any], key: str) -> str:
+    value = described.get(key)
+    if not isinstance(value, str) or not value:
+        raise NotUnderstood(f"a description without {key}")
+    return value
+
+
+def _optional(described: Mapping[str, Any], key: str) -> str | None:
+    value = described.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _list(described: Mapping[str, Any], key: str) -> list[Any]:
+    value = described.get(key)
+    if not isinstance(value, list):
+        raise NotUnderstood(f"a description without {key}")
+    return value

@@ -1,0 +1,86 @@
+"""Facts about tables with their age, and the version under which they may be relied on.
+
+INVARIANT (a version never contradicts itself): two snapshots of one version may differ in how much they know,
+never in what they know. So a verdict that was kept under a version holds as long as the version does, and
+learning about one more table, or forgetting one that is merely old, leaves it warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gateway.model.catalog import CatalogSnapshot, Table, TableName
+
+
+class _Fact(NamedTuple):
+    table: Table | None
+    """None: there is no such table."""
+    fresh_until: float
+
+
+class KnownTables:
+    """What is known, by folded name; times are seconds of one monotonic clock, given by the caller.
+
+    A fact that is no longer fresh is not shown any more, but remembered: the next look-up tells whether
+    anything has changed.
+    """
+
+    def __init__(
+        self, catalogs: Iterable[str], *, max_age_s: float, missing_age_s: float, max_names: int
+    ) -> None:
+        self._catalogs = frozenset(catalog.lower() for catalog in catalogs)
+        self._max_age_s = max_age_s
+        self._missing_age_s = missing_age_s
+        self._max_names = max_names
+        self._facts: dict[TableName, _Fact] = {}
+        self._version = 1
+        self._snapshot: CatalogSnapshot | None = None
+        self._snapshot_until = 0.0
+
+    def is_fresh(self, name: TableName, now: float) -> bool:
+        fact = self._facts.get(name.folded())
+        return fact is not None and now < fact.fresh_until
+
+    def learn(self, name: TableName, table: Table | None, now: float) -> None:
+        """Keep what a look-up has found; the version rises when it contradicts what was known."""
+        folded = name.folded()
+        known = self._facts.pop(folded, None)
+        if known is not None and known.table != table:
+            self._version += 1
+        age = self._missing_age_s if table is None else self._max_age_s
+        self._facts[folded] = _Fact(table, now + age)
+        if len(self._facts) > self._max_names:
+            # A fact that is forgotten for good may change unnoticed: nothing kept under this version holds.
+            del self._facts[next(iter(self._facts))]
+            self._version += 1
+        self._snapshot = None
+
+    def forget(self, names: Iterable[TableName], databases: Iterable[tuple[str, str]]) -> None:
+        """Drop what a statement has changed; the version rises when anything was known of it."""
+        gone = {name.folded() for name in names} & self._facts.keys()
+        dropped = {(catalog.lower(), database.lower()) for catalog, database in databases}
+        gone |= {name for name in self._facts if (name.catalog, name.database) in dropped}
+        for name in gone:
+            del self._facts[name]
+        if gone:
+            self._version += 1
+            self._snapshot = None
+
+    def snapshot(self, now: float, needed: Iterable[TableName] = ()) -> CatalogSnapshot:
+        """Return what is fresh, and the facts on `needed` whatever their age: they were just looked up."""
+        folded = {name.folded() for name in needed}
+        old = [n for n in folded if n in self._facts and now >= self._facts[n].fresh_until]
+        if old or self._snapshot is None or now >= self._snapshot_until:
+            shown = {n: f for n, f in self._facts.items() if now < f.fresh_until or n in folded}
+            snapshot = CatalogSnapshot(
+                version=self._version,
+                catalogs=self._catalogs,
+                tables={n: f.table for n, f in shown.items() if f.table is not None},
+                missing=frozenset(n for n, f in shown.items() if f.table is None),
+            )
+            if old:
+                return snapshot
+            self._snapshot = snapshot
+            self._snapshot_until = min((f.fresh_until for f in shown.values()), default=float("inf"))
+        return self._snapshot

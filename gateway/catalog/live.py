@@ -1,0 +1,221 @@
+"""The catalog that asks Spark, lazily and once for everybody who asks at the same time.
+
+Every statement is a fixed template around quoted names. An error of Spark other than "there is no such
+table" is an error here too: a statement whose tables cannot be looked up is not judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from gateway.catalog.describe import Row, table_from_json, table_from_rows
+from gateway.catalog.known import KnownTables
+from gateway.catalog.types import NotUnderstood, quote
+from gateway.errors import BackendUnavailable
+from gateway.model.catalog import CatalogSnapshot, Table, TableName
+
+T = TypeVar("T")
+
+Query = Callable[[str], Awaitable[Sequence[Row]]]
+"""Runs one statement in a session of the gateway's own and returns its rows.
+
+Raises the error type that LiveCatalog is given as `refusal` when Spark refuses the statement (with `sqlstate`
+and `message` as attributes), BackendUnavailable when Spark is gone.
+"""
+
+_NO_SUCH_TABLE = "42P01"
+_NO_SUCH_NAMESPACE = "42704"
+_NOT_SUPPORTED = "0A000"
+
+_ATTEMPTS = 3
+"""How often a name is looked up again because it was invalidated meanwhile."""
+
+_Key = TableName | tuple[str, ...]
+
+
+class LiveCatalog:
+    """Spark's tables, looked up when asked for; facts are used for `max_age_s`, then asked for again."""
+
+    def __init__(
+        self,
+        query: Query,
+        *,
+        refusal: type[Exception],
+        catalogs: Sequence[str] = ("spark_catalog",),
+        max_age_s: float = 30.0,
+        missing_age_s: float = 5.0,
+        timeout_s: float = 30.0,
+        concurrency: int = 4,
+        max_names: int = 50_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._query = query
+        self._refusal = refusal
+        self._known = KnownTables(
+            catalogs, max_age_s=max_age_s, missing_age_s=missing_age_s, max_names=max_names
+        )
+        self._lists: dict[tuple[str, ...], tuple[float, Sequence[Any]]] = {}
+        self._max_age_s = max_age_s
+        self._timeout_s = timeout_s
+        self._slots = asyncio.Semaphore(concurrency)
+        self._clock = clock
+        self._asking: dict[_Key, asyncio.Task[Any]] = {}
+
+    @property
+    def snapshot(self) -> CatalogSnapshot:
+        """What is known and still fresh."""
+        return self._known.snapshot(self._clock())
+
+    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        """Return a snapshot that knows all of `tables`. Raises BackendUnavailable if Spark does not tell."""
+        names = list(dict.fromkeys(name.folded() for name in tables))
+        for _ in range(_ATTEMPTS):
+            stale = [name for name in names if not self._known.is_fresh(name, self._clock())]
+            answers = [self._ask(name, self._look_up(name)) for name in stale]
+            for answer in answers:
+                await asyncio.shield(answer)
+            snapshot = self._known.snapshot(self._clock(), names)
+            if all(snapshot.knows(name) for name in names):
+                return snapshot
+        raise BackendUnavailable("the tables change faster than they can be looked up")
+
+    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+        """Forget names that a statement has changed, and answers about them that are still on their way."""
+        self._known.forget(tables, databases)
+        folded = {name.folded() for name in tables}
+        touched = {(c.lower(), d.lower()) for c, d in databases} | {(n.catalog, n.database) for n in folded}
+        whole = {(c.lower(), d.lower()) for c, d in databases}
+        for key in list(self._asking):
+            if isinstance(key, TableName):
+                if key in folded or (key.catalog, key.database) in whole:
+                    del self._asking[key]
+            elif key[1:] in touched or any(key[1:] == (catalog,) for catalog, _ in whole):
+                del self._asking[key]
+        for catalog, database in touched:
+            self._lists.pop(("tables", catalog, database), None)
+        for catalog, _ in whole:
+            self._lists.pop(("databases", catalog), None)
+
+    async def databases(self, catalog: str) -> Sequence[str]:
+        """Return the catalog's databases."""
+        key = ("databases", catalog.lower())
+        listed: Sequence[str] = await self._list(key, self._databases)
+        return listed
+
+    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
+        """Return the database's tables and views, with whether each is a view; none when there is no such."""
+        key = ("tables", catalog.lower(), database.lower())
+        listed: Sequence[tuple[str, bool]] = await self._list(key, self._tables)
+        return listed
+
+    async def close(self) -> None:
+        """Stop asking."""
+        tasks = list(self._asking.values())
+        self._asking.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- asking once -----------------------------------------------------------------------------------------
+
+    def _ask(self, key: _Key, question: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Return the task that asks for `key`, starting it unless it runs already."""
+        running = self._asking.get(key)
+        if running is not None:
+            question.close()
+            return running
+        task = asyncio.create_task(question)
+        self._asking[key] = task
+        task.add_done_callback(lambda done: self._asked(key, done))
+        return task
+
+    def _asked(self, key: _Key, task: asyncio.Task[Any]) -> None:
+        if self._asking.get(key) is task:
+            del self._asking[key]
+        if not task.cancelled():
+            task.exception()  # marks it as seen: whoever asked may have gone away
+
+    def _still_asked(self, key: _Key) -> bool:
+        """Whether the running task's answer counts: nothing was invalidated since it began."""
+        return self._asking.get(key) is asyncio.current_task()
+
+    async def _list(
+        self, key: tuple[str, ...], question: Callable[[tuple[str, ...]], Coroutine[Any, Any, Sequence[Any]]]
+    ) -> Sequence[Any]:
+        kept = self._lists.get(key)
+        if kept is not None and self._clock() - kept[0] < self._max_age_s:
+            return kept[1]
+        return await asyncio.shield(self._ask(key, self._listing(key, question)))
+
+    async def _listing(
+        self, key: tuple[str, ...], question: Callable[[tuple[str, ...]], Coroutine[Any, Any, Sequence[Any]]]
+    ) -> Sequence[Any]:
+        listed = await question(key)
+        if self._still_asked(key):
+            self._lists[key] = (self._clock(), listed)
+        return listed
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    async def _look_up(self, name: TableName) -> None:
+        table = await self._describe(name)
+        if self._still_asked(name):
+            self._known.learn(name, table, self._clock())
+
+    async def _describe(self, name: TableName) -> Table | None:
+        dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
+        sql = f"DESCRIBE TABLE EXTENDED {dotted}"
+        try:
+            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
+            if rows == _NO_SUCH_TABLE:
+                return None
+            if not isinstance(rows, str):
+                return table_from_json(_only_cell(rows), name)
+            rows = await self._rows(sql, _NO_SUCH_TABLE)
+            return None if isinstance(rows, str) else table_from_rows(rows, name)
+        except NotUnderstood as fault:
+            raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
+
+    async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
+        rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)
+        return () if isinstance(rows, str) else tuple(_unquoted(str(row[0])) for row in rows)
+
+    async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
+        database = f"{quote(key[1])}.{quote(key[2])}"
+        rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
+        if isinstance(rows, str):
+            return ()
+        shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+        views = set() if isinstance(shown, str) else {str(row[1]) for row in shown if not row[2]}
+        return tuple((str(row[1]), str(row[1]) in views) for row in rows if not row[2])
+
+    async def _rows(self, sql: str, *expected: str) -> Sequence[Row] | str:
+        """Return the rows, or the SQLSTATE when Spark refuses with one of `expected`."""
+        try:
+            async with self._slots, asyncio.timeout(self._timeout_s):
+                return await self._query(sql)
+        except TimeoutError:
+            raise BackendUnavailable("Spark did not answer a look-up in its catalog in time") from None
+        except self._refusal as refused:
+            sqlstate = getattr(refused, "sqlstate", None)
+            if sqlstate in expected:
+                return str(sqlstate)
+            raise BackendUnavailable(
+                f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
+            ) from refused
+
+
+def _only_cell(rows: Sequence[Row]) -> Any:
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise NotUnderstood("a description of another shape")
+    return rows[0][0]
+
+
+def _unquoted(name: str) -> str:
+    """Return a name as it is, where Spark wrote it in backticks because of its characters."""
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return name[1:-1].replace("``", "`")
+    return name

@@ -1,0 +1,55 @@
+"""Spark settings under which a text means what the reader says it means.
+
+The reader has these values, every session of Spark is opened with them, and nobody may set them through any
+door. Keys and defaults are those that Spark 4.3's parser classes refer to (its own defaults but for the first
+two); a Spark that does not know one of them takes it as a setting without effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PARSER_SETTINGS: Mapping[str, str] = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.ansi.relationPrecedence": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.join.asofJoin.enabled": "false",
+    "spark.sql.legacy.bangEqualsNot": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",
+    "spark.sql.legacy.duplicateBetweenInput": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.legacy.identifierClause": "false",
+    "spark.sql.legacy.interval.enabled": "false",
+    "spark.sql.legacy.keepPartitionSpecAsStringLiteral": "false",
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "false",
+    "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "false",
+    # Without the end of input in the grammar, whatever follows the first statement would be ignored.
+    "spark.sql.legacy.parseQueryWithoutEof": "false",
+    "spark.sql.legacy.parser.havingWithoutGroupByAsWhere": "false",
+    "spark.sql.legacy.setopsPrecedence.enabled": "false",
+    "spark.sql.operatorPipeSyntaxEnabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.parser.singleCharacterPipeOperator.enabled": "true",
+    "spark.sql.timeTravel.atSyntax.enabled": "true",
+}
+"""They change how text is split into words, or what plan the words become."""
+
+SESSION_SETTINGS: Mapping[str, str] = {
+    # `${x}` would be replaced before parsing: the text that Spark runs would not be the text that was proved.
+    "spark.sql.variable.substitute": "false",
+    # Files would be read by their path, past every name that policies speak about.
+    "spark.sql.runSQLOnFiles": "false",
+    # A name of two parts would mean a temporary view; we take it for a table.
+    "spark.sql.legacy.allowTempViewCreationWithMultipleNameparts": "false",
+    # SET PATH would change what a name of one part means.
+    "spark.sql.path.enabled": "false",
+    # Masks are cast to `timestamp` where the column is one with the session's time zone.
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""They change what the plan's names and types stand for."""
+
+READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
+"""INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it."""
