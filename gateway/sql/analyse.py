@@ -216,4 +216,7 @@ def _listed(names: Collection[Parts]) -> str:
 
 
 def _by_table(found: set[tuple[TableName, str]], tables: set[TableName]) -> dict[TableName, frozenset[str]]:
-    return {table: frozenset(column for owner, column in found if owner == table) for table in tables}
+    columns: dict[TableName, set[str]] = {table: set() for table in tables}
+    for table, column in found:
+        columns[table].add(column)
+    return {table: frozenset(names) for table, names in columns.items()}

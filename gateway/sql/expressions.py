@@ -12,7 +12,6 @@ QUERY_EXPRESSIONS: Final = frozenset(
     {
         # names and literals
         "Alias",
-        "AttributeReference",  # columns of a VALUES list that the parser has evaluated
         "CurrentPath",
         "Literal",
         "MultiAlias",

@@ -13,7 +13,6 @@ from typing import Final
 QUERY_NODES: Final = frozenset(
     {
         # rows from nowhere, or from a name that the walk reports as a relation or function
-        "LocalRelation",  # VALUES of constants, which the parser evaluates at once
         "OneRowRelation",
         "UnresolvedInlineTable",
         "UnresolvedRelation",
