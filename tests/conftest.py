@@ -1,10 +1,13 @@
-"""What every room's tests may use: one reader JVM for the whole run."""
+"""What every room's tests may use: one reader JVM for the whole run, and logs that one test cannot change."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 
+import pytest
 import pytest_asyncio
+import structlog
 
 from gateway.reader.pool import ReaderPool
 
@@ -14,3 +17,13 @@ async def reader() -> AsyncIterator[ReaderPool]:
     """Spark's parser. Tests that use it run on the session's loop: `pytest.mark.asyncio(loop_scope="session")`."""
     async with ReaderPool() as pool:
         yield pool
+
+
+@pytest.fixture(autouse=True)
+def own_logs() -> Iterator[None]:
+    """Undo what a command or a gateway that the test ran did to the logs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers, root.level = handlers, level

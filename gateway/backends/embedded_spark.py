@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from gateway.backends import leash
-from gateway.backends.unprivileged import run_as, state_directory, within_reach
+from gateway.backends.unprivileged import run_as, state_directory, state_place, within_reach
 from gateway.errors import BackendUnavailable
 
 Probe = Callable[[str, int], Awaitable[None]]
@@ -32,6 +33,8 @@ Progress = Callable[[str], None]
 HOST = "127.0.0.1"
 POLL_S = 0.1
 LOG_TAIL_BYTES = 4000
+RUNNING_FILE = "running.json"
+"""Tells other processes (`sluice explain`) where a running Spark listens."""
 
 LOG4J = """\
 rootLogger.level = warn
@@ -133,6 +136,10 @@ class EmbeddedSpark:
         return self._user.name if self._user else ""
 
     @property
+    def _told(self) -> Path:
+        return self.directory / RUNNING_FILE
+
+    @property
     def log(self) -> Path:
         return self.directory / "spark.log"
 
@@ -155,6 +162,7 @@ class EmbeddedSpark:
             progress("Thrift Server listens")
             await self._answers(process, deadline)
             progress("first statement answered")
+            self._told.write_text(json.dumps({"pid": process.pid, "thrift_port": self.thrift_port}))
         except BaseException:
             await self.stop()
             raise
@@ -175,6 +183,7 @@ class EmbeddedSpark:
                     process.kill()
                     process.wait()
         if self._lock is not None:
+            self._told.unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 
@@ -321,6 +330,22 @@ class EmbeddedSpark:
             log.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
             tail = log.read().decode(errors="replace")
         return f"the end of {self.log}:\n{tail}"
+
+
+def find_running(directory: Path) -> int | None:
+    """Return the Thrift port of the Spark that another gateway runs in `directory`, or None."""
+    try:
+        told = json.loads((state_place(directory, run_as()) / RUNNING_FILE).read_text())
+        pid, port = int(told["pid"]), int(told["thrift_port"])
+    except (OSError, ValueError, KeyError):
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass  # It lives, as another user.
+    return port
 
 
 async def _ended(process: subprocess.Popen[bytes]) -> None:

@@ -71,23 +71,29 @@ def _may(path: Path, user: RunAs, bits: int) -> bool:
     return found.st_mode & bits == bits
 
 
-def state_directory(directory: Path, user: RunAs | None) -> Path:
+def state_place(directory: Path, user: RunAs | None) -> Path:
     """Return `directory`, or a stand-in below `/var/lib/sluice` when the user cannot get there.
 
-    Created, and owned by the user with mode 0700. The stand-in's name is derived from `directory`, so that
-    the same directory finds the same state again.
+    The stand-in's name is derived from `directory`, so that the same directory finds the same state again.
     """
     directory = directory.absolute()
+    if user is None:
+        return directory
+    above = next(parent for parent in directory.parents if parent.exists())
+    if _may(above, user, stat.S_IXOTH) and can_reach(above, user):
+        return directory
+    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
+    return STATE / f"{directory.name}-{digest}"
+
+
+def state_directory(directory: Path, user: RunAs | None) -> Path:
+    """Return the place for `directory`'s state, created and owned by the user with mode 0700."""
+    place = state_place(directory, user)
+    place.mkdir(parents=True, exist_ok=True)
     if user is not None:
-        above = next(parent for parent in directory.parents if parent.exists())
-        if not (_may(above, user, stat.S_IXOTH) and can_reach(above, user)):
-            digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
-            directory = STATE / f"{directory.name}-{digest}"
-    directory.mkdir(parents=True, exist_ok=True)
-    if user is not None:
-        os.chown(directory, user.uid, user.gid)
-    directory.chmod(0o700)
-    return directory
+        os.chown(place, user.uid, user.gid)
+    place.chmod(0o700)
+    return place
 
 
 def within_reach(tree: Path, user: RunAs | None, shelter: Path) -> Path:

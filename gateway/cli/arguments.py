@@ -145,6 +145,9 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
     parser.add_argument("--database", default="default", help="current database; default `default`")
+    parser.add_argument(
+        "--tables", type=Path, metavar="FILE", help="tables from a YAML file instead of from Spark's catalog"
+    )
     parser.add_argument("sql", metavar="SQL", help="one statement, or - to read it from standard input")
 
 
@@ -190,6 +193,13 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("action", choices=("add", "list", "remove", "passwd"))
     parser.add_argument("name", nargs="?", help="user name; not for list")
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")
+    parser.add_argument(
+        "--attribute",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="add: for {USER.name} in filters",
+    )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 
+from gateway.app import logs
 from gateway.app.checking import check
 from gateway.cli import exit_codes
 from gateway.cli.terminal import GREEN, RED, Terminal
+from gateway.settings.models import LogSettings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Check the paths; the exit code says whether there are faults."""
+    logs.configure(LogSettings(level="warning"))
     report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser))
     if arguments.json:
         terminal.json({"files": report.files, "policies": report.policies, "faults": report.faults})

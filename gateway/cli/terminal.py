@@ -37,10 +37,17 @@ class Terminal:
         options = orjson.OPT_INDENT_2 if self.stream.isatty() else 0
         self.line(orjson.dumps(value, default=str, option=options | orjson.OPT_NON_STR_KEYS).decode())
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[Any]], indent: str = "") -> None:
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Iterable[Sequence[Any]],
+        *,
+        indent: str = "",
+        max_cell: int = MAX_CELL,
+    ) -> None:
         """Write rows in aligned columns; long cells are cut, numbers stand to the right."""
         rows = list(rows)
-        cells = [[cell(value) for value in row] for row in rows]
+        cells = [[cell(value, max_cell) for value in row] for row in rows]
         numeric = [
             bool(rows) and all(isinstance(row[i], int | float) or is_decimal(row[i]) for row in rows)
             for i in range(len(header))
@@ -66,8 +73,8 @@ def is_decimal(value: Any) -> bool:
     return str(value).lstrip("-").replace(".", "", 1).isdigit()
 
 
-def cell(value: Any) -> str:
-    """Return a value as a table shows it: one line, NULL for None, cut at MAX_CELL characters."""
+def cell(value: Any, limit: int = MAX_CELL) -> str:
+    """Return a value as a table shows it: one line, NULL for None, cut at `limit` characters."""
     text = "NULL" if value is None else str(value)
     text = "".join(c if c.isprintable() else " " for c in text)
-    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

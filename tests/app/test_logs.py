@@ -5,22 +5,11 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
-import pytest
 import structlog
 
 from gateway.app import logs
 from gateway.settings.models import LogSettings
-
-
-@pytest.fixture(autouse=True)
-def restored() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    yield
-    structlog.reset_defaults()
-    root.handlers, root.level = handlers, level
 
 
 def test_a_record_is_one_json_object_with_its_event_and_fields() -> None:

@@ -1,0 +1,115 @@
+"""Judges a statement without running it: same reader, policies and catalog as a gateway, but no session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from gateway.app.rules import RulesInForce
+from gateway.app.spark import OwnQueries, check_version
+from gateway.backends.embedded_spark import HOST, find_running
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.catalog.live import LiveCatalog
+from gateway.catalog.static import StaticCatalog
+from gateway.errors import BackendUnavailable
+from gateway.model.principal import Principal
+from gateway.model.statement import SessionContext, Statement, Verdict
+from gateway.pipeline import Rules, judge
+from gateway.policy.engine import engine_for
+from gateway.reader.limits import ReaderLimits
+from gateway.reader.pool import ReaderPool
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.ports import BackendError, Catalog, Judge
+from gateway.session.verdicts import Verdicts
+from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+
+
+def make_reader(settings: ReaderSettings) -> ReaderPool:
+    """Return the parser processes of the settings, not started."""
+    limits = ReaderLimits(
+        max_chars=settings.statement_chars,
+        max_nesting=settings.nesting,
+        max_case_nesting=settings.nesting,
+        deadline_s=settings.timeout_s,
+    )
+    return ReaderPool(settings.spark_home, settings.java, settings.processes, limits, heap=settings.heap)
+
+
+def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
+    """Return the pipeline with its reader and the settings that change verdicts."""
+    rules = Rules(star=settings.policies.star, views=settings.policies.views)
+    return partial(judge, reader=reader, rules=rules)
+
+
+def make_backend(settings: BackendSettings, host: str, port: int) -> SparkThriftBackend:
+    """Return the door to the Spark at an address."""
+    address = SparkAddress(
+        host=host,
+        port=port,
+        connect_timeout_s=settings.connect_timeout_s,
+        call_timeout_s=settings.call_timeout_s,
+    )
+    return SparkThriftBackend(SparkThriftOptions(address=address))
+
+
+def make_catalog(settings: Settings, queries: OwnQueries) -> LiveCatalog:
+    """Return the catalog that asks Spark."""
+    return LiveCatalog(queries, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+
+
+async def explain(
+    settings: Settings,
+    principal: Principal,
+    context: SessionContext,
+    text: str,
+    *,
+    tables: Path | None = None,
+) -> Verdict:
+    """Return the verdict on a statement, with the tables of a running Spark or of a file.
+
+    Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
+    """
+    async with make_reader(settings.reader) as reader:
+        rules = RulesInForce(settings.policies, reader)
+        await rules.start()
+        async with _catalog(settings, reader, tables) as catalog:
+            verdicts = Verdicts(
+                judge=make_judge(settings, reader),
+                policies=lambda: rules.current,
+                authority=engine_for,
+                catalog=catalog,
+                limits=SessionLimits(),
+                metrics=Metrics(),
+            )
+            return await verdicts.judge(Statement(text=text, principal=principal, context=context))
+
+
+@asynccontextmanager
+async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) -> AsyncIterator[Catalog]:
+    if tables is not None:
+        yield StaticCatalog.load(tables)
+        return
+    queries = OwnQueries(make_backend(settings.backend, *_running_spark(settings.backend)))
+    await check_version(queries, reader.spark_version)
+    catalog = make_catalog(settings, queries)
+    try:
+        yield catalog
+    finally:
+        await catalog.close()
+        await queries.close()
+
+
+def _running_spark(settings: BackendSettings) -> tuple[str, int]:
+    if settings.thrift is not None:
+        return settings.thrift.host, settings.thrift.port
+    port = find_running(settings.embedded.directory) if settings.embedded is not None else None
+    if port is None:
+        raise BackendUnavailable(
+            "the embedded Spark is not running, so there is no catalog to look tables up in; "
+            "start the gateway, or name a file of tables with --tables"
+        )
+    return HOST, port

@@ -1,0 +1,75 @@
+"""`sluice users` keeps a file that a gateway can read; no password is shown or taken on the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import exit_codes, main
+from gateway.frontends.users import read_users
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "users.yaml"
+
+
+def users(file: Path, *arguments: str, password: str = "", monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.stdin", io.StringIO(password + "\n"))
+    return main(["users", "--file", str(file), *arguments])
+
+
+def test_a_user_is_added_listed_changed_and_removed(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("add", "dana", "--group", "analysts", "--group", "emea", "--attribute", "region=EMEA")
+    assert users(file, *arguments, password="correct horse", monkeypatch=monkeypatch) == exit_codes.OK
+    dana = read_users(file)["dana"]
+    assert dana.principal.groups == {"analysts", "emea"}
+    assert dana.principal.attribute("region") == "EMEA"
+    assert "correct horse" not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+    capsys.readouterr()
+    assert users(file, "list", "--json", monkeypatch=monkeypatch) == exit_codes.OK
+    assert json.loads(capsys.readouterr().out) == [
+        {"user": "dana", "groups": ["analysts", "emea"], "attributes": {"region": "EMEA"}}
+    ]
+
+    assert users(file, "passwd", "dana", password="battery staple", monkeypatch=monkeypatch) == exit_codes.OK
+    changed = read_users(file)["dana"]
+    assert changed.password_hash != dana.password_hash
+    assert changed.principal == dana.principal
+
+    assert users(file, "remove", "dana", monkeypatch=monkeypatch) == exit_codes.OK
+    assert read_users(file) == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "message"),
+    [
+        (("add", "dana"), "", "a password has at least 8 characters"),
+        (("add", "dana"), "short", "a password has at least 8 characters"),
+        (("add", "dana", "--attribute", "region"), "long enough", "`region` is no attribute"),
+        (("add", "known"), "long enough", "user `known` exists"),
+        (("passwd", "nobody"), "long enough", "there is no user `nobody`"),
+        (("remove", "nobody"), "", "there is no user `nobody`"),
+        (("add",), "long enough", "needs a user name"),
+    ],
+)
+def test_what_cannot_be_done_is_explained(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    password: str,
+    message: str,
+) -> None:
+    assert users(file, "add", "known", password="long enough", monkeypatch=monkeypatch) == exit_codes.OK
+    before = file.read_text()
+    assert users(file, *arguments, password=password, monkeypatch=monkeypatch) == exit_codes.FAULTS
+    assert message in capsys.readouterr().err
+    assert file.read_text() == before
