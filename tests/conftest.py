@@ -1,4 +1,4 @@
-"""What every room's tests may use: one reader JVM for the whole run, and logs that one test cannot change."""
+"""What every test gets: one reader JVM for the whole run, and a log configuration of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def reader() -> AsyncIterator[ReaderPool]:
 
 @pytest.fixture(autouse=True)
 def own_logs() -> Iterator[None]:
-    """Undo what a command or a gateway that the test ran did to the logs."""
+    """Undo what a command or a gateway did to the logs."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     yield

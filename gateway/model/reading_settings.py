@@ -53,3 +53,27 @@ SESSION_SETTINGS: Mapping[str, str] = {
 
 READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
 """INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it."""
+
+NEVER_SETTABLE_PREFIXES = (
+    "spark.sql.catalog.",
+    "spark.sql.defaultcatalog",
+    "spark.sql.extensions",
+    "spark.sql.legacy.",
+    "spark.sql.optimizer.excludedrules",
+    "spark.sql.parser.",
+    "spark.sql.path.",
+    "spark.sql.redaction.",
+    "spark.sql.variable.",
+    "spark.hadoop.",
+    "hive.server2.proxy.user",
+)
+"""Lower case. New names, other data or switched-off rules behind the gateway's back: a policy that grants
+one of these is overruled."""
+
+_PINNED = frozenset(key.lower() for key in READING_SETTINGS)
+
+
+def may_be_set(key: str) -> bool:
+    """Whether a policy may let clients set the key at all."""
+    folded = key.strip().lower()
+    return folded not in _PINNED and not folded.startswith(NEVER_SETTABLE_PREFIXES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.model.pinned import may_be_set
+from gateway.model.reading_settings import may_be_set
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
