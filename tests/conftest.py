@@ -14,7 +14,7 @@ from gateway.reader.pool import ReaderPool
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def reader() -> AsyncIterator[ReaderPool]:
-    """Spark's parser. Tests that use it run on the session's loop: `pytest.mark.asyncio(loop_scope="session")`."""
+    """Spark's parser. Its tests run on its loop: `pytest.mark.asyncio(loop_scope="session")`."""
     async with ReaderPool() as pool:
         yield pool
 

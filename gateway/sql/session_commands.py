@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.model.reading_settings import may_be_set
 from gateway.model.reading import RelationRole
+from gateway.model.reading_settings import may_be_set
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
 from gateway.sql.names import TempViewName
