@@ -118,6 +118,8 @@ QUERY_EXPRESSIONS: Final = frozenset(
 
 COMMAND_EXPRESSIONS: Final = frozenset(
     {
+        # the columns of the answer of SHOW and DESCRIBE, which Spark itself writes into the command
+        "AttributeReference",
         # column lists, defaults and constraints of CREATE and ALTER TABLE
         "AlterColumnSpec",
         "CheckConstraint",
