@@ -37,9 +37,6 @@ USE_DATABASE = "use:database"
 FETCH_ROWS = 1000
 """Rows asked for at a time when an answer is decoded."""
 
-CLOSE_TIMEOUT_S = 7.0
-"""Seconds for closing calls: Spark's long poll of 5 and a little."""
-
 _SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
 
 
@@ -191,11 +188,11 @@ class SparkThriftSession:
     async def _call_now(self, method: str, request: Struct, response: type[Struct]) -> None:
         """Make a call that does not stand behind another's long poll: then it takes a second connection."""
         if self._connection.idle:
-            await self._connection.call(method, request, response, timeout_s=CLOSE_TIMEOUT_S)
+            await self._connection.call(method, request, response, urgent=True)
             return
         beside = await self._backend.connect(self._user)
         try:
-            await beside.call(method, request, response, timeout_s=CLOSE_TIMEOUT_S)
+            await beside.call(method, request, response, urgent=True)
         finally:
             beside.abort()
             await beside.wait_closed()
@@ -302,5 +299,5 @@ class SparkThriftOperation:
                 "CloseOperation",
                 calls.TCloseOperationReq(operationHandle=self._handle),
                 calls.TCloseOperationResp,
-                timeout_s=CLOSE_TIMEOUT_S,
+                urgent=True,
             )

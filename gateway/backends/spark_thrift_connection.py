@@ -48,6 +48,8 @@ class SparkAddress:
     """Seconds for the TCP connection and the login together."""
     call_timeout_s: float = 60.0
     """Seconds for one call; Spark's own long poll in GetOperationStatus takes 5."""
+    urgent_timeout_s: float = 7.0
+    """Seconds for a call that cancels or closes; one may stand behind a long poll of 5."""
     fetch_timeout_s: float = 600.0
     """Seconds without a byte of a FetchResults reply: with incremental collection Spark computes then."""
     max_reply_bytes: int = 64 * 1024 * 1024
@@ -231,15 +233,14 @@ class SparkConnection(asyncio.Protocol):
         if self._transport is not None:
             await asyncio.shield(self._closed)
 
-    async def call(
-        self, method: str, request: Struct, response: type[R], *, timeout_s: float | None = None
-    ) -> R:
+    async def call(self, method: str, request: Struct, response: type[R], *, urgent: bool = False) -> R:
         """Make one call. Raises BackendError for an error status, BackendUnavailable when Spark is gone."""
         exchange = _Gathered(self._address.max_reply_bytes)
+        timeout_s = self._address.urgent_timeout_s if urgent else self._address.call_timeout_s
         self._seqid = self._seqid % 0x7FFF_FFFF + 1
         self._send(exchange, method, request, self._seqid)
         try:
-            async with asyncio.timeout(timeout_s or self._address.call_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 data = await exchange.answer
         except TimeoutError:
             raise self._break(BackendUnavailable(f"Spark did not answer {method} in time")) from None

@@ -17,7 +17,7 @@ from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, NeedsCatalog, Statement, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)  # not frozen: contextlib sets `__traceback__` of what passes through a context manager
 class BackendError(Exception):
     """Spark answered a call with an error; the text is Spark's own and must be scrubbed before it leaves."""
 

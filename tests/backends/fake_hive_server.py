@@ -92,7 +92,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Cut:
-    """Close the connection after so many bytes of the reply."""
+    """Close the connection after so many bytes of the reply, one before its end at most."""
 
     after: int = 0
 
@@ -329,7 +329,7 @@ class FakeHiveServer:
             case Silence():
                 await asyncio.Event().wait()
             case Cut(after):
-                writer.write(data[:after])
+                writer.write(data[: min(after, len(data) - 1)])
                 await writer.drain()
                 raise _CutShort
             case Garbage(garbage):

@@ -1,0 +1,381 @@
+"""The Thrift backend against a scripted HiveServer2: what it sends, what it makes of the answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions, session_configuration
+from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.statement import Cleared, SessionContext, Statement
+from gateway.session.ports import Backend, BackendError, BackendSession
+from gateway.wire import calls, messages
+from gateway.wire.rows import decode_rows
+from gateway.wire.tcli import TFetchOrientation, TOperationState, TTypeId
+from tests.backends.fake_hive_server import LOGIN, Answer, FakeHiveServer, Received, Refuse
+
+ALICE = Principal(user="alice")
+NUMBERS = Answer.of([("n", TTypeId.BIGINT)], [(n,) for n in range(2500)])
+
+
+def cleared(text: str, forwarded: str | None = None) -> Cleared:
+    return Cleared(
+        statement=Statement(text=text, principal=ALICE, context=SessionContext()),
+        forwarded=forwarded or text,
+        plan_class="Project",
+        decisions=(),
+        scans=(),
+        snapshot_version="policies=1 catalog=1",
+    )
+
+
+class Sink:
+    """Collects what is relayed; `drained` waits while `slow` is set."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.free = asyncio.Event()
+        self.free.set()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drained(self) -> None:
+        await self.free.wait()
+
+
+def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
+    timeouts = {
+        **dict.fromkeys(("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"), 5.0),
+        **options,
+    }
+    password = timeouts.pop("password", "")
+    return SparkThriftBackend(
+        SparkThriftOptions(
+            address=SparkAddress(host=server.host, port=server.port, **timeouts), password=str(password)
+        )
+    )
+
+
+@asynccontextmanager
+async def session_on(
+    server: FakeHiveServer, *, version: int = 9, **options: Any
+) -> AsyncIterator[BackendSession]:
+    backend: Backend = backend_for(server, **options)
+    session = await backend.open_session(ALICE, protocol_version=version, settings={})
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+async def test_the_principal_is_asserted_by_the_login_and_by_nothing_else() -> None:
+    async with FakeHiveServer() as server, session_on(server):
+        assert [login.user for login in server.logins] == ["alice"]
+        (opened,) = server.opened
+        assert (opened.user, opened.claimed_user, opened.protocol) == ("alice", None, 9)
+        assert "hive.server2.proxy.user" not in opened.configuration
+
+
+async def test_every_reading_setting_is_pinned_and_the_clients_own_come_along() -> None:
+    async with FakeHiveServer() as server:
+        session = await backend_for(server).open_session(
+            ALICE,
+            protocol_version=5,
+            settings={"use:database": "hr", "spark.sql.session.timeZone": "Asia/Tokyo"},
+        )
+        await session.close()
+        assert server.opened[0].configuration == {
+            "use:database": "hr",
+            "set:hiveconf:spark.sql.session.timeZone": "Asia/Tokyo",
+            **{f"set:hiveconf:{key}": value for key, value in READING_SETTINGS.items()},
+        }
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hive.server2.proxy.user", "root"),
+        ("HIVE.Server2.Proxy.User", "root"),
+        ("set:hiveconf:spark.sql.ansi.enabled", "false"),
+        ("set:hivevar:x", "1"),
+        ("spark.sql.variable.substitute", "true"),
+        ("SPARK.SQL.Variable.Substitute", "true"),
+        ("spark.sql.parser.escapedStringLiterals", "true"),
+        ("spark.sql.runSQLOnFiles", "true"),
+        ("", "x"),
+        ("a b", "x"),
+        ("a\nb", "x"),
+        ("spark.sql.session.timeZone", "${env:HOME}"),
+        ("use:database", "${system:user.name}"),
+        ("use:catalog", "x"),
+    ],
+)
+def test_a_setting_that_is_not_the_clients_to_set_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InvalidRequest):
+        session_configuration(READING_SETTINGS, {key: value})
+
+
+async def test_a_statement_is_forwarded_as_it_was_proved() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("SELECT guarded", NUMBERS)
+        operation = await session.execute(cleared("SELECT *", "SELECT guarded"), run_async=True, timeout_s=30)
+        assert server.statements == [Received("alice", "SELECT guarded", 30)]
+        assert operation.has_result_set
+        assert len(bytes.fromhex(operation.id)) == 16
+        assert (await operation.status()).state == TOperationState.FINISHED
+        assert [c.columnName for c in (await operation.schema()).columns] == ["n"]
+        rows, schema = await operation.fetch(10_000)
+        assert list(rows) == NUMBERS.rows
+        assert schema == await operation.schema()
+        await operation.close()
+
+
+async def test_nothing_but_a_clearance_is_forwarded() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        bare: Any = "SELECT 1"
+        with pytest.raises(TypeError):
+            await session.execute(bare, run_async=True, timeout_s=0)
+        assert server.statements == []
+
+
+async def test_a_fetch_stops_at_its_limit() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("SELECT n", NUMBERS)
+        operation = await session.execute(cleared("SELECT n"), run_async=False, timeout_s=0)
+        rows, _ = await operation.fetch(1500)
+        assert list(rows) == NUMBERS.rows[:1500]
+
+
+async def test_ddl_answers_no_rows() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("USE hr", Answer.done())
+        operation = await session.execute(cleared("USE hr"), run_async=False, timeout_s=0)
+        rows, schema = await operation.fetch(10)
+        assert (list(rows), [c.columnName for c in schema.columns]) == ([], ["Result"])
+
+
+async def test_a_synchronous_statement_ends_before_execute_returns_and_tells_its_error() -> None:
+    async with FakeHiveServer(long_poll_s=0.01) as server, session_on(server) as session:
+        done = asyncio.Event()
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [(1,)], until=done))
+        running = asyncio.create_task(session.execute(cleared("SLOW"), run_async=False, timeout_s=0))
+        await server.until(lambda: server.calls.count("GetOperationStatus") >= 3)
+        assert not running.done()
+        done.set()
+        rows, _ = await (await running).fetch(10)
+        assert list(rows) == [(1,)]
+        server.on("BAD", Answer.error("22012", "[DIVIDE_BY_ZERO] Division by zero."))
+        with pytest.raises(BackendError) as caught:
+            await session.execute(cleared("BAD"), run_async=False, timeout_s=0)
+        assert (caught.value.sqlstate, caught.value.message) == (
+            "22012",
+            "[DIVIDE_BY_ZERO] Division by zero.",
+        )
+
+
+async def test_errors_keep_their_sqlstate_wherever_they_come() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("SYNC", Answer.error("42601", "[PARSE_SYNTAX_ERROR] x", sync=True))
+        with pytest.raises(BackendError) as caught:
+            await session.execute(cleared("SYNC"), run_async=True, timeout_s=0)
+        assert (caught.value.sqlstate, caught.value.message) == ("42601", "[PARSE_SYNTAX_ERROR] x")
+        server.on("ASYNC", Answer.error("22012", "[DIVIDE_BY_ZERO] x"))
+        operation = await session.execute(cleared("ASYNC"), run_async=True, timeout_s=0)
+        state = await operation.status()
+        assert (state.state, state.sqlstate, state.error_message) == (5, "22012", "[DIVIDE_BY_ZERO] x")
+        server.misbehave("GetResultSetMetadata", Refuse("0A000", "Unrecognized type name: variant"))
+        with pytest.raises(BackendError, match="variant"):
+            await operation.schema()
+        server.misbehave("GetResultSetMetadata", Refuse(message="boom", application_exception=True))
+        with pytest.raises(BackendError, match="boom"):
+            await operation.schema()
+        await operation.schema()
+
+
+@pytest.mark.parametrize("version", [0, 4, 5, 9, 10])
+async def test_a_relayed_frame_is_sparks_own_with_the_clients_sequence_id(version: int) -> None:
+    async with FakeHiveServer() as server, session_on(server, version=version) as session:
+        server.on("SELECT n", NUMBERS)
+        operation = await session.execute(cleared("SELECT n"), run_async=False, timeout_s=0)
+        got: list[tuple[Any, ...]] = []
+        for seqid in (7, -1, 0, 2_000_000_000):
+            sink = Sink()
+            relayed = await operation.relay(TFetchOrientation.NEXT, 1000, 0, seqid, sink)
+            assert relayed.error is None
+            assert relayed.bytes == len(sink.data)
+            assert int.from_bytes(sink.data[:4]) == len(sink.data) - 4
+            message = bytes(sink.data[4:])
+            assert messages.decode_message(message).seqid == seqid
+            reply = messages.decode_reply(message, calls.TFetchResultsResp)
+            assert reply.results is not None
+            batch = decode_rows(reply.results)
+            assert relayed.rows == len(batch)
+            got += batch
+        assert got == NUMBERS.rows
+        sink = Sink()
+        again = await operation.relay(TFetchOrientation.FIRST, 10, 0, 1, sink)
+        assert again.rows == 10
+
+
+async def test_an_error_reply_is_returned_and_nothing_of_it_is_written() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("SELECT n", NUMBERS)
+        operation = await session.execute(cleared("SELECT n"), run_async=False, timeout_s=0)
+        for fault in (Refuse("22012", "secret value 123"), Refuse(message="x", application_exception=True)):
+            server.misbehave("FetchResults", fault)
+            sink = Sink()
+            relayed = await operation.relay(0, 1000, 0, 1, sink)
+            assert (relayed.bytes, relayed.rows, relayed.status, bytes(sink.data)) == (0, 0, 3, b"")
+            assert relayed.error is not None
+            assert relayed.error.message == fault.message
+        sink = Sink()
+        assert (await operation.relay(0, 1000, 0, 1, sink)).rows == 1000
+
+
+async def test_a_cancel_does_not_wait_behind_a_poll() -> None:
+    async with FakeHiveServer(long_poll_s=30) as server, session_on(server) as session:
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        operation = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        poll = asyncio.create_task(operation.status())
+        await server.until(lambda: "GetOperationStatus" in server.calls)
+        async with asyncio.timeout(2):
+            await operation.cancel()
+            assert (await poll).state == TOperationState.CANCELED
+        assert server.canceled == [operation.id]
+        assert [login.user for login in server.logins] == ["alice", "alice"]
+        await server.until(lambda: server.connections == 1)
+
+
+async def test_a_cancel_takes_the_sessions_own_connection_when_it_is_free() -> None:
+    async with FakeHiveServer(long_poll_s=0.01) as server, session_on(server) as session:
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        operation = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        await operation.cancel()
+        assert (await operation.status()).state == TOperationState.CANCELED
+        assert server.connections_ever == 1
+
+
+async def test_closing_a_session_ends_what_it_runs_even_behind_a_poll() -> None:
+    async with FakeHiveServer(long_poll_s=30) as server:
+        session = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        operation = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        poll = asyncio.create_task(operation.status())
+        await server.until(lambda: "GetOperationStatus" in server.calls)
+        async with asyncio.timeout(2):
+            await session.close()
+            # Told in time that it is closed, or cut off: either way the poll has ended.
+            await asyncio.wait({poll})
+            error = poll.exception()
+            assert isinstance(error, BackendUnavailable) or poll.result().state == TOperationState.CLOSED
+        assert "CloseSession" in server.calls
+        assert server.sessions == 0
+        await server.until(lambda: server.connections == 0)
+        await operation.close()
+        await session.close()
+        with pytest.raises(BackendUnavailable):
+            await operation.status()
+
+
+async def test_a_session_that_spark_refuses_leaves_no_connection() -> None:
+    async with FakeHiveServer() as server:
+        with pytest.raises(BackendError) as caught:
+            await backend_for(server).open_session(
+                ALICE, protocol_version=9, settings={"use:database": "nowhere"}
+            )
+        assert caught.value.sqlstate == "42704"
+        await server.until(lambda: server.connections == 0)
+
+
+async def test_a_refused_login_is_the_gateways_trouble_and_not_the_users() -> None:
+    async with FakeHiveServer(password="right") as server:
+        with pytest.raises(BackendUnavailable, match="refused the gateway's login"):
+            await backend_for(server, password="wrong").probe()
+        server.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
+        await backend_for(server, password="right").probe()
+        assert [login.password for login in server.logins] == ["wrong", "right"]
+        server.misbehave(LOGIN, Refuse())
+        with pytest.raises(BackendUnavailable):
+            await backend_for(server, password="right").probe()
+
+
+async def test_a_password_of_nobody_is_still_one() -> None:
+    """Spark's PLAIN refuses an empty password although nothing checks it."""
+    async with FakeHiveServer() as server, session_on(server):
+        assert server.logins[0].password != ""
+
+
+async def test_a_user_name_that_cannot_be_sent_is_refused() -> None:
+    async with FakeHiveServer() as server:
+        with pytest.raises(InvalidRequest):
+            await backend_for(server).open_session(Principal(user="a\0b"), protocol_version=9, settings={})
+        assert server.connections_ever == 0
+
+
+async def test_text_that_is_not_unicode_is_refused_and_the_session_goes_on() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        with pytest.raises(InvalidRequest):
+            await session.execute(cleared("SELECT '\ud800'"), run_async=True, timeout_s=0)
+        server.on("SELECT n", NUMBERS)
+        await session.execute(cleared("SELECT n"), run_async=False, timeout_s=0)
+
+
+# -- the gateway's own sessions ------------------------------------------------------------------------------
+
+
+async def test_the_service_keeps_its_sessions_and_runs_several_at_once() -> None:
+    async with FakeHiveServer() as server:
+        service = SparkThriftService(backend_for(server), sessions=2)
+        gates = [asyncio.Event() for _ in range(4)]
+        for i, gate in enumerate(gates):
+            server.on(f"Q{i}", Answer.of([("n", TTypeId.INT)], [(i,)], until=gate))
+        running = [asyncio.create_task(service.query(f"Q{i}")) for i in range(4)]
+        await server.until(lambda: len(server.statements) == 2)
+        for gate in gates:
+            gate.set()
+        assert await asyncio.gather(*running) == [[(0,)], [(1,)], [(2,)], [(3,)]]
+        assert {opened.user for opened in server.opened} == {"sluice"}
+        assert len(server.opened) == 2
+        await service.close()
+        await server.until(lambda: server.connections == 0)
+
+
+async def test_the_service_survives_a_restart_of_spark() -> None:
+    async with FakeHiveServer() as server:
+        server.on("Q", Answer.text(("x",)))
+        service = SparkThriftService(backend_for(server))
+        assert await service.query("Q") == [("x",)]
+        await server.stop()
+        with pytest.raises(BackendUnavailable):
+            await service.query("Q")
+        await server.start()
+        assert await service.query("Q") == [("x",)]
+        await service.close()
+
+
+async def test_the_service_keeps_a_session_after_an_error_of_spark() -> None:
+    async with FakeHiveServer() as server:
+        service = SparkThriftService(backend_for(server))
+        for _ in range(3):
+            with pytest.raises(BackendError, match="UNSCRIPTED"):
+                await service.query("nonsense")
+        assert len(server.opened) == 1
+        await service.close()
+
+
+async def test_the_service_refuses_an_answer_that_is_too_long() -> None:
+    async with FakeHiveServer() as server:
+        server.on("Q", NUMBERS)
+        service = SparkThriftService(backend_for(server), max_rows=2499)
+        with pytest.raises(BackendUnavailable, match="more than 2499 rows"):
+            await service.query("Q")
+        await service.close()
