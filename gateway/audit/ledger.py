@@ -233,7 +233,7 @@ class FileLedger:
 
     async def _release(self, segment: Segment) -> None:
         """Carry decisions of running statements out of a segment that is to be removed."""
-        held = [(key, it) for key, it in self._open.items() if it.segment <= segment.number]
+        held = [(key, it) for key, it in self._open.items() if it.segment in (segment.number, 0)]
         await asyncio.gather(*(self._carry(key, it) for key, it in held))
 
     async def _carry(self, statement_id: str, it: _Open) -> None:

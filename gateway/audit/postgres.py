@@ -33,6 +33,7 @@ _LONGEST_SOCKET = 107 - len("/.s.PGSQL.5432")
 """Bytes that a unix socket's directory may have: the kernel's limit for the whole path is 107."""
 _ROOTS_HOME = Path("/var/lib/sluice")
 _POLL_S = 0.02
+_OLD_SERVERS_END_S = 10.0
 
 
 def _say_nothing(_message: str) -> None:
@@ -215,17 +216,18 @@ class EmbeddedPostgres:
 
     def _await_ready(self, binaries: Binaries, deadline: float) -> None:
         command = [str(binaries.directory / "pg_isready"), "-q", "-h", str(self._socket_dir), "-t", "1"]
-        launches = 1
-        while True:
-            if subprocess.run(command, env=self._environment(), check=False).returncode == 0:
-                return
+        patience = min(deadline, time.monotonic() + _OLD_SERVERS_END_S)
+        while subprocess.run(command, env=self._environment(), check=False).returncode != 0:
             if time.monotonic() > deadline:
-                raise BackendUnavailable(f"PostgreSQL does not come up: {self._last_log_line()}")
+                why = self._last_words()
+                self.stop(timeout_s=2.0)
+                raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
             if self._running_pid() is None:
-                # After a kill -9 of the postmaster its children hold the shared memory for a moment.
-                if self._process is not None and launches == 50:
-                    raise BackendUnavailable(f"PostgreSQL does not start: {self._last_log_line()}")
-                launches += 1
+                # After a kill -9 the old server and its children may take a moment to be gone.
+                why = self._last_words()
+                old_one = "shared memory block" in why or "lock file" in why
+                if not old_one or time.monotonic() > patience:
+                    raise BackendUnavailable(f"PostgreSQL does not start: {why}")
                 time.sleep(0.1)
                 self._launch(binaries)
             time.sleep(_POLL_S)
@@ -244,7 +246,8 @@ class EmbeddedPostgres:
         return pid if _serves(pid, self.data_dir) else None
 
     def _remove_stale_pid_file(self) -> None:
-        """Remove the lock file of a dead server whose pid another program was given: PostgreSQL would not.
+        """Remove a dead server's lock file that PostgreSQL would heed: its pid belongs to another program
+        now, or to a zombie, which stays for ever in a container whose first process does not wait for any.
 
         Every other case is PostgreSQL's own to judge: it also looks at the shared memory.
         """
@@ -252,9 +255,10 @@ class EmbeddedPostgres:
         try:
             pid = int(path.read_text("utf-8").splitlines()[0])
             program = Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
+            zombie = not Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError, IndexError):
             return
-        if program != "postgres":
+        if program != "postgres" or zombie:
             path.unlink(missing_ok=True)
 
     def _await_end(self, pid: int, deadline: float) -> bool:
@@ -291,7 +295,7 @@ class EmbeddedPostgres:
                 # The name can be guessed: someone else may have put theirs there.
                 raise Faults([f"`{self._socket_dir}` belongs to someone else"]) from None
 
-    def _last_log_line(self) -> str:
+    def _last_words(self) -> str:
         try:
             return _last_line((self.data_dir.parent / f"{self.data_dir.name}.log").read_bytes())
         except OSError as error:
@@ -322,5 +326,7 @@ def _serves(pid: int, data_dir: Path) -> bool:
 
 
 def _last_line(output: bytes) -> str:
+    """The last line that says what is wrong, or the last one."""
     lines = output.decode("utf-8", "replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    fatal = [line for line in lines if "FATAL:" in line or "error:" in line]
+    return (fatal or lines or ["it said nothing"])[-1]

@@ -58,6 +58,8 @@ LAST_YEAR = 2200
 MAX_INDEXED_CHARACTERS = 400
 """An index entry holds at most about 2,700 bytes; longer names are cut in their column, never in the body."""
 
+_STANDARD_LIBRARY = b'{"event_id": '
+"""How its writer begins an event; orjson puts no space there."""
 _NUL = "\u2400"
 _SURROGATE = "\ufffd"
 _MARKS = {"completed": Mark.COMPLETED, "abandoned": Mark.ABANDONED}
@@ -72,7 +74,9 @@ _KINDS = {
 def encode_event(event: AuditEvent) -> Entry:
     """Write an event as the spool keeps it.
 
-    A lone surrogate is no UTF-8: such a record is written in ASCII with escapes, and nothing is lost.
+    Surrogates are no UTF-8 and integers beyond 64 bits are too much for orjson: such a record is written
+    by the standard library, with surrogates as the three bytes that UTF-8 would have for them. Escapes
+    would not do, because reading joins a pair of them into one character.
     Raises TypeError when the body holds something that is no JSON.
     """
     fields = {
@@ -87,7 +91,7 @@ def encode_event(event: AuditEvent) -> Entry:
     try:
         payload = orjson.dumps(fields)
     except TypeError:
-        payload = json.dumps(fields, default=dict).encode("ascii")
+        payload = json.dumps(fields, default=dict, ensure_ascii=False).encode("utf-8", "surrogatepass")
     statement = uuid.UUID(event.statement_id).bytes if event.statement_id else NO_STATEMENT
     return Entry(_mark(event), statement, payload)
 
@@ -104,9 +108,10 @@ def decode_event(payload: bytes) -> AuditEvent:
 
 
 def _load(payload: bytes) -> dict[str, Any]:
-    # The standard library's writer puts a space there, orjson none: what one wrote only that one reads
-    # back exactly (lone surrogates, integers beyond 64 bits).
-    found = json.loads(payload) if payload.startswith(b'{"event_id": ') else orjson.loads(payload)
+    if payload.startswith(_STANDARD_LIBRARY):
+        found = json.loads(payload.decode("utf-8", "surrogatepass"))
+    else:
+        found = orjson.loads(payload)
     if not isinstance(found, dict):
         raise TypeError("an audit record is a JSON object")
     return found
@@ -122,8 +127,8 @@ def row(entry: Entry) -> Row:
 
 
 def _event_row(event: AuditEvent, payload: bytes) -> Row:
-    # Escapes are the only way for either character to come in, so most records are not walked through.
-    suspect = b"\\u0000" in payload or b"\\ud" in payload
+    # Most records cannot hold either character and are not walked through.
+    suspect = b"\\u0000" in payload or payload.startswith(_STANDARD_LIBRARY)
     clean = _clean(event.body) if suspect else event.body
     user, gateway = _text(event.user), _text(event.gateway)
     changed = suspect and (clean != event.body or user != event.user or gateway != event.gateway)

@@ -91,6 +91,7 @@ class Shipper:
     progress: Progress = field(default_factory=Progress)
     _days: set[date] = field(default_factory=set)
     _caught_up: asyncio.Event = field(default_factory=asyncio.Event)
+    _kept: set[int] = field(default_factory=set)
 
     async def run(self) -> None:
         """Connect, ship, and start again after any failure."""
@@ -218,7 +219,9 @@ class Shipper:
                 await asyncio.to_thread(remove, segment)
             except (LedgerUnavailable, OSError) as error:
                 # It stays until the disk is well again; the others go and make room for that.
-                log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
+                if segment.number not in self._kept:
+                    log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
+                self._kept.add(segment.number)
                 continue
             self.spool.forget(segment)
 

@@ -1,0 +1,214 @@
+"""PostgreSQL may die, be away, refuse a record or lose a partition: each event still arrives once."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.audit.postgres import EmbeddedPostgres
+from gateway.audit.rows import event_of
+from gateway.model.audit import AuditEvent
+from tests.audit.ledgers import ask, kinds, running, shipped
+from tests.audit.samples import cleared, completed, login, until
+
+
+def with_body(event: AuditEvent, **changes: Any) -> AuditEvent:
+    return dataclasses.replace(event, body={**event.body, **changes})
+
+
+async def stored(dsn: str) -> list[AuditEvent]:
+    rows = await ask(dsn, "SELECT * FROM sluice.audit_event ORDER BY time")
+    return [event_of(row) for row in rows]
+
+
+async def test_shipping_twice_stores_once(tmp_path: Path, database: str) -> None:
+    events = [cleared() for _ in range(5)]
+    async with running(tmp_path, None) as ledger:
+        for event in events:
+            await ledger.decided(event)
+            await ledger.record(completed(event))
+    copies = {path: path.read_bytes() for path in files(tmp_path)}
+    for _ in range(3):
+        async with running(tmp_path, database) as ledger:
+            await shipped(ledger)
+        for path, data in copies.items():
+            path.write_bytes(data)
+        (tmp_path / "checkpoint.json").unlink()
+    found = await kinds(database)
+    assert found == {event.statement_id: ["completed", "decided"] for event in events}
+
+
+async def test_a_checkpoint_that_cannot_be_read_costs_nothing_but_time(tmp_path: Path, database: str) -> None:
+    event = cleared()
+    async with running(tmp_path, None) as ledger:
+        await ledger.decided(event)
+        await ledger.record(completed(event))
+    (tmp_path / "checkpoint.json").write_bytes(b'{"segment": "x')
+    async with running(tmp_path, database) as ledger:
+        await shipped(ledger)
+    assert await kinds(database) == {event.statement_id: ["completed", "decided"]}
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.spool"))
+
+
+async def test_nul_surrogates_and_a_megabyte_arrive(tmp_path: Path, database: str) -> None:
+    texts = [
+        "SELECT '\0' FROM hr.employee",
+        "SELECT '\ud800\udfff'",
+        "SELECT '" + "☃" * 400_000 + "'",
+        "\\u0000 😀",
+        "\0" * 50_000,
+        "-- \x01\x1f\x7f\u2028\ufeff\uffff",
+    ]
+    events = [cleared(text, user=f"u{n}\0\udc00") for n, text in enumerate(texts)]
+    async with running(tmp_path, database) as ledger:
+        for event in events:
+            await ledger.decided(event)
+            await ledger.record(completed(event))
+        await shipped(ledger)
+        assert ledger.figures().unfit_events == 0
+    found = {event.event_id: event for event in await stored(database)}
+    for event in events:
+        assert found[event.event_id] == event
+    rows = await ask(database, "SELECT statement FROM sluice.audit_event WHERE user_name = 'u0␀�'")
+    assert sorted(row["statement"] or "" for row in rows) == ["", "SELECT '␀' FROM hr.employee"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": 2**70},
+        {"rows": 2**63},
+        {"rows": "many"},
+        {"groups": [7]},
+        {"readers_agree": "perhaps"},
+        {"plan_class": 7},
+        {"duration_us": "long"},
+    ],
+)
+async def test_a_record_that_postgresql_refuses_does_not_hold_up_the_line(
+    tmp_path: Path, database: str, changes: dict[str, Any]
+) -> None:
+    before, odd, after = cleared(), with_body(cleared(), **changes), cleared()
+    async with running(tmp_path, None) as ledger:
+        for event in (before, odd, after):
+            await ledger.decided(event)
+            await ledger.record(completed(event))
+    async with running(tmp_path, database) as ledger:
+        await shipped(ledger)
+    found = await kinds(database)
+    assert found == {e.statement_id: ["completed", "decided"] for e in (before, odd, after)}
+    rows = await ask(database, "SELECT * FROM sluice.audit_event WHERE original_record IS NOT NULL")
+    assert [row["body"].startswith('{"unfit"') for row in rows] == [True]
+    assert event_of(rows[0]) == odd, "nothing is lost"
+
+
+async def test_clocks_that_are_wrong_have_partitions_too(tmp_path: Path, database: str) -> None:
+    times = [
+        "1970-01-01T00:00:00.000000Z",
+        "2024-02-29T23:59:59.999999Z",
+        "2024-03-01T00:00:00.000000Z",
+        "2199-12-31T23:59:59.999999Z",
+        "9999-12-31T23:59:59.999999Z",
+    ]
+    events = [cleared(time=time) for time in times]
+    async with running(tmp_path, database) as ledger:
+        for event in events:
+            await ledger.decided(event)
+        await shipped(ledger)
+        for event in events:
+            await ledger.record(completed(event))
+    assert {event.time for event in await stored(database)} >= set(times)
+    assert len(await kinds(database)) == 5
+
+
+async def test_a_partition_that_someone_dropped_is_made_again(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        first = cleared(time="2026-01-05T00:00:00.000000Z")
+        await ledger.decided(first)
+        await shipped(ledger)
+        connection = await asyncpg.connect(database)
+        await connection.execute("DROP TABLE sluice.audit_event_20260105")
+        await connection.close()
+        second = cleared(time="2026-01-05T00:00:01.000000Z")
+        await ledger.decided(second)
+        await shipped(ledger)
+        assert list(await kinds(database)) == [second.statement_id]
+        await ledger.record(completed(first))
+        await ledger.record(completed(second))
+
+
+async def test_rows_can_be_added_and_never_changed(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        await ledger.record(login())
+        await shipped(ledger)
+    for statement in ("UPDATE sluice.audit_event SET user_name = 'x'", "DELETE FROM sluice.audit_event"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError, match="append-only"):
+            await ask(database, statement)
+
+
+async def test_without_postgresql_statements_go_on_and_the_backlog_rises(tmp_path: Path) -> None:
+    async with running(
+        tmp_path, "postgresql://nobody@/none?host=/nonexistent", flush_timeout_s=0.05
+    ) as ledger:
+        event = cleared()
+        await ledger.decided(event)
+        await ledger.record(completed(event))
+        await until(lambda: ledger.figures().database_error)
+        before = ledger.figures().backlog_bytes
+        assert before > 0
+        await ledger.decided(cleared())
+        assert ledger.figures().backlog_bytes > before
+        assert not ledger.figures().failure
+
+
+@pytest.fixture
+async def mortal(reachable_directory: Path) -> AsyncIterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(reachable_directory / "mortal")
+    await asyncio.to_thread(server.start)
+    yield server
+    await asyncio.to_thread(server.stop)
+
+
+async def test_killing_postgresql_while_it_is_shipped_to_loses_and_doubles_nothing(
+    tmp_path: Path, mortal: EmbeddedPostgres
+) -> None:
+    events: list[AuditEvent] = []
+    stop = asyncio.Event()
+
+    async def client() -> None:
+        while not stop.is_set():
+            event = cleared()
+            await ledger.decided(event)
+            events.append(event)
+            await ledger.record(completed(event))
+
+    async with running(tmp_path, mortal.dsn) as ledger, asyncio.TaskGroup() as group:
+        supervision = group.create_task(mortal.supervise(interval_s=0.02))
+        for _ in range(8):
+            group.create_task(client())
+        for _ in range(4):
+            seen = ledger.figures().shipped_events
+            await until(lambda seen=seen: ledger.figures().shipped_events > seen + 500)  # type: ignore[misc]
+            pid = mortal.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda pid=pid: mortal.pid not in (pid, None))  # type: ignore[misc]
+        stop.set()
+        await shipped(ledger)
+        supervision.cancel()
+    found = await kinds(mortal.dsn)
+    assert len(found) == len(events)
+    assert set(map(tuple, found.values())) == {("completed", "decided")}
+    counted = await ask(mortal.dsn, "SELECT count(*), count(DISTINCT event_id) FROM sluice.audit_event")
+    assert counted[0][0] == counted[0][1] == 2 * len(events)
