@@ -1,0 +1,197 @@
+"""Passwords are checked here: in constant time, rate-limited by address, recorded either way."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import argon2
+
+from gateway.errors import AuthenticationFailed
+from gateway.frontends.users import HASHER, User, Users
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session.metrics import Metrics
+from gateway.session.recorder import Recorder
+
+MAX_PASSWORD_CHARS = 4096
+"""Room for a token as the password; argon2 itself would take 4 GiB."""
+MAX_ADDRESSES = 10_000
+MAX_REMEMBERED = 10_000
+WRONG = "wrong user name or password"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginLimits:
+    """Bounds on guessing."""
+
+    failures: int = 10
+    """Failed logins from one address within `window_s`; then further ones are refused unseen."""
+    window_s: float = 60.0
+    longest_block_s: float = 900.0
+    """Each block in a row is twice as long as the last, up to this."""
+    remember_s: float = 60.0
+    """How long a password that was right is not verified again: pools open many connections at once."""
+    verifications: int = 2
+    """Verifications at a time, 19 MiB and a core each."""
+
+
+@dataclass(slots=True)
+class _Address:
+    """What is known of one client address."""
+
+    failures: int = 0
+    since: float = 0.0
+    blocked_until: float = 0.0
+    blocks: int = 0
+    block_recorded: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Authenticator:
+    """Turns a user name and a password into a Principal, or refuses without saying which was wrong."""
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        *,
+        recorder: Recorder,
+        metrics: Metrics,
+        limits: LoginLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._users = users
+        self._recorder = recorder
+        self._metrics = metrics
+        self._limits = limits or LoginLimits()
+        self._clock = clock
+        self._secret = os.urandom(32)
+        self._remembered: OrderedDict[bytes, float] = OrderedDict()
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()
+        self._pool = ThreadPoolExecutor(self._limits.verifications, thread_name_prefix="argon2")
+        # An unknown user costs as much time as a wrong password.
+        self._nobody = HASHER.hash(os.urandom(16).hex())
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def login(self, user: str, password: str, client: Client) -> Principal:
+        """Check the credentials. Raises AuthenticationFailed; either way an audit event is written."""
+        reason = WRONG
+        address = self._address(client.address)
+        try:
+            found = await self._check(user, password, address)
+        except AuthenticationFailed as refused:
+            found, reason = None, refused.message
+            if address.block_recorded:
+                # One event tells of a block; a flood must not fill the audit record's disk.
+                self._metrics.logins.labels("blocked").inc()
+                raise
+            address.block_recorded = True
+        self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
+        principal = found.principal if found is not None else None
+        await self._recorder.login(
+            user,
+            client,
+            accepted=found is not None,
+            reason=reason if found is None else "",
+            principal=principal,
+        )
+        if principal is None:
+            raise AuthenticationFailed(reason)
+        return principal
+
+    async def _check(self, user: str, password: str, address: _Address) -> User | None:
+        found = self._users().get(user)
+        if found is not None and self._is_remembered(found, password):
+            # Before the block: guessing from behind one address must not lock out the pools behind it.
+            return found
+        self._refuse_blocked(address)
+        # One verification at a time for each address: failures are counted before the next one begins, so
+        # that many connections at once do not get more guesses than one after the other.
+        async with address.lock:
+            self._refuse_blocked(address)
+            if found is not None and self._is_remembered(found, password):
+                return found
+            right = await self._verify(found, password)
+            if found is None or not right:
+                self._count_failure(address)
+                return None
+            address.failures = address.blocks = 0
+            self._remember(found, password)
+            return found
+
+    async def _verify(self, found: User | None, password: str) -> bool:
+        if not password or len(password) > MAX_PASSWORD_CHARS:
+            # An empty password is refused whatever the hash says.
+            return False
+        stored = found.password_hash if found is not None else self._nobody
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, _matches, stored, password)
+
+    # -- what was right a moment ago ---------------------------------------------------------------------
+
+    def _key(self, user: User, password: str) -> bytes:
+        # Keyed with a secret of this process: the key in memory does not help anybody to guess. The stored
+        # hash is part of it, so that a changed password forgets the old one.
+        parts = (user.principal.user, user.password_hash, password)
+        text = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, text, hashlib.sha256)
+
+    def _is_remembered(self, user: User, password: str) -> bool:
+        if not password or len(password) > MAX_PASSWORD_CHARS:
+            return False
+        until = self._remembered.get(self._key(user, password))
+        return until is not None and self._clock() < until
+
+    def _remember(self, user: User, password: str) -> None:
+        self._remembered[self._key(user, password)] = self._clock() + self._limits.remember_s
+        while len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
+
+    # -- guessing ----------------------------------------------------------------------------------------
+
+    def _address(self, name: str) -> _Address:
+        address = self._addresses.get(name)
+        if address is None:
+            address = self._addresses[name] = _Address(since=self._clock())
+        self._addresses.move_to_end(name)
+        while len(self._addresses) > MAX_ADDRESSES:
+            self._addresses.popitem(last=False)
+        return address
+
+    def _refuse_blocked(self, address: _Address) -> None:
+        left = address.blocked_until - self._clock()
+        if left > 0:
+            raise AuthenticationFailed(
+                f"too many failed logins from this address; try again in {round(left + 0.5)} seconds"
+            )
+
+    def _count_failure(self, address: _Address) -> None:
+        now = self._clock()
+        if now - address.since > self._limits.window_s:
+            address.since, address.failures = now, 0
+        address.failures += 1
+        if address.failures >= self._limits.failures:
+            block = self._limits.window_s * 2**address.blocks
+            address.blocked_until = now + min(block, self._limits.longest_block_s)
+            address.blocks = min(address.blocks + 1, 16)
+            address.block_recorded = False
+            address.since, address.failures = now, 0
+
+
+def _matches(stored: str, password: str) -> bool:
+    try:
+        return HASHER.verify(stored, password)
+    except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
+        return False
+    except UnicodeEncodeError:
+        # A lone surrogate is in no password that was ever hashed.
+        return False

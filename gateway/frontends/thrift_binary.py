@@ -1,0 +1,397 @@
+"""The listener for HiveServer2's binary transport: SASL PLAIN, frames, one call after the other.
+
+A connection is an asyncio Protocol with one task that answers its calls in order. Every wait has a deadline
+and every buffer a limit; a client that is slower than the deadlines or larger than the limits is let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl as ssl_module
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import cast
+
+import structlog
+
+from gateway.errors import AuthenticationFailed, SluiceError
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
+from gateway.model.statement import Client
+from gateway.session.metrics import Metrics
+from gateway.wire.calls import METHODS
+from gateway.wire.frames import FrameSplitter, frame
+from gateway.wire.messages import (
+    ExceptionKind,
+    Kind,
+    decode_message,
+    decode_request,
+    encode_exception,
+    encode_reply,
+)
+from gateway.wire.sasl import Credentials, PlainServer, Refused
+from gateway.wire.thrift import MalformedMessage
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThriftLimits:
+    """Deadlines and bounds of one listener."""
+
+    connections: int = 2000
+    handshake_timeout_s: float = 15.0
+    """From connecting to being logged in."""
+    frame_timeout_s: float = 60.0
+    """From a frame's first byte to its last."""
+    idle_timeout_s: float = 4 * 3600.0
+    """Without a call; sessions have their own, shorter limit."""
+    write_timeout_s: float = 600.0
+    """How long a client may take nothing of what it asked for."""
+    max_frame_bytes: int = 16 * 1024 * 1024
+    """Largest request: a statement above the reader's limit still gets an answer instead of a cut line."""
+    pipelined_calls: int = 64
+    """Calls that may wait behind the one being answered; then the socket is no longer read."""
+    pipelined_bytes: int = 16 * 1024 * 1024
+    write_buffer_bytes: int = 1024 * 1024
+
+
+class ClientGone(ConnectionError):
+    """The client closed the connection, or took nothing of its answer for too long."""
+
+
+class ThriftConnection(asyncio.Protocol):
+    """One client. It is also the sink that results are relayed to."""
+
+    def __init__(self, server: ThriftBinaryServer) -> None:
+        self._server = server
+        self._limits = server.limits
+        self._sasl: PlainServer | None = PlainServer()
+        self._frames = FrameSplitter(self._limits.max_frame_bytes)
+        self._calls: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._wake: asyncio.Future[None] | None = None
+        self._drain: asyncio.Future[None] | None = None
+        self._reading_paused = False
+        self._writing_paused = False
+        self._written = 0
+        self._gone = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._client = Client()
+        self._caller: Caller | None = None
+
+    # -- asyncio.Protocol --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if not self._server.admit(self):
+            self._transport.abort()
+            return
+        peer = transport.get_extra_info("peername")
+        self._client = Client(address=peer[0] if isinstance(peer, tuple) else "")
+        self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
+        self._expect(self._limits.handshake_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        if self._gone:
+            return
+        if self._sasl is not None:
+            self._shake_hands(self._sasl, data)
+        else:
+            self._take(data)
+
+    def eof_received(self) -> None:
+        """A client that has said everything is gone: no HiveServer2 client reads on after that."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        self._expect(None)
+        self._wake_up()
+        if self._drain is not None and not self._drain.done():
+            self._drain.set_result(None)
+        self._server.released(self)
+        if self._caller is not None:
+            self._server.spawn(self._server.service.vanished(self._caller))
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        if self._drain is not None and not self._drain.done():
+            self._drain.set_result(None)
+
+    # -- FrameSink ---------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        self._written += len(data)
+        if self._transport is not None and not self._gone:
+            self._transport.write(data)
+
+    async def drained(self) -> None:
+        """Wait until the client takes more. Raises ClientGone when it does not."""
+        if self._writing_paused and not self._gone:
+            self._drain = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(self._limits.write_timeout_s):
+                    await self._drain
+            except TimeoutError:
+                self.abort()
+                raise ClientGone("the client took nothing of its answer") from None
+            finally:
+                self._drain = None
+        if self._gone:
+            raise ClientGone("the client is gone")
+
+    # -- login -------------------------------------------------------------------------------------------
+
+    def _shake_hands(self, sasl: PlainServer, data: bytes) -> None:
+        match sasl.receive(data):
+            case Credentials() as claimed:
+                self._server.spawn(self._log_in(sasl, claimed))
+            case Refused(reason=reason, reply=reply):
+                _log.info("handshake_refused", reason=reason, address=self._client.address)
+                self._last_words(reply)
+            case None:
+                pass
+
+    async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
+        try:
+            principal = await self._server.authenticator.login(claimed.user, claimed.password, self._client)
+        except AuthenticationFailed as fault:
+            if not self._gone and not sasl.done:
+                self._last_words(sasl.refuse(f"Error validating the login: {fault.message}").reply)
+            return
+        if self._gone or sasl.done:
+            return
+        reply, early = sasl.accept()
+        self._sasl = None
+        self._caller = Caller(principal=principal, client=self._client, sink=self)
+        self.write(reply)
+        self._expect(self._limits.idle_timeout_s)
+        self._server.spawn(self._serve(self._caller))
+        if early:
+            self._take(early)
+
+    # -- frames ------------------------------------------------------------------------------------------
+
+    def _take(self, data: bytes) -> None:
+        try:
+            messages = self._frames.feed(data)
+        except MalformedMessage as fault:
+            self._protocol_error("", 0, str(fault))
+            return
+        for message in messages:
+            self._waiting_bytes += len(message)
+            self._calls.append(message)
+        if self._frames.pending:
+            if messages or self._frames.pending == len(data):
+                # A frame has begun: it has to end in time, however slowly its bytes come.
+                self._expect(self._limits.frame_timeout_s)
+        elif messages:
+            self._expect(self._limits.idle_timeout_s)
+        if self._overfull and not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+            # What does not come now is our doing.
+            self._expect(None)
+        if messages:
+            self._wake_up()
+
+    @property
+    def _overfull(self) -> bool:
+        return (
+            len(self._calls) > self._limits.pipelined_calls
+            or self._waiting_bytes > self._limits.pipelined_bytes
+        )
+
+    # -- calls -------------------------------------------------------------------------------------------
+
+    async def _serve(self, caller: Caller) -> None:
+        """Answer calls, in order, until the client is gone."""
+        try:
+            while not self._gone:
+                if not self._calls:
+                    self._wake = asyncio.get_running_loop().create_future()
+                    await self._wake
+                    continue
+                message = self._calls.popleft()
+                self._waiting_bytes -= len(message)
+                if self._reading_paused and not self._overfull and self._transport is not None:
+                    self._reading_paused = False
+                    self._transport.resume_reading()
+                    if self._frames.pending:
+                        self._expect(self._limits.frame_timeout_s)
+                # A long answer does not count as the client being idle.
+                if not self._frames.pending:
+                    self._expect(None)
+                await self._answer(message, caller)
+                await self.drained()
+                if not self._frames.pending:
+                    self._expect(self._limits.idle_timeout_s)
+        except ClientGone:
+            pass
+        finally:
+            if self._gone:
+                # OpenSession may have been under way when the connection was lost.
+                await self._server.service.vanished(caller)
+
+    async def _answer(self, data: bytes, caller: Caller) -> None:
+        try:
+            message = decode_message(data)
+        except MalformedMessage as fault:
+            self._protocol_error("", 0, str(fault))
+            return
+        method, seqid = message.method, message.seqid
+        if message.kind is not Kind.CALL:
+            self._exception(method, seqid, ExceptionKind.INVALID_MESSAGE_TYPE, "only calls are answered")
+            return
+        if method not in METHODS:
+            # impyla asks for GetLog and CloseImpalaOperation, and lives with this answer only.
+            self._exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, f"Invalid method name: '{method}'")
+            return
+        try:
+            request = decode_request(data, message)
+        except MalformedMessage as fault:
+            self._exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
+            return
+        before = self._written
+        try:
+            reply = await self._server.service.answer(method, request, seqid, caller)
+        except ClientGone:
+            raise
+        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
+            _log.exception("call_failed", method=method, user=caller.principal.user)
+            reply = error_reply(method, SluiceError("an internal error; the operator's log has the details"))
+        if self._written != before:
+            if reply is not None:
+                # Part of a batch is out and its end will not come: only a cut line says so.
+                self.abort()
+            return
+        if reply is not None:
+            self.write(frame(encode_reply(method, seqid, reply)))
+
+    def _exception(self, method: str, seqid: int, kind: ExceptionKind, text: str) -> None:
+        self.write(frame(encode_exception(method, seqid, kind, text)))
+
+    # -- ending ------------------------------------------------------------------------------------------
+
+    def _protocol_error(self, method: str, seqid: int, text: str) -> None:
+        """Say why, and close: after this the stream cannot be followed."""
+        _log.info("protocol_error", reason=text, address=self._client.address)
+        self._calls.clear()
+        self._last_words(frame(encode_exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, text)))
+
+    def _last_words(self, data: bytes) -> None:
+        if self._transport is None or self._gone:
+            return
+        self.write(data)
+        # `close` sends what is buffered first; a client that takes nothing is cut off by the deadline.
+        self._expect(self._limits.handshake_timeout_s)
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close(self) -> None:
+        """End the connection after what is buffered is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _expect(self, within_s: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if within_s is not None and not self._gone:
+            self._deadline = asyncio.get_running_loop().call_later(within_s, self._too_slow)
+
+    def _too_slow(self) -> None:
+        _log.info("client_too_slow", address=self._client.address, logged_in=self._caller is not None)
+        self.abort()
+
+    def _wake_up(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+class ThriftBinaryServer:
+    """Listens, admits connections up to a number, and owns every task of theirs."""
+
+    def __init__(
+        self,
+        service: ThriftService,
+        authenticator: Authenticator,
+        *,
+        metrics: Metrics,
+        limits: ThriftLimits | None = None,
+    ) -> None:
+        self.service = service
+        self.authenticator = authenticator
+        self.limits = limits or ThriftLimits()
+        self._metrics = metrics
+        self._connections: set[ThriftConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
+        """Listen; return the port, which matters when 0 was asked for."""
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: ThriftConnection(self),
+            host,
+            port,
+            ssl=ssl,
+            ssl_handshake_timeout=self.limits.handshake_timeout_s if ssl is not None else None,
+            backlog=512,
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop_listening(self) -> None:
+        """Take no more connections."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self, within_s: float = 10.0) -> None:
+        """End every connection and wait for what they leave behind to be cleaned up."""
+        await self.stop_listening()
+        for connection in list(self._connections):
+            connection.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._tasks:
+                    await asyncio.wait(set(self._tasks))
+        for connection in list(self._connections):
+            connection.abort()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=within_s)
+        self.authenticator.close()
+
+    def admit(self, connection: ThriftConnection) -> bool:
+        """Count a connection in; False when there are too many."""
+        if len(self._connections) >= self.limits.connections:
+            _log.warning("connection_refused", reason="too many connections")
+            return False
+        self._connections.add(connection)
+        self._metrics.connections.set(len(self._connections))
+        return True
+
+    def released(self, connection: ThriftConnection) -> None:
+        self._connections.discard(connection)
+        self._metrics.connections.set(len(self._connections))
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run a coroutine of a connection; its task is owned here and its failure is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _log.error("connection_task_failed", exc_info=fault)

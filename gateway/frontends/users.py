@@ -1,0 +1,286 @@
+"""The user file: who may log in with a password, with groups and attributes. Never a password in the clear.
+
+users:
+  bob:
+    password: $argon2id$v=19$m=19456,t=2,p=1$…
+    groups: [analysts]
+    attributes: {region: EU}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import argon2
+import structlog
+import yaml
+
+from gateway.errors import Faults
+from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
+
+MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_HASH_MEMORY_KIB = 1024 * 1024
+"""Memory that one verification may take; a hash that wants more is a fault of the file."""
+_KEYS = frozenset({"password", "groups", "attributes"})
+
+HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
+"""OWASP's parameters for argon2id: 23 ms each, so that a burst of logins does not starve the gateway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """One entry of the file."""
+
+    principal: Principal
+    password_hash: str = field(repr=False)
+
+
+Users = Mapping[str, User]
+
+
+def read_users(path: Path) -> dict[str, User]:
+    """Read and check the file. Raises Faults that tell everything that is wrong, with lines."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Faults([f"{path}: cannot be read: {error}"]) from None
+    return parse_users(text, str(path))
+
+
+def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
+    """Read the text of a user file; see `read_users`."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 1
+        raise Faults([f"{file}:{line}: {getattr(error, 'problem', None) or 'not YAML'}"]) from None
+    reading = _Reading(file)
+    found: dict[str, User] = {}
+    if root is not None:
+        for key, value in reading.mapping(root, "the file"):
+            if key != "users":
+                reading.fault(value, f"unknown key `{key}`; the file has one key, `users`")
+                continue
+            for name, entry in reading.mapping(value, "users") if not _is_null(value) else ():
+                user = reading.user(name, entry)
+                if user is not None:
+                    found[name] = user
+    if reading.faults:
+        raise Faults(reading.faults)
+    return found
+
+
+class _Reading:
+    """Walks the YAML nodes, which know their lines, and collects faults."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.faults: list[str] = []
+
+    def fault(self, node: yaml.Node, text: str) -> None:
+        self.faults.append(f"{self._file}:{node.start_mark.line + 1}: {text}")
+
+    def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node]]:
+        if not isinstance(node, yaml.MappingNode):
+            self.fault(node, f"{what} must be a mapping")
+            return
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = self.text(key, "a key")
+            if name is None:
+                continue
+            if name in seen:
+                self.fault(key, f"duplicate key `{name}`")
+                continue
+            seen.add(name)
+            yield name, value
+
+    def text(self, node: yaml.Node, what: str) -> str | None:
+        if isinstance(node, yaml.ScalarNode) and not _is_null(node) and node.value:
+            return str(node.value)
+        self.fault(node, f"{what} must be a text that is not empty")
+        return None
+
+    def user(self, name: str, node: yaml.Node) -> User | None:
+        before = len(self.faults)
+        if "\0" in name or name != name.strip():
+            self.fault(node, f"the user name `{name}` has blanks around it or a NUL in it")
+        password, groups, attributes = "", frozenset[str](), dict[str, str]()
+        for key, value in self.mapping(node, f"user `{name}`"):
+            if key == "password":
+                password = self._hash(value, name)
+            elif key == "groups":
+                groups = self._groups(value)
+            elif key == "attributes":
+                pairs = [(k, self.text(v, f"attribute `{k}`")) for k, v in self.mapping(value, "attributes")]
+                attributes = {k: v for k, v in pairs if v is not None}
+            else:
+                self.fault(value, f"unknown key `{key}`; a user has {', '.join(sorted(_KEYS))}")
+        if not password and len(self.faults) == before:
+            self.fault(node, f"user `{name}` has no password")
+        if len(self.faults) > before:
+            return None
+        principal = Principal(user=name, groups=groups, attributes=tuple(sorted(attributes.items())))
+        return User(principal=principal, password_hash=password)
+
+    def _hash(self, node: yaml.Node, name: str) -> str:
+        text = self.text(node, "password")
+        if text is None:
+            return ""
+        try:
+            parameters = argon2.extract_parameters(text)
+        except argon2.exceptions.InvalidHashError:
+            self.fault(node, f"the password of `{name}` is not an argon2 hash; use `sluice users add`")
+            return ""
+        if parameters.memory_cost > MAX_HASH_MEMORY_KIB:
+            self.fault(node, f"the password hash of `{name}` takes more than {MAX_HASH_MEMORY_KIB} KiB")
+            return ""
+        return text
+
+    def _groups(self, node: yaml.Node) -> frozenset[str]:
+        if not isinstance(node, yaml.SequenceNode):
+            self.fault(node, "groups must be a list")
+            return frozenset()
+        names = [self.text(item, "a group") for item in node.value]
+        return frozenset(name for name in names if name is not None)
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+# -- changing it ---------------------------------------------------------------------------------------------
+
+
+def set_user(
+    path: Path,
+    name: str,
+    *,
+    password: str | None = None,
+    groups: list[str] | None = None,
+    attributes: Mapping[str, str] | None = None,
+) -> bool:
+    """Add a user or change what is given; True when the user is new. Raises Faults.
+
+    The file is replaced in one step, readable by its owner only; a gateway that runs takes it up by itself.
+    """
+    if password is not None and not password:
+        raise Faults(["an empty password is not a password"])
+    created = False
+
+    def change(users: dict[str, Any]) -> None:
+        nonlocal created
+        created = name not in users
+        entry = dict(users.get(name) or {})
+        if password is not None:
+            entry["password"] = HASHER.hash(password)
+        if groups is not None:
+            entry["groups"] = sorted(set(groups))
+        if attributes is not None:
+            entry["attributes"] = dict(attributes)
+        users[name] = entry
+
+    _change(path, change)
+    return created
+
+
+def remove_user(path: Path, name: str) -> bool:
+    """Remove a user; False when there was none of that name. Raises Faults."""
+    removed = False
+
+    def change(users: dict[str, Any]) -> None:
+        nonlocal removed
+        removed = users.pop(name, None) is not None
+
+    _change(path, change)
+    return removed
+
+
+def _change(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Two `sluice users` at once must not lose one's change.
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        users: dict[str, Any] = {}
+        if path.exists():
+            read_users(path)
+            document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            users = dict(document.get("users") or {})
+        change(users)
+        text = "# Kept by `sluice users`; passwords are argon2 hashes.\n" + yaml.safe_dump(
+            {"users": users}, allow_unicode=True, sort_keys=True
+        )
+        parse_users(text, str(path))
+        _replace(path, text)
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+# -- following it --------------------------------------------------------------------------------------------
+
+
+class UserFile:
+    """The users in force: read at start, read again when the file changes; a bad file keeps the last good."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = _stamp(path)
+        self.users: Users = read_users(path)
+        self.faults: tuple[str, ...] = ()
+        """What is wrong with the file as it is now; empty when it is in force."""
+
+    def look(self) -> bool:
+        """Read the file again if it has changed; True when other users are in force now."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        try:
+            self.users = read_users(self._path)
+        except Faults as error:
+            self.faults = error.faults
+            _log.error("users_not_reloaded", faults=list(error.faults))
+            return False
+        self.faults = ()
+        _log.info("users_reloaded", users=len(self.users))
+        return True
+
+    async def run(self, every_s: float) -> None:
+        """Look at the file now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(every_s)
+            await asyncio.to_thread(self.look)
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
