@@ -1,0 +1,292 @@
+"""One gateway process: every room is made here from the settings, started in order and stopped in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import structlog
+
+from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
+from gateway.app.rules import RulesInForce
+from gateway.app.spark import OwnQueries, check_version
+from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.postgres import EmbeddedPostgres
+from gateway.audit.spool import SpoolLimits
+from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.errors import BackendUnavailable, Faults, SluiceError
+from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
+from gateway.frontends.thrift_service import ThriftService
+from gateway.frontends.users import UserFile
+from gateway.policy.engine import engine_for
+from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from gateway.reader.pool import ReaderPool
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.service import Sessions
+from gateway.settings.models import EmbeddedBackend, SessionSettings, Settings, Tls
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where a running gateway and what it stands on can be reached."""
+
+    thrift_host: str
+    thrift_port: int
+    admin_host: str
+    admin_port: int
+    spark_host: str
+    spark_port: int
+    ledger_dsn: str
+
+
+class Gateway:
+    """Starts on `async with`, serves while `run` is awaited, leaves nothing running when the block ends."""
+
+    def __init__(self, settings: Settings, progress: Progress = lambda _: None) -> None:
+        self._settings = settings
+        self._progress = progress
+        self._stack = AsyncExitStack()
+        self._background: list[Coroutine[Any, Any, None]] = []
+        self._addresses: Addresses | None = None
+        self.metrics = Metrics()
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where everything listens; known once started."""
+        if self._addresses is None:
+            raise BackendUnavailable("the gateway has not been started")
+        return self._addresses
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def run(self) -> None:
+        """Do what has to be done while serving; never returns. Raises when something that is needed ends."""
+        background, self._background = self._background, []
+        await together(*background)
+
+    async def _start(self) -> None:
+        settings = self._settings
+        # What a person may have written wrongly is read before anything is started.
+        users = UserFile(settings.users.file)
+        tls = tls_context(settings.listeners.thrift.tls)
+        reader, dsn, (spark_host, spark_port) = await together(
+            self._start_reader(), self._start_postgres(), self._start_spark()
+        )
+        ledger = await self._start_ledger(dsn)
+        rules = RulesInForce(
+            settings.policies,
+            reader,
+            on_change=lambda policies: self.metrics.policy_version.set(policies.version),
+        )
+        await rules.start()
+        backend = make_backend(settings.backend, spark_host, spark_port)
+        queries = OwnQueries(backend)
+        self._stack.push_async_callback(queries.close)
+        spark_version = await check_version(queries, reader.spark_version)
+        catalog = make_catalog(settings, queries)
+        self._stack.push_async_callback(catalog.close)
+        sessions = Sessions(
+            judge=make_judge(settings, reader),
+            policies=lambda: rules.current,
+            authority=engine_for,
+            catalog=catalog,
+            backend=backend,
+            ledger=ledger,
+            gateway=ledger.gateway,
+            metrics=self.metrics,
+            limits=session_limits(settings.sessions),
+        )
+        self._stack.push_async_callback(sessions.close)
+        port = await self._start_thrift(sessions, users, spark_version, tls)
+        every_s = settings.policies.reload_s
+        self._background += [sessions.run(), rules.watch(), users.run(every_s)]
+        self._addresses = Addresses(
+            thrift_host=settings.listeners.thrift.host,
+            thrift_port=port,
+            admin_host=settings.listeners.admin.host,
+            admin_port=settings.listeners.admin.port,
+            spark_host=spark_host,
+            spark_port=spark_port,
+            ledger_dsn=dsn,
+        )
+
+    async def _stop(self) -> None:
+        for never_run in self._background:
+            never_run.close()
+        self._background = []
+        await self._stack.aclose()
+
+    # -- the parts that stand beside the gateway -------------------------------------------------------------
+
+    async def _start_reader(self) -> ReaderPool:
+        reader = make_reader(self._settings.reader)
+        self._stack.push_async_callback(reader.close)
+        await reader.start()
+        self._progress(f"parser of Spark {reader.spark_version} is ready")
+        return reader
+
+    async def _start_postgres(self) -> str:
+        ledger = self._settings.ledger
+        if ledger.dsn is not None:
+            return ledger.dsn.reveal()
+        postgres = EmbeddedPostgres(ledger.embedded.directory, progress=self._progress)
+        self._stack.push_async_callback(to_the_end, postgres.stop)
+        dsn = await to_the_end(postgres.start)
+        self._background.append(postgres.supervise())
+        self._progress("PostgreSQL is ready")
+        return dsn
+
+    async def _start_spark(self) -> tuple[str, int]:
+        backend = self._settings.backend
+        if backend.thrift is not None:
+            return backend.thrift.host, backend.thrift.port
+        if backend.embedded is None:
+            raise Faults(["`backend` names no Spark"])
+        spark = make_embedded_spark(self._settings, backend.embedded)
+        self._stack.push_async_callback(spark.stop)
+        await spark.start(lambda line: self._progress(f"Spark: {line}"))
+        self._background.append(_while_it_lives(spark))
+        return spark.host, spark.thrift_port
+
+    # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    async def _start_ledger(self, dsn: str) -> FileLedger:
+        settings = self._settings.ledger
+        ledger = FileLedger(
+            LedgerSettings(
+                directory=settings.directory, dsn=dsn, spool=SpoolLimits(max_spool_bytes=settings.spool_bytes)
+            )
+        )
+        await ledger.start()
+        self._stack.push_async_callback(ledger.close)
+        self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
+        return ledger
+
+    async def _start_thrift(
+        self, sessions: Sessions, users: UserFile, spark_version: str, tls: ssl.SSLContext | None
+    ) -> int:
+        listener, logins = self._settings.listeners.thrift, self._settings.logins
+        authenticator = Authenticator(
+            lambda: users.users,
+            recorder=sessions.recorder,
+            metrics=self.metrics,
+            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
+        )
+        service = ThriftService(
+            sessions,
+            spark_version=spark_version,
+            max_statement_chars=self._settings.reader.statement_chars,
+        )
+        server = ThriftBinaryServer(
+            service,
+            authenticator,
+            metrics=self.metrics,
+            limits=ThriftLimits(
+                connections=listener.connections, handshake_timeout_s=logins.handshake_timeout_s
+            ),
+        )
+        self._stack.push_async_callback(server.close)
+        try:
+            return await server.start(listener.host, listener.port, ssl=tls)
+        except OSError as error:
+            raise Faults(
+                [f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error}"]
+            ) from None
+
+
+def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
+    """Return the Spark of the settings, not started, with the reader's Java and jars."""
+    java = find_java(settings.reader.java)
+    options = EmbeddedSparkOptions(
+        directory=embedded.directory,
+        java=java,
+        spark_home=find_spark_home(settings.reader.spark_home),
+        java_options=jdk_openings(),
+        heap=embedded.heap,
+        cores=embedded.cores,
+        thrift_port=embedded.thrift_port,
+        connect_port=embedded.connect_port,
+        start_timeout_s=embedded.start_timeout_s,
+    )
+    return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
+
+
+def session_limits(settings: SessionSettings) -> SessionLimits:
+    """Return the session room's limits with those that an operator may turn."""
+    return SessionLimits(
+        session_idle_s=settings.idle_s,
+        operation_idle_s=settings.operation_idle_s,
+        sessions=settings.total,
+        sessions_per_user=settings.per_user,
+        operations_per_session=settings.operations,
+        fetch_rows=settings.fetch_rows,
+    )
+
+
+def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
+    """Return the TLS context of a listener. Raises Faults when certificate and key cannot be used."""
+    if settings is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    versions = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+    context.minimum_version = versions[settings.minimum_version]
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+    except (OSError, ssl.SSLError) as error:
+        raise Faults([f"{settings.certificate}, {settings.key}: cannot be used: {error}"]) from None
+    return context
+
+
+async def _while_it_lives(spark: EmbeddedSpark) -> None:
+    code = await spark.ended()
+    raise BackendUnavailable(f"the embedded Spark ended by itself with code {code}; see {spark.log}")
+
+
+async def to_the_end(work: Callable[[], T]) -> T:
+    """Run blocking work in a thread; when cancelled, let it end first, so that nothing starts behind us."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Run coroutines at the same time and return their results; the first error cancels the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except* SluiceError as errors:
+        raise _first(errors) from errors
+    return [task.result() for task in tasks]
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
