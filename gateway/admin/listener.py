@@ -1,0 +1,100 @@
+"""`/healthz`, `/readyz` and `/metrics` on an address of their own; no statement and no name is told here."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+_log = structlog.get_logger(__name__)
+
+Check = Callable[[], Awaitable[str | None]]
+"""Says what is wrong with one part, in a sentence without secrets; None when nothing is."""
+
+CHECK_TIMEOUT_S = 5.0
+ANSWER_AGE_S = 2.0
+"""How long an answer of the checks is given again: a balancer's probes must not become Spark's load."""
+
+
+class AdminListener:
+    """Serves the three pages. `checks` are what a gateway needs to answer a statement."""
+
+    def __init__(
+        self,
+        checks: Mapping[str, Check],
+        registry: CollectorRegistry,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._checks = dict(checks)
+        self._registry = registry
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._answer: dict[str, str | None] = {}
+        self._answered_at = float("-inf")
+        self._runner: web.AppRunner | None = None
+
+    def app(self) -> web.Application:
+        """Return the application, for a server or a test."""
+        app = web.Application(client_max_size=1024)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        return app
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+        runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=30, shutdown_timeout=2)
+        await runner.setup()
+        self._runner = runner
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except BaseException:
+            await self.close()
+            raise
+        return int(runner.addresses[0][1])
+
+    async def close(self) -> None:
+        """Stop listening and end what is being answered."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def ready(self) -> dict[str, str | None]:
+        """Return for each part what is wrong with it, or None."""
+        async with self._lock:
+            if self._clock() - self._answered_at > ANSWER_AGE_S:
+                answers = await asyncio.gather(*(self._ask(name) for name in self._checks))
+                self._answer = dict(zip(self._checks, answers, strict=True))
+                self._answered_at = self._clock()
+            return self._answer
+
+    async def _ask(self, name: str) -> str | None:
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
+                return await self._checks[name]()
+        except TimeoutError:
+            return "does not answer in time"
+        except Exception:  # noqa: BLE001 - a check's root: one that breaks means not ready, not a dead page
+            _log.exception("readiness_check_failed", part=name)
+            return "the check itself failed; the log has the details"
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "alive"})
+
+    async def _readyz(self, request: web.Request) -> web.Response:
+        answers = await self.ready()
+        ready = not any(answers.values())
+        parts = {name: fault or "ok" for name, fault in answers.items()}
+        body = {"status": "ready" if ready else "not ready", "parts": parts}
+        return web.json_response(body, status=200 if ready else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )

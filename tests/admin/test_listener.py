@@ -1,0 +1,115 @@
+"""The three pages for operators, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from gateway.admin import listener as listener_module
+from gateway.admin.listener import AdminListener, Check
+from gateway.session.metrics import Metrics
+
+
+class Parts:
+    """Parts of a gateway that a test can break."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, str | None] = {"reader": None, "backend": None}
+        self.asked = 0
+        self.now = 0.0
+        self.hang = False
+        self.metrics = Metrics()
+
+    def check(self, name: str) -> Check:
+        async def answer() -> str | None:
+            self.asked += 1
+            if self.hang:
+                await asyncio.Event().wait()
+            if self.faults[name] == "raise":
+                raise RuntimeError("a secret")
+            return self.faults[name]
+
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def serving(parts: Parts) -> AsyncIterator[str]:
+    listener = AdminListener(
+        {name: parts.check(name) for name in parts.faults}, parts.metrics.registry, clock=lambda: parts.now
+    )
+    port = await listener.start("127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await listener.close()
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        return response.status, await response.text()
+
+
+async def test_alive_means_that_the_process_answers_whatever_is_broken() -> None:
+    parts = Parts()
+    parts.faults["backend"] = "Spark cannot be reached"
+    async with serving(parts) as url:
+        assert (await get(url + "/healthz"))[0] == 200
+
+
+async def test_ready_needs_every_part_and_tells_which_is_not() -> None:
+    parts = Parts()
+    async with serving(parts) as url:
+        assert (await get(url + "/readyz"))[0] == 200
+        parts.faults["backend"] = "Spark cannot be reached"
+        parts.now += 10
+        status, body = await get(url + "/readyz")
+        assert status == 503
+        assert '"backend": "Spark cannot be reached"' in body
+        assert '"reader": "ok"' in body
+
+
+async def test_probes_in_a_row_ask_the_parts_once() -> None:
+    parts = Parts()
+    async with serving(parts) as url:
+        await asyncio.gather(*(get(url + "/readyz") for _ in range(5)))
+        assert parts.asked == 2
+
+
+async def test_a_part_that_hangs_or_breaks_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener_module, "CHECK_TIMEOUT_S", 0.05)
+    parts = Parts()
+    async with serving(parts) as url:
+        parts.hang = True
+        status, body = await get(url + "/readyz")
+        assert (status, "does not answer in time" in body) == (503, True)
+        parts.hang, parts.now = False, 10
+        parts.faults["reader"] = "raise"
+        status, body = await get(url + "/readyz")
+        assert status == 503
+        assert "secret" not in body
+
+
+async def test_figures_are_prometheus_text() -> None:
+    parts = Parts()
+    parts.metrics.cleared.inc(3)
+    parts.metrics.judge_cached.observe(0.0001)
+    async with serving(parts) as url:
+        status, body = await get(url + "/metrics")
+    assert status == 200
+    assert 'sluice_statements_total{verdict="cleared"} 3.0' in body
+    assert 'sluice_judge_seconds_count{cache="cached"} 1.0' in body
+    for name in ("sluice_sessions", "sluice_operations", "sluice_relayed_bytes_total", "sluice_spool_bytes",
+                 "sluice_ledger_backlog_events", "sluice_reader_restarts_total", "sluice_policy_version",
+                 "sluice_logins"):  # fmt: skip
+        assert name in body
+
+
+async def test_other_pages_and_methods_are_not_there() -> None:
+    async with serving(Parts()) as url:
+        assert (await get(url + "/"))[0] == 404
+        async with aiohttp.ClientSession() as session, session.post(url + "/healthz") as response:
+            assert response.status == 405
