@@ -94,6 +94,10 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key that is not text", key_node.start_mark
+                )
             key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call, unused-ignore]
             if key in seen:
                 raise yaml.constructor.ConstructorError(
