@@ -57,6 +57,7 @@ class _Answer:
     reason: str
     policy: PolicyRef = NO_POLICY
     allowed: bool = False
+    priority: int = 0
 
 
 _NOBODY_ALLOWS = _Answer(UNDECIDED)
@@ -170,7 +171,7 @@ class Engine:
         answer = _settle(_effects(question, question.policies(PolicyType.ACCESS)), bit)
         if answer.allowed and question.on_path:
             below = question.service.denied_below(
-                question.values[-1], question.levels[-1], question.subject, bit
+                question.values[-1], question.levels[-1], question.subject, bit, answer.priority
             )
             if below is not None:
                 return _Answer(DENIED_BELOW, below.ref)
@@ -310,7 +311,9 @@ def _settle(effects: Iterable[_Effect], bit: int) -> _Answer:
             return _Answer(DENIED if deny & bit else ELSE_DENIED, policy.ref)
         if allow & bit and granting is None:
             granting = policy
-    return _NOBODY_ALLOWS if granting is None else _Answer(ALLOWED, granting.ref, allowed=True)
+    if granting is None:
+        return _NOBODY_ALLOWS
+    return _Answer(ALLOWED, granting.ref, allowed=True, priority=granting.priority)
 
 
 def _any_access(question: Question) -> _Answer:

@@ -61,9 +61,13 @@ class Service:
             fold(value) if self._folds[level] else value for level, value in zip(levels, values, strict=True)
         )
 
-    def denied_below(self, path: str, level: str, subject: Subject, bit: int) -> CompiledPolicy | None:
-        """Return a policy that denies something which reading the path may reach."""
+    def denied_below(
+        self, path: str, level: str, subject: Subject, bit: int, priority: int
+    ) -> CompiledPolicy | None:
+        """Return a policy of at least `priority` that denies something which reading the path may reach."""
         for policy, resources in self._path_denials:
+            if policy.priority < priority:
+                continue
             deny, _, rest = policy.effect(subject, None)
             values = resources.get(level)
             if not (deny | rest) & bit or values is None:

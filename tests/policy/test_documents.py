@@ -153,7 +153,7 @@ def test_any_text_parses_or_faults(text: str) -> None:
         document = parse_document(text, "p.yaml")
     except Faults as refused:
         starts = [fault[:7] for fault in refused.faults]
-        assert set(starts) == {"p.yaml:"}  # noqa: PT017 - both outcomes are right, each has a law
+        assert set(starts) == {"p.yaml:"}
     else:
         assert isinstance(document, Document)
 
