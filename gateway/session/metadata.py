@@ -14,7 +14,7 @@ from gateway.model.resource import Resource
 from gateway.session.answers import Visible, split_name
 from gateway.session.jdbc_types import describe, type_info_rows
 from gateway.session.operation import LocalRows, ResultColumn
-from gateway.session.patterns import matcher
+from gateway.session.patterns import is_everything, matcher
 from gateway.session.ports import Catalog
 
 Row = Sequence[object]
@@ -169,7 +169,7 @@ class Metadata:
             kind = "VIEW" if is_view else "TABLE"
             if kind in kinds:
                 self._append(rows, (name.catalog, name.database, name.table, kind, "", *[None] * 5))
-        if "VIEW" in kinds and (wanted.schema is None or wanted.schema in ("", "%", "*")):
+        if "VIEW" in kinds and (is_everything(wanted.schema)):
             matches = matcher(wanted.table)
             rows += [("", "", v, "VIEW", "", *[None] * 5) for v in sorted(temp_views) if matches(v)]
         return LocalRows(rows, TABLES)
@@ -257,7 +257,7 @@ def function_rows(names: Sequence[str], schema: str | None, function: str | None
     Built-in functions have no schema: they come unless one is asked for.
     """
     in_schema, matches = matcher(schema), matcher(function)
-    any_schema = schema is None or schema in ("", "%", "*")
+    any_schema = is_everything(schema)
     rows: list[Row] = []
     for name in names:
         parts = split_name(name)

@@ -12,12 +12,15 @@ from collections.abc import Callable
 MAX_PATTERN_CHARS = 1024
 
 
-def matcher(pattern: str | None) -> Callable[[str], bool]:
-    """Return whether a name matches the pattern, case being insignificant.
+def is_everything(pattern: str | None) -> bool:
+    """Whether the pattern does not narrow: None, nothing, `%`, and what drivers for Hive say instead, `*`
+    (Hive's own wildcard) and `.*` (impyla)."""
+    return pattern is None or pattern in ("", "%", "*", ".*")
 
-    None, the empty string, `%` and `*` match everything: that is how drivers for Hive say "do not narrow".
-    """
-    if pattern is None or pattern in ("", "%", "*"):
+
+def matcher(pattern: str | None) -> Callable[[str], bool]:
+    """Return whether a name matches the pattern, case being insignificant."""
+    if pattern is None or is_everything(pattern):
         return lambda name: True
     if len(pattern) > MAX_PATTERN_CHARS:
         return lambda name: False
