@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import socket
 import ssl
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -89,9 +92,12 @@ class Gateway:
 
     async def _start(self) -> None:
         settings = self._settings
-        # What a person may have written wrongly is read before anything is started.
+        # What a person may have done wrongly is looked at before anything is started.
         users = UserFile(settings.users.file)
         tls = tls_context(settings.listeners.thrift.tls)
+        for listener in (settings.listeners.thrift, settings.listeners.admin):
+            require_free(listener.host, listener.port)
+        self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, (spark_host, spark_port) = await together(
             self._start_reader(), self._start_postgres(), self._start_spark()
         )
@@ -258,6 +264,32 @@ def tls_context(settings: Tls | None) -> ssl.SSLContext | None:
     except (OSError, ssl.SSLError) as error:
         raise Faults([f"{settings.certificate}, {settings.key}: cannot be used: {error}"]) from None
     return context
+
+
+def require_free(host: str, port: int) -> None:
+    """Raise Faults when nothing can listen there: starting Spark first would waste half a minute."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise Faults([f"cannot listen on {host}:{port}: {error.strerror or error}"]) from None
+
+
+@contextmanager
+def only_one(directory: Path) -> Iterator[None]:
+    """Hold the directory for this process. Raises Faults when another gateway has it.
+
+    Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "gateway.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Faults([f"another gateway runs with `{directory}`"]) from None
+        yield
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:

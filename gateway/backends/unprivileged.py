@@ -79,8 +79,8 @@ def state_place(directory: Path, user: RunAs | None) -> Path:
     directory = directory.absolute()
     if user is None:
         return directory
-    above = next(parent for parent in directory.parents if parent.exists())
-    if _may(above, user, stat.S_IXOTH) and can_reach(above, user):
+    above = next(parent for parent in directory.parents if parent.exists()).resolve()
+    if all(_may(parent, user, stat.S_IXOTH) for parent in (above, *above.parents)):
         return directory
     digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:12]
     return STATE / f"{directory.name}-{digest}"

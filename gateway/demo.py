@@ -1,0 +1,150 @@
+"""`sluice demo`: Spark, PostgreSQL and a gateway on this machine with sample data and a tour.
+
+Everything lies in one directory and everything started here ends here. A second start finds PostgreSQL,
+Spark's metastore and the data where they were.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from gateway import demo_data
+from gateway.app.explaining import make_backend
+from gateway.app.gateway import Addresses, Gateway
+from gateway.app.rules import shipped_rules
+from gateway.app.spark import OwnQueries
+from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
+from gateway.demo_tour import ENGINEER, PEOPLE, connect_help, tour
+from gateway.frontends.users import read_users, set_user
+from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.settings import Settings, load_settings
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What may be chosen for a demo."""
+
+    directory: Path
+    port: int = 10009
+    admin_port: int = 10080
+    heap: str = "1g"
+    with_tour: bool = True
+    exit_after_tour: bool = False
+
+
+class Clock:
+    """Prints a line with the seconds since the demo began."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    def __call__(self, text: str) -> None:
+        self._terminal.line(f"{self._terminal.style(f'[{self.seconds:5.1f} s]', DIM)} {text}")
+
+
+async def demo(options: DemoOptions, terminal: Terminal) -> None:
+    """Start everything, show the tour, and serve until cancelled. Leaves nothing running, however it ends."""
+    progress = Clock(terminal)
+    settings_file = prepare(options)
+    settings = load_settings(settings_file)
+    progress(f"state in {options.directory}; the first start takes longest")
+    async with Gateway(settings, progress) as gateway:
+        await load_data(settings, gateway.addresses, options.directory, progress)
+        where = gateway.addresses
+        progress(terminal.style(f"gateway on {where.thrift_host}:{where.thrift_port}", GREEN))
+        if options.with_tour:
+            terminal.line()
+            terminal.line(terminal.style("The same statements as three people", BOLD))
+            await tour(terminal, where.thrift_host, where.thrift_port, where.ledger_dsn)
+        _how_to_go_on(terminal, where, settings_file)
+        if not options.exit_after_tour:
+            terminal.line()
+            terminal.line(terminal.style("Running. Ctrl-C stops everything.", BOLD))
+            await gateway.run()
+
+
+def prepare(options: DemoOptions) -> Path:
+    """Write users and settings of the demo and return the settings file, which other commands can use."""
+    directory = options.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    users = directory / "users.yaml"
+    known = read_users(users) if users.exists() else {}
+    for person in (*PEOPLE, ENGINEER):
+        if person.name not in known:
+            set_user(
+                users,
+                person.name,
+                password=person.password,
+                groups=list(person.groups),
+                attributes=dict(person.attributes),
+            )
+    # JSON is YAML, and quotes what a path may hold.
+    settings = {
+        "listeners": {
+            "thrift": {"host": HOST, "port": options.port},
+            "admin": {"host": HOST, "port": options.admin_port},
+        },
+        "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
+        "policies": {"paths": [str(shipped_rules() / "policies")]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+    }
+    file = directory / "gateway.yaml"
+    file.write_bytes(
+        b"# Written by `sluice demo` at every start.\n" + orjson.dumps(settings, option=orjson.OPT_INDENT_2)
+    )
+    return file
+
+
+async def load_data(
+    settings: Settings, where: Addresses, directory: Path, progress: Callable[[str], None]
+) -> None:
+    """Make the sample tables unless an earlier start made the same ones."""
+    marker = directory / "sample-data"
+    digest = demo_data.digest()
+    if marker.exists() and marker.read_text() == digest:
+        progress("sample data are there")
+        return
+    queries = OwnQueries(make_backend(settings.backend, where.spark_host, where.spark_port))
+    try:
+        for what, sql in demo_data.statements():
+            await queries(sql)
+            if what:
+                progress(f"sample data: {what}")
+    finally:
+        await queries.close()
+    marker.write_text(digest)
+
+
+def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> None:
+    terminal.line()
+    terminal.line(terminal.style("Connect", BOLD))
+    connect_help(
+        terminal,
+        host=where.thrift_host,
+        port=where.thrift_port,
+        java=str(find_java()),
+        jars=str(find_spark_home() / "jars"),
+    )
+    terminal.line()
+    terminal.line(terminal.style("Ask", BOLD))
+    config = os.path.relpath(settings_file)
+    for command in (
+        f"explain -c {config} --as bob 'SELECT * FROM sales.customer'",
+        f"audit tail -c {config}",
+        f"check {config}",
+    ):
+        terminal.line(f"  sluice {command}")
