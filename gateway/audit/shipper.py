@@ -144,7 +144,8 @@ class Shipper:
             await migrate(connection)
             self._days.clear()
             await connection.execute(
-                "CREATE TEMPORARY TABLE arrivals (LIKE sluice.audit_event) ON COMMIT DELETE ROWS"
+                "CREATE TEMPORARY TABLE arrivals (LIKE sluice.audit_event INCLUDING DEFAULTS)"
+                " ON COMMIT DELETE ROWS"
             )
         except BaseException:
             connection.terminate()
@@ -175,10 +176,10 @@ class Shipper:
             if entries:
                 rows = await asyncio.to_thread(_rows, entries)
                 await self._insert(connection, entries, rows)
-            self.progress.shipped_events += len(entries)
             self.position = stretch.position
-            self.spool.shipped(stretch.passed)
             await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position)
+            self.progress.shipped_events += len(entries)
+            self.spool.shipped(stretch.passed)
             await self._remove_done()
 
     async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[Row]) -> None:

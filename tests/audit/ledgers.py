@@ -36,8 +36,17 @@ async def running(
 
 
 async def shipped(ledger: FileLedger) -> None:
-    """Wait until PostgreSQL has everything."""
-    await until(lambda: ledger.figures().database_connected and ledger.figures().backlog_bytes == 0)
+    """Wait until PostgreSQL has everything, also what is still on its way to the disk."""
+
+    def done() -> bool:
+        found = ledger.figures()
+        return (
+            found.database_connected
+            and found.backlog_bytes == 0
+            and found.shipped_events >= found.recorded_events
+        )
+
+    await until(done)
 
 
 async def ask(dsn: str, query: str, *arguments: object) -> list[Any]:

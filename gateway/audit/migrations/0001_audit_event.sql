@@ -34,12 +34,15 @@ CREATE TABLE sluice.audit_event (
     -- The spool's own bytes, only where PostgreSQL cannot hold the record exactly as it was (NUL and lone
     -- surrogates in text, values that it refuses).
     original_record   bytea,
+    -- When the row came here; `time` is the gateway's clock.
+    stored_at         timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (event_id, time)
 ) PARTITION BY RANGE (time);
 
 CREATE INDEX audit_event_time ON sluice.audit_event (time);
 CREATE INDEX audit_event_statement ON sluice.audit_event (statement_id);
 CREATE INDEX audit_event_user ON sluice.audit_event (user_name, time);
+CREATE INDEX audit_event_stored ON sluice.audit_event USING brin (stored_at);
 CREATE INDEX audit_event_resources ON sluice.audit_event USING gin (resources);
 
 COMMENT ON TABLE sluice.audit_event IS 'Audit events of all gateways; append-only';

@@ -1,0 +1,138 @@
+"""A record is found at once, in the spool or in PostgreSQL, by whatever an auditor knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway.audit.ledger import FileLedger
+from gateway.audit.search import Found, Question, search, tail
+from gateway.errors import LedgerUnavailable
+from gateway.model.audit import AuditEvent
+from tests.audit.ledgers import running, shipped
+from tests.audit.samples import cleared, completed, login, refused
+
+OLD = "2026-01-05T12:00:00.000000Z"
+
+
+async def fill(ledger: FileLedger) -> dict[str, AuditEvent]:
+    events = {
+        "bob": cleared("SELECT Name FROM hr.employee"),
+        "amy": cleared("SELECT 100%_ FROM hr.employee", user="amy"),
+        "old": cleared("SELECT 1 FROM hr.employee", user="amy", time=OLD),
+        "denied": refused(),
+    }
+    for name in ("bob", "amy", "old"):
+        await ledger.decided(events[name])
+    await ledger.record(completed(events["bob"]))
+    await ledger.record(login("amy", accepted=False))
+    # Waiting for the last makes the others durable too: they are written in order.
+    await ledger.decided(events["denied"])
+    return events
+
+
+QUESTIONS: list[tuple[Question, set[str]]] = [
+    (Question(user="bob"), {"bob", "denied"}),
+    (Question(user="amy", verdict="cleared"), {"amy", "old"}),
+    (Question(verdict="refused"), {"denied"}),
+    (Question(verdict="rejected"), {"login"}),
+    (Question(until=datetime(2026, 2, 1, tzinfo=UTC)), {"old"}),
+    (Question(since=datetime(2026, 2, 1, tzinfo=UTC), verdict="cleared"), {"bob", "amy"}),
+    (Question(table="hr.employee"), {"bob", "amy", "old"}),
+    (Question(table="EMPLOYEE.SSN"), {"bob", "amy", "old"}),
+    (Question(table="spark_catalog.hr.employee"), {"bob", "amy", "old"}),
+    (Question(table="ployee"), set()),
+    (Question(text="select name"), {"bob"}),
+    (Question(text="100%_"), {"amy"}),
+    (Question(text="1__%"), set()),
+    (Question(text="'; DROP TABLE sluice.audit_event; --"), set()),
+]
+
+
+def names(found: list[Found], events: dict[str, AuditEvent]) -> set[str]:
+    known = {event.event_id: name for name, event in events.items()}
+    return {known.get(each.event.event_id, each.event.kind) for each in found}
+
+
+async def test_the_same_answers_from_the_spool_and_from_postgresql(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, None) as ledger:
+        events = await fill(ledger)
+        for question, expected in QUESTIONS:
+            assert names(await search(None, question, spool=tmp_path), events) == expected, question
+            assert names(await search(database, question, spool=tmp_path), events) == expected, question
+    async with running(tmp_path, database) as ledger:
+        await shipped(ledger)
+    for question, expected in QUESTIONS:
+        assert names(await search(database, question), events) == expected, question
+        assert names(await search(database, question, spool=tmp_path), events) == expected, question
+
+
+async def test_a_statement_comes_with_its_end(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        events = await fill(ledger)
+        await shipped(ledger)
+        await ledger.record(completed(events["amy"], "failed", error="no"))
+        for name, outcome in (("bob", "finished"), ("amy", "failed"), ("old", None), ("denied", None)):
+            statement_id = events[name].statement_id
+            found = await search(database, Question(statement_id=statement_id), spool=tmp_path)
+            assert [each.event for each in found] == [events[name]]
+            end = found[0].end
+            assert (end.body["outcome"] if end is not None else None) == outcome
+
+
+async def test_the_newest_come_first_and_the_limit_holds(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        events = await fill(ledger)
+        await shipped(ledger)
+    found = await search(database, Question(limit=2, verdict="cleared"))
+    assert [each.event for each in found] == [events["amy"], events["bob"]]
+
+
+async def test_a_database_without_tables_is_empty_and_one_that_is_away_is_told(
+    tmp_path: Path, database: str
+) -> None:
+    assert await search(database, Question()) == []
+    assert [event async for event in tail(database)] == []
+    with pytest.raises(LedgerUnavailable, match="cannot be reached"):
+        await search("postgresql://nobody@/none?host=/nonexistent", Question())
+
+
+async def test_tail_shows_the_last_events_in_order(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        events = await fill(ledger)
+        shown = [event async for event in tail(None, spool=tmp_path)]
+        await shipped(ledger)
+        assert shown == [event async for event in tail(database)]
+        assert [event.time for event in shown] == sorted(event.time for event in shown)
+        assert shown[0] == events["old"]
+        assert [event async for event in tail(database, count=2, spool=tmp_path)] == shown[-2:]
+
+
+async def test_following_shows_each_event_once(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path, database) as ledger:
+        stream = tail(database, spool=tmp_path, follow=True, poll_s=0.01)
+        await ledger.decided(first := cleared())
+        assert await anext(stream) == first
+        second = cleared(time=OLD)
+        await ledger.decided(second)
+        assert await anext(stream) == second
+        await shipped(ledger)
+        await ledger.record(third := completed(first))
+        assert await anext(stream) == third
+        await stream.aclose()
+
+
+async def test_following_sees_other_gateways_through_the_database(tmp_path: Path, database: str) -> None:
+    async with running(tmp_path / "a", database), running(tmp_path / "b", database) as other:
+        await other.decided(cleared())
+        await shipped(other)
+        stream = tail(database, spool=tmp_path / "a", follow=True, poll_s=0.01)
+        await anext(stream)
+        coming = asyncio.ensure_future(anext(stream))
+        event = cleared(time=f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%S.%f}Z")
+        await other.decided(event)
+        assert await asyncio.wait_for(coming, 20) == event
+        await stream.aclose()
