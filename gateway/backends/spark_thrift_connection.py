@@ -34,6 +34,9 @@ WAKE_BYTES = 128 * 1024
 PAUSE_BYTES = 512 * 1024
 """Bytes given to a sink that has not answered yet, after which reading from Spark stops."""
 
+MAX_ERROR_BYTES = 4 * 1024 * 1024
+"""Length of an error reply to FetchResults; Spark's hold a stack and a plan."""
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -59,13 +62,17 @@ class SparkAddress:
 class _Exchange(Protocol):
     """A call that waits for its reply; the connection tells it what arrives."""
 
-    def begin(self, header: bytes, length: int) -> None: ...
+    def begin(self, length: int) -> None:
+        """A frame with a message of so many bytes begins."""
 
-    def take(self, chunk: bytes) -> None: ...
+    def take(self, chunk: bytes) -> None:
+        """Some of the frame has come; the first chunks hold its header."""
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """The frame is whole."""
 
-    def fail(self, error: Exception) -> None: ...
+    def fail(self, error: Exception) -> None:
+        """There will be no (more) reply."""
 
 
 class _Gathered:
@@ -78,7 +85,7 @@ class _Gathered:
         self._buffer = bytearray()
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def begin(self, header: bytes, length: int) -> None:
+    def begin(self, length: int) -> None:
         if length > self._limit:
             raise MalformedMessage(f"a reply of more than {self._limit} bytes")
 
@@ -88,7 +95,7 @@ class _Gathered:
 
     def end(self) -> None:
         if not self.answer.done():
-            self.answer.set_result(bytes(self._buffer))
+            self.answer.set_result(bytes(self._buffer[HEADER_BYTES:]))
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -98,30 +105,28 @@ class _Gathered:
 class _Relayed:
     """Hands a FetchResults reply on to a sink, unless it turns out to be an error: that is gathered."""
 
-    __slots__ = ("_head", "_limit", "_transport", "error", "finished", "length", "peek", "received", "sink",
+    __slots__ = ("_head", "_limit", "_transport", "error", "finished", "peek", "received", "sink",
                  "unacknowledged", "wake")  # fmt: skip
 
     def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int) -> None:
         self.sink: FrameSink | None = sink
         self.peek: FetchPeek | None = None
-        self.length = 0
         self.received = 0
         self.unacknowledged = 0
         self.finished = False
         self.error: Exception | None = None
         self.wake = asyncio.Event()
-        self._head = bytearray()
+        self._head = b""
         self._transport = transport
         self._limit = limit
 
     @property
     def gathered(self) -> bytes:
         """The message of an error reply, without its length."""
-        return bytes(self._head[HEADER_BYTES:])
+        return self._head[HEADER_BYTES:]
 
-    def begin(self, header: bytes, length: int) -> None:
-        self._head += header
-        self.length = length
+    def begin(self, length: int) -> None:
+        """Nothing: what is handed on has no limit."""
 
     def take(self, chunk: bytes) -> None:
         self.received += len(chunk)
@@ -130,19 +135,19 @@ class _Relayed:
         if self.peek is not None and self.peek.succeeded:
             self._write(chunk)
             return
-        self._head += chunk
+        # Chunks are handed on as they came, and copied only while the status is not known.
+        head = self._head + chunk if self._head else chunk
         if self.peek is None:
-            self.peek = peek_fetch_reply(bytes(self._head[HEADER_BYTES:]))
-            if self.peek is None:
-                if len(self._head) > MAX_PEEK_BYTES:
-                    raise MalformedMessage("a reply to FetchResults that does not tell its status")
-                return
-            if self.peek.succeeded:
-                head, self._head = bytes(self._head), bytearray()
+            self.peek = _peek(head)
+            if self.peek is not None and self.peek.succeeded:
+                self._head = b""
                 self._write(head)
                 return
-        if self.length > self._limit:
+            if self.peek is None and len(head) > MAX_PEEK_BYTES:
+                raise MalformedMessage("a reply to FetchResults that does not tell its status")
+        if len(head) > self._limit + HEADER_BYTES:
             raise MalformedMessage(f"an error reply of more than {self._limit} bytes")
+        self._head = head
 
     def end(self) -> None:
         if self.peek is None and self.sink is not None:
@@ -172,9 +177,15 @@ class _Relayed:
     def abandon(self) -> None:
         """Nobody takes the rest of the reply: swallow it."""
         self.sink = None
-        self._head.clear()
+        self._head = b""
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+def _peek(head: bytes) -> FetchPeek | None:
+    """Peek at a frame's first bytes; 256 are enough, but for a status that comes with messages."""
+    found = peek_fetch_reply(head[HEADER_BYTES : HEADER_BYTES + 256])
+    return found or peek_fetch_reply(head[HEADER_BYTES : HEADER_BYTES + MAX_PEEK_BYTES])
 
 
 class SparkConnection(asyncio.Protocol):
@@ -256,7 +267,7 @@ class SparkConnection(asyncio.Protocol):
         """
         await sink.drained()
         transport = self._usable()
-        exchange = _Relayed(sink, transport, self._address.max_reply_bytes)
+        exchange = _Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES))
         self._send(exchange, "FetchResults", request, seqid)
         try:
             while not exchange.finished:
@@ -279,7 +290,7 @@ class SparkConnection(asyncio.Protocol):
                 exchange.abandon()
         peek = cast(FetchPeek, exchange.peek)
         if peek.succeeded:
-            return RelayedFrame(bytes=exchange.length + HEADER_BYTES, rows=peek.rows, status=peek.status)
+            return RelayedFrame(bytes=exchange.received, rows=peek.rows, status=peek.status)
         try:
             self._decoded(exchange.gathered, TFetchResultsResp)
         except BackendError as error:
@@ -326,19 +337,9 @@ class SparkConnection(asyncio.Protocol):
         at, end = 0, len(data)
         while at < end:
             if not self._left:
-                needed = HEADER_BYTES - len(self._header)
-                self._header += data[at : at + needed]
-                at += needed
-                if len(self._header) < HEADER_BYTES:
-                    return
-                (self._left,) = _LENGTH.unpack(self._header)
-                if not self._waiting:
-                    raise MalformedMessage("a reply that nobody asked for")
+                at = self._begin(data, at)
                 if not self._left:
-                    raise MalformedMessage("an empty reply")
-                self._waiting[0].begin(bytes(self._header), self._left)
-                self._header.clear()
-                continue
+                    return
             chunk = data if not at and end <= self._left else data[at : at + self._left]
             at += len(chunk)
             self._left -= len(chunk)
@@ -347,6 +348,32 @@ class SparkConnection(asyncio.Protocol):
             if not self._left:
                 exchange.end()
                 self._waiting.popleft()
+
+    def _begin(self, data: bytes, at: int) -> int:
+        """Begin a frame at `at`, and return where its bytes go on; `_left` stays 0 while the header is short.
+
+        A header that came whole stays in front of its frame, so that the chunk is handed on without a copy.
+        """
+        if not self._header and len(data) - at >= HEADER_BYTES:
+            (length,) = _LENGTH.unpack_from(data, at)
+            self._left = length + HEADER_BYTES
+        else:
+            needed = HEADER_BYTES - len(self._header)
+            self._header += data[at : at + needed]
+            at += needed
+            if len(self._header) < HEADER_BYTES:
+                return at
+            (length,) = _LENGTH.unpack(self._header)
+            self._left = length
+        if not self._waiting:
+            raise MalformedMessage("a reply that nobody asked for")
+        if not length:
+            raise MalformedMessage("an empty reply")
+        self._waiting[0].begin(length)
+        if self._header:
+            self._waiting[0].take(bytes(self._header))
+            self._header.clear()
+        return at
 
     def _usable(self) -> asyncio.Transport:
         if self._error is not None or self._transport is None:
