@@ -21,9 +21,8 @@ from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
 
-BACK_OFF_S = (0.0, 0.2, 1.0, 2.0, 5.0, 10.0)
-"""Pauses before a process is started again; the last one repeats until one has lived for `SETTLED_S`."""
-SETTLED_S = 30.0
+BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Pauses before a process is started: the first after one died, the others after starts that failed."""
 START_TIMEOUT_S = 60.0
 """Seconds until a JVM must have said hello: 2.5 idle, 6 with both cores busy."""
 
@@ -52,7 +51,7 @@ class ReaderPool:
         self._spark_home = spark_home
         self._java = java
         self._size = size
-        self._limits = limits or ReaderLimits()
+        self.limits = limits or ReaderLimits()
         self._heap = heap
         self._threads = threads
         self._processes: list[ParserProcess] = []
@@ -107,6 +106,11 @@ class ReaderPool:
         return tuple(process.pid for process in self._processes)
 
     @property
+    def in_flight(self) -> int:
+        """Requests that wait for a process's answer now."""
+        return sum(process.in_flight for process in self._processes)
+
+    @property
     def spark_version(self) -> str:
         return self._known.spark_version
 
@@ -134,7 +138,7 @@ class ReaderPool:
         allowed: Collection[tuple[str, ...]],
     ) -> Proof:
         for text in (original, rewritten, *(splice.query for splice in splices)):
-            if refusal := refuse(text, self._limits, growth=2):
+            if refusal := refuse(text, self.limits, growth=2):
                 return Proof(holds=False, why=refusal.message)
         if applied(original, splices) != rewritten:
             return Proof(holds=False, why="the rewritten statement is not the original with its splices")
@@ -158,7 +162,7 @@ class ReaderPool:
         return self._hello
 
     async def _read(self, operation: str, text: str) -> ReadingAnswer:
-        if refusal := refuse(text, self._limits):
+        if refusal := refuse(text, self.limits):
             return refusal
         reply = await self._ask(operation, {"text": text})
         return reply if isinstance(reply, NotRead) else reading_of(reply, self._known)
@@ -166,7 +170,7 @@ class ReaderPool:
     async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
         asked: ParserProcess | None = None
         try:
-            async with asyncio.timeout(self._limits.deadline_s):
+            async with asyncio.timeout(self.limits.deadline_s):
                 for _ in range(2):
                     asked = await self._idlest()
                     if asked is None:
@@ -180,11 +184,11 @@ class ReaderPool:
         except TimeoutError:
             if asked is None or asked.gone.is_set():
                 return NotRead("UNAVAILABLE", "the reader is restarting")
-            log.warning("reader.late", pid=asked.pid, deadline_s=self._limits.deadline_s)
+            log.warning("reader.late", pid=asked.pid, deadline_s=self.limits.deadline_s)
             self._leave(asked)
             asked.condemn()
             return NotRead(
-                "TIMEOUT", f"the statement could not be read within {self._limits.deadline_s:g} seconds"
+                "TIMEOUT", f"the statement could not be read within {self.limits.deadline_s:g} seconds"
             )
 
     async def _idlest(self) -> ParserProcess | None:
@@ -194,7 +198,7 @@ class ReaderPool:
                 return None  # closed, or never started
             await self._ready.wait()
         process = min(self._processes, key=lambda one: one.in_flight)
-        return None if process.in_flight >= self._limits.max_in_flight else process
+        return None if process.in_flight >= self.limits.max_in_flight else process
 
     async def _launch(self, java: Path, spark_home: Path) -> ParserProcess:
         return await ParserProcess.launch(
@@ -205,21 +209,21 @@ class ReaderPool:
         """Own one process: replace it whenever it is gone, end it when this task is cancelled."""
         clock = asyncio.get_running_loop().time
         try:
-            failures = 0
             while True:
                 born = clock()
                 await process.gone.wait()
                 self._leave(process)
                 await process.kill()
-                failures = 0 if clock() - born > SETTLED_S else failures + 1
-                log.warning("reader.gone", pid=process.pid, lived_s=clock() - born, said=process.last_words)
-                process = await self._replace(java, spark_home, failures)
+                lived_s = round(clock() - born, 3)
+                log.warning("reader.gone", pid=process.pid, lived_s=lived_s, said=process.last_words)
+                process = await self._replace(java, spark_home)
                 self._join(process)
         finally:
             self._leave(process)
             await process.kill()
 
-    async def _replace(self, java: Path, spark_home: Path, failures: int) -> ParserProcess:
+    async def _replace(self, java: Path, spark_home: Path) -> ParserProcess:
+        failures = 0
         while True:
             await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
             try:

@@ -19,8 +19,9 @@ import org.apache.spark.sql.types.Metadata;
  * Writes a plan as text so that two plans are the same statement exactly when their texts are equal.
  *
  * Left out: positions, and the copies of SQL text that views and DESCRIBE QUERY keep beside the parsed
- * query. Expression ids are numbered in order of appearance. Everything else is written with its type and
- * length; a value of an unknown kind is an error, so that nothing can differ unseen.
+ * query. Expression ids are numbered in order of appearance, and references to common table expressions are
+ * marked as such, which the plan itself does not do. Everything else is written with its type and length; a
+ * value of an unknown kind is an error, so that nothing can differ unseen.
  */
 final class CanonicalDump {
     /** Fields that repeat, as text, a query which is compared as a plan. */
@@ -43,20 +44,19 @@ final class CanonicalDump {
     private final IdentityHashMap plans;
     /** Node → List of name parts that stand in place of its own. */
     private final IdentityHashMap names;
+    /** Relation nodes that are references to common table expressions, of all plans that take part. */
+    private final IdentityHashMap references;
     /** Nodes of `plans` and `names` that were met. */
     final IdentityHashMap met = new IdentityHashMap();
 
-    private CanonicalDump(IdentityHashMap plans, IdentityHashMap names) {
+    CanonicalDump(IdentityHashMap plans, IdentityHashMap names, IdentityHashMap references) {
         this.plans = plans;
         this.names = names;
+        this.references = references;
     }
 
     static String of(Object value) {
-        return of(value, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap()));
-    }
-
-    static CanonicalDump replacing(IdentityHashMap plans, IdentityHashMap names) {
-        return new CanonicalDump(plans, names);
+        return of(value, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), new IdentityHashMap()));
     }
 
     private static final org.apache.spark.sql.catalyst.trees.TreeNodeTag[] PARSER_TAGS = {
@@ -112,6 +112,9 @@ final class CanonicalDump {
             DataType type = (DataType) product;
             text('t', className(type) + " " + type.json() + " " + type.catalogString());
             return;
+        }
+        if (references.containsKey(product)) {
+            out.append('@');
         }
         out.append(className(product)).append('(');
         List elements = ScalaValues.elements(product);

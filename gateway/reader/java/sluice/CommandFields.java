@@ -73,8 +73,7 @@ final class CommandFields {
             putSpan(told, value);
             return told;
         }
-        if (value instanceof Expression && !value.getClass().getName().startsWith(
-            "org.apache.spark.sql.catalyst.plans.logical.")) {
+        if (value instanceof Expression && !isStructure(value)) {
             return marked(ScalaValues.name(value), "expression");
         }
         if (value instanceof scala.collection.Map) {
@@ -95,6 +94,12 @@ final class CommandFields {
         }
         // Enumerations, case objects, interval and other scalars: Spark's own name for them.
         return value.toString();
+    }
+
+    /** Expressions that only structure a command, such as a column's definition: their fields are shown. */
+    private static boolean isStructure(Object value) {
+        return value.getClass().getName().startsWith("org.apache.spark.sql.catalyst.plans.logical.")
+            || ScalaValues.name(value).equals("NamedArgumentExpression");
     }
 
     private static Object number(Number value) {

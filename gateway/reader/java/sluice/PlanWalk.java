@@ -57,7 +57,8 @@ final class PlanWalk {
             "InsertIntoDir.child", "ScriptTransformation.child",
         });
         Collections.addAll(ACTING, new Object[] {
-            "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate",
+            "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate", "Call",
+            "AutoCdcInto",
         });
     }
 

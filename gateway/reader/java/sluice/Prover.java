@@ -33,20 +33,26 @@ final class Prover {
     /** Node of the original → name parts in place of its own. */
     private final IdentityHashMap names = new IdentityHashMap();
 
+    /** Nodes of the original, of the guards and of the rewritten text that refer to a CTE in scope there. */
+    private final IdentityHashMap references = new IdentityHashMap();
+
     private Prover(ParsedText original) {
         this.original = original;
         this.walk = new PlanWalk(original);
+        noteReferences(walk);
     }
 
     /** Returns an empty string when the proof holds, else why not. */
     static String why(String original, String rewritten, List splices, List allowed) {
         try {
             ParsedText after = ParsedText.statement(rewritten);
-            checkRelations(new PlanWalk(after), allowed);
+            PlanWalk afterWalk = new PlanWalk(after);
+            checkRelations(afterWalk, allowed);
             Prover prover = new Prover(ParsedText.statement(original));
             for (int i = 0; i < splices.size(); i++) {
                 prover.apply((Map) splices.get(i));
             }
+            prover.noteReferences(afterWalk);
             prover.compare(after);
             return "";
         } catch (Unproven unproven) {
@@ -74,6 +80,16 @@ final class Prover {
         }
     }
 
+    /** A relation that was none, or was the guard's own, must not become a reference to a user's CTE. */
+    private void noteReferences(PlanWalk of) {
+        for (int i = 0; i < of.mentions.size(); i++) {
+            Mention mention = (Mention) of.mentions.get(i);
+            if (Mention.CTE.equals(mention.role)) {
+                references.put(mention.node, Boolean.TRUE);
+            }
+        }
+    }
+
     private void apply(Map splice) throws Unproven {
         ParsedText.Span span = new ParsedText.Span(
             ((Number) splice.get("start")).intValue(), ((Number) splice.get("end")).intValue());
@@ -95,7 +111,9 @@ final class Prover {
     }
 
     private int guard(ParsedText.Span span, String query, String alias) throws Unproven {
-        LogicalPlan guarded = (LogicalPlan) ParsedText.statement(query).root;
+        ParsedText parsed = ParsedText.statement(query);
+        LogicalPlan guarded = (LogicalPlan) parsed.root;
+        noteReferences(new PlanWalk(parsed));
         if (PlanWalk.isCommand(guarded)) {
             throw new Unproven("a guarded relation must be a query");
         }
@@ -189,12 +207,13 @@ final class Prover {
     }
 
     private void compare(ParsedText after) throws Unproven {
-        CanonicalDump dump = CanonicalDump.replacing(plans, names);
+        CanonicalDump dump = new CanonicalDump(plans, names, references);
         String expected = CanonicalDump.of(original.root, dump);
         if (dump.met.size() != plans.size() + names.size()) {
             throw new Unproven("a splice lies inside another one");
         }
-        String actual = CanonicalDump.of(after.root);
+        String actual = CanonicalDump.of(
+            after.root, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references));
         if (!expected.equals(actual)) {
             throw new Unproven("the rewritten statement is another plan (at " + differsAt(expected, actual) + ")");
         }

@@ -256,9 +256,14 @@ final class WrittenForms {
         ParserRuleContext parent = (ParserRuleContext) context.getParent();
         if (parent instanceof SqlBaseParser.RegularQuerySpecificationContext
             || parent instanceof SqlBaseParser.TransformQuerySpecificationContext
-            || parent instanceof SqlBaseParser.FromStatementContext
             || parent instanceof SqlBaseParser.MultiInsertQueryContext) {
             return false;
+        }
+        if (parent instanceof SqlBaseParser.FromStatementContext) {
+            if (!((SqlBaseParser.FromStatementContext) parent).fromStatementBody().isEmpty()) {
+                return false;
+            }
+            parent = (ParserRuleContext) parent.getParent();
         }
         while (parent instanceof SqlBaseParser.QueryPrimaryContext
             || parent instanceof SqlBaseParser.QueryTermContext) {

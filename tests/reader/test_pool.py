@@ -1,0 +1,294 @@
+"""The pool answers whatever it is asked, whatever happens to its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.errors import BackendUnavailable
+from gateway.model.reading import NotParsed, NotRead, Reading
+from gateway.reader.java_runtime import JavaNotFound
+from gateway.reader.limits import ReaderLimits
+from gateway.reader.pool import ReaderPool
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# Takes Spark's parser seconds at any speed of machine, when no limit keeps it away.
+SLOW = "SELECT " + "(" * 12_000 + "1" + ")" * 12_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool() -> AsyncIterator[ReaderPool]:
+    """A process of this module's own: its tests kill it."""
+    async with ReaderPool(limits=ReaderLimits(deadline_s=30.0)) as started:
+        yield started
+
+
+@asynccontextmanager
+async def without_limits(pool: ReaderPool, deadline_s: float) -> AsyncIterator[None]:
+    """Let texts through that the limits would stop, with another deadline."""
+    kept = pool.limits
+    pool.limits = ReaderLimits(
+        max_chars=10**9,
+        max_nesting=10**9,
+        max_case_nesting=10**9,
+        max_type_nesting=10**9,
+        max_comment_nesting=10**9,
+        max_arrows=10**9,
+        deadline_s=deadline_s,
+    )
+    try:
+        yield
+    finally:
+        pool.limits = kept
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - what is waited for is another process
+            await asyncio.sleep(0.02)
+
+
+async def code(pool: ReaderPool, text: str) -> str:
+    answer = await pool.read(text)
+    return answer.code if isinstance(answer, NotRead) else type(answer).__name__
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
+
+
+async def test_many_statements_in_flight(pool: ReaderPool) -> None:
+    texts = [f"SELECT c{i} FROM t{i}" for i in range(200)]
+    answers = await asyncio.gather(*map(pool.read, texts))
+    for i, answer in enumerate(answers):
+        assert isinstance(answer, Reading)
+        assert answer.relations[0].parts == (f"t{i}",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1 FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(10_000)),
+        "SELECT 1 FROM t WHERE a IN (" + ", ".join(map(str, range(5_000))) + ")",
+        " UNION ALL ".join(f"SELECT {i}" for i in range(1_000)),
+        "SELECT " + ", ".join(f"c{i}" for i in range(20_000)) + " FROM t",
+        "SELECT 1 FROM t0 " + " ".join(f"JOIN t{i} ON t{i}.a = t0.a" for i in range(500)),
+        "SELECT " + "NOT " * 3_000 + "a",
+        "SELECT " + " || ".join("a" for _ in range(10_000)),
+        "SELECT " + "(" * 200 + "1" + ")" * 200,
+        "SELECT * FROM (" * 199 + "SELECT 1" + ") t" * 199,
+        "SELECT " + "CASE WHEN a THEN " * 200 + "1" + " END" * 200,
+        "SELECT f(" + "x -> " * 1_000 + "a)",
+        "SELECT 1 " + "/*" * 20 + "*/" * 20,
+        "WITH " + ", ".join(f"c{i} AS (SELECT 1)" for i in range(1_000)) + " SELECT * FROM c7",
+        "VALUES " + ", ".join(f"({i}, 'x')" for i in range(5_000)),
+        "SELECT '" + "x" * 999_000 + "'",
+    ],
+    ids=lambda text: text[:40],
+)
+async def test_large_statements_within_the_limits_are_read(pool: ReaderPool, text: str) -> None:
+    assert isinstance(await pool.read(text), Reading)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SLOW, "SELECT * FROM (" * 10_000 + "SELECT 1" + ") t" * 10_000, "SELECT " + "CASE " * 50_000],
+    ids=lambda text: text[:20],
+)
+async def test_deep_statements_are_refused_at_once(pool: ReaderPool, text: str) -> None:
+    begun = time.perf_counter()
+    assert await code(pool, text) == "TOO_DEEP"
+    assert time.perf_counter() - begun < 0.5
+    assert await code(pool, "SELECT 1") == "Reading"
+
+
+async def test_a_stack_overflow_is_an_answer(pool: ReaderPool) -> None:
+    before = pool.pids
+    # No limit counts signs; Spark's parser descends once for each.
+    assert await code(pool, "SELECT " + "- " * 400_000 + "a") in {"TOO_DEEP", "TIMEOUT", "UNAVAILABLE"}
+    await until(lambda: pool.healthy)
+    assert await code(pool, "SELECT 1") == "Reading"
+    assert before
+
+
+async def test_a_late_parser_is_killed_and_replaced(pool: ReaderPool) -> None:
+    (before,) = pool.pids
+    async with without_limits(pool, deadline_s=0.5):
+        begun = time.perf_counter()
+        assert await code(pool, SLOW) == "TIMEOUT"
+        assert time.perf_counter() - begun < 5.0
+    await until(lambda: not alive(before))
+    assert await code(pool, "SELECT 1") == "Reading"  # waits for the new process
+    assert pool.pids != (before,)
+
+
+async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPool) -> None:
+    async with without_limits(pool, deadline_s=2.0):
+        late = asyncio.create_task(code(pool, SLOW))
+        await until(lambda: pool.in_flight == 1)
+        later = asyncio.create_task(code(pool, SLOW))
+        await until(lambda: pool.in_flight == 2)
+    # Both threads of the process are busy; this one waits in its queue until the process is killed.
+    assert await code(pool, "SELECT 1") == "Reading"
+    assert "TIMEOUT" in {await late, await later}
+
+
+async def test_a_process_that_runs_out_of_memory_is_replaced() -> None:
+    async with ReaderPool(heap="80m", threads=1, limits=ReaderLimits(deadline_s=60.0)) as small:
+        text = "SELECT 1 FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(60_000))
+        assert await code(small, text) == "UNAVAILABLE"
+        assert await code(small, "SELECT 1") == "Reading"
+
+
+@pytest.mark.parametrize("round_", range(3))
+async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
+    await until(lambda: pool.healthy)
+    (pid,) = pool.pids
+    asked = [asyncio.create_task(code(pool, f"SELECT {i} FROM t")) for i in range(50)]
+    await until(lambda: pool.in_flight > 0)
+    os.kill(pid, signal.SIGKILL)
+    answers = [await one for one in asked]
+    assert set(answers) <= {"Reading", "UNAVAILABLE"}
+    await until(lambda: pool.healthy)
+    assert await code(pool, "SELECT 1") == "Reading"
+    assert pool.pids != (pid,)
+
+
+async def test_without_a_process_an_answer_waits_for_its_deadline_only(pool: ReaderPool) -> None:
+    await until(lambda: pool.healthy)
+    (pid,) = pool.pids
+    kept, pool.limits = pool.limits, ReaderLimits(deadline_s=0.05)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: not pool.healthy)
+        assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+        assert not (await pool.prove("SELECT 1", "SELECT 1", [], [])).holds
+    finally:
+        pool.limits = kept
+    assert await code(pool, "SELECT 1") == "Reading"
+
+
+async def test_too_many_in_flight(pool: ReaderPool) -> None:
+    kept, pool.limits = pool.limits, ReaderLimits(max_in_flight=2)
+    try:
+        answers = await asyncio.gather(*(code(pool, "SELECT 1") for _ in range(20)))
+    finally:
+        pool.limits = kept
+    assert set(answers) == {"Reading", "UNAVAILABLE"}
+
+
+async def test_a_cancelled_request_leaves_nothing_behind(pool: ReaderPool) -> None:
+    task = asyncio.create_task(pool.read("SELECT 1 FROM t"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await code(pool, "SELECT 1") == "Reading"
+    assert pool.in_flight == 0
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=200))
+async def test_any_text_has_an_answer(pool: ReaderPool, text: str) -> None:
+    assert isinstance(await pool.read(text), Reading | NotParsed | NotRead)
+
+
+WORDS = st.sampled_from(
+    "SELECT FROM WHERE ( ) , . * t u a `b` 'c' 1 1.5 AS JOIN ON WITH TABLE VALUES UNION ALL IN EXISTS CASE"
+    " WHEN THEN END LATERAL VIEW explode PIVOT FOR GROUP BY ORDER LIMIT INSERT INTO UPDATE SET DELETE MERGE"
+    " USING CREATE VIEW DROP SHOW TABLES DESCRIBE |> -> => :: [ ] < > = + - NOT NULL ; /* */ -- IDENTIFIER STREAM"
+    " VERSION OF TABLESAMPLE PERCENT OVER PARTITION @v1 : ? /*+ INTERVAL DAY DATE TRANSFORM EXPLAIN CALL"
+    .split()
+)  # fmt: skip
+
+
+@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(WORDS, max_size=25).map(" ".join))
+async def test_any_heap_of_words_has_an_answer_and_is_its_own_proof(pool: ReaderPool, text: str) -> None:
+    answer = await pool.read(text)
+    assert isinstance(answer, Reading | NotParsed | NotRead)
+    if isinstance(answer, Reading):
+        for relation in answer.relations:
+            if relation.span is not None:
+                assert 0 <= relation.span.start < relation.span.end <= len(text)
+        names = {one.parts for one in answer.relations}
+        proof = await pool.prove(text, text, [], names)
+        # Closures cannot be compared, and scripts have random labels: refused, as by the allow-lists.
+        assert (
+            proof.holds
+            or answer.nodes & {"PlanWithUnresolvedIdentifier", "CompoundBody"}
+            or any(node.startswith("?") for node in answer.nodes)
+        ), proof.why
+
+
+async def test_two_processes_share_the_work_and_stand_in_for_each_other() -> None:
+    async with ReaderPool(size=2, heap="256m", threads=1) as pool:
+        assert len(set(pool.pids)) == 2
+        os.kill(pool.pids[0], signal.SIGKILL)
+        answers = await asyncio.gather(*(code(pool, f"SELECT {i}") for i in range(50)))
+        assert set(answers) == {"Reading"}
+        pids = pool.pids
+    assert not pool.healthy
+    await until(lambda: not any(map(alive, pids)))
+    assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+
+
+async def test_a_pool_that_was_never_started() -> None:
+    pool = ReaderPool()
+    assert not pool.healthy
+    assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+    with pytest.raises(BackendUnavailable):
+        _ = pool.spark_version
+    with pytest.raises(BackendUnavailable):
+        await pool.alternatives()
+    await pool.close()
+
+
+async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(JavaNotFound, match="setting"):
+        await ReaderPool(java=tmp_path / "java").start()
+    with pytest.raises(JavaNotFound, match="spark-catalyst"):
+        await ReaderPool(spark_home=tmp_path).start()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-catalyst_2.13-9.9.jar").write_bytes(b"not a jar")
+    with pytest.raises(BackendUnavailable, match="does not start"):
+        await ReaderPool(spark_home=tmp_path).start()
+
+
+async def test_the_parser_dies_with_its_gateway() -> None:
+    """Also when the gateway is killed outright, so that nothing of it runs on."""
+    program = (
+        "import asyncio\n"
+        "from gateway.reader.pool import ReaderPool\n"
+        "async def main():\n"
+        "    pool = ReaderPool(heap='256m', threads=1)\n"
+        "    await pool.start()\n"
+        "    print(*pool.pids, flush=True)\n"
+        "    await asyncio.Event().wait()\n"
+        "asyncio.run(main())\n"
+    )
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    assert gateway.stdout is not None
+    pid = int(await gateway.stdout.readline())
+    assert alive(pid)
+    gateway.kill()
+    await gateway.wait()
+    await until(lambda: not alive(pid))
