@@ -18,8 +18,8 @@ class StatementRefused(SluiceError):
     @property
     def text(self) -> str:
         if self.code == "SPARK":
-            # The parser's own words, with Spark's error class in front: clients look for it.
-            return f"{self.message} (audit event {self.statement_id})"
+            # The parser's own words and no others: the client must not notice who answered.
+            return self.message
         return f"[SLUICE_{self.code}] {self.message}; to ask about it, quote audit event {self.statement_id}"
 
 
@@ -36,8 +36,8 @@ class StatementFailed(SluiceError):
 
     @property
     def text(self) -> str:
-        """Spark's words with its own error class in front, as clients that look for it expect."""
-        return f"{self.message} (audit event {self.statement_id})"
+        """Spark's words and no others, as clients that look for its error class expect."""
+        return self.message
 
 
 class NotFinished(SluiceError):
