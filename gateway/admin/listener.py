@@ -21,16 +21,22 @@ ANSWER_AGE_S = 2.0
 
 
 class AdminListener:
-    """Serves the three pages. `checks` are what a gateway needs to answer a statement."""
+    """Serves the three pages. `checks` are what a gateway needs to answer a statement.
+
+    `notes` are shown beside them and do not count: rule files with faults are somebody's to mend, while the
+    last good rules serve on; all gateways share the files, and must not all leave the balancer together.
+    """
 
     def __init__(
         self,
         checks: Mapping[str, Check],
         registry: CollectorRegistry,
         *,
+        notes: Mapping[str, Check] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checks = dict(checks)
+        self._notes = dict(notes or {})
         self._registry = registry
         self._clock = clock
         self._lock = asyncio.Lock()
@@ -69,15 +75,16 @@ class AdminListener:
         """Return for each part what is wrong with it, or None."""
         async with self._lock:
             if self._clock() - self._answered_at > ANSWER_AGE_S:
-                answers = await asyncio.gather(*(self._ask(name) for name in self._checks))
-                self._answer = dict(zip(self._checks, answers, strict=True))
+                asked = self._checks | self._notes
+                answers = await asyncio.gather(*(self._ask(name, check) for name, check in asked.items()))
+                self._answer = dict(zip(asked, answers, strict=True))
                 self._answered_at = self._clock()
             return self._answer
 
-    async def _ask(self, name: str) -> str | None:
+    async def _ask(self, name: str, check: Check) -> str | None:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
-                return await self._checks[name]()
+                return await check()
         except TimeoutError:
             return "does not answer in time"
         except Exception:  # noqa: BLE001 - a check's root: one that breaks means not ready, not a dead page
@@ -89,7 +96,7 @@ class AdminListener:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         answers = await self.ready()
-        ready = not any(answers.values())
+        ready = not any(answers[name] for name in self._checks)
         parts = {name: fault or "ok" for name, fault in answers.items()}
         body = {"status": "ready" if ready else "not ready", "parts": parts}
         return web.json_response(body, status=200 if ready else 503)

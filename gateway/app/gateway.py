@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 import structlog
 
+from gateway.admin.listener import AdminListener
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
 from gateway.app.rules import RulesInForce
 from gateway.app.spark import OwnQueries, check_version
@@ -22,6 +23,7 @@ from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.errors import BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
@@ -33,7 +35,8 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.service import Sessions
-from gateway.settings.models import EmbeddedBackend, SessionSettings, Settings, Tls
+from gateway.settings.models import AdminListener as AdminListenerSettings
+from gateway.settings.models import EmbeddedBackend, SessionSettings, Settings, ThriftListener, Tls
 
 log = structlog.get_logger(__name__)
 
@@ -127,13 +130,14 @@ class Gateway:
         )
         self._stack.push_async_callback(sessions.close)
         port = await self._start_thrift(sessions, users, spark_version, tls)
+        admin_port = await self._start_admin(rules, users, reader, backend, ledger)
         every_s = settings.policies.reload_s
         self._background += [sessions.run(), rules.watch(), users.run(every_s)]
         self._addresses = Addresses(
             thrift_host=settings.listeners.thrift.host,
             thrift_port=port,
             admin_host=settings.listeners.admin.host,
-            admin_port=settings.listeners.admin.port,
+            admin_port=admin_port,
             spark_host=spark_host,
             spark_port=spark_port,
             ledger_dsn=dsn,
@@ -215,12 +219,43 @@ class Gateway:
             ),
         )
         self._stack.push_async_callback(server.close)
-        try:
-            return await server.start(listener.host, listener.port, ssl=tls)
-        except OSError as error:
-            raise Faults(
-                [f"cannot listen on {listener.host}:{listener.port}: {error.strerror or error}"]
-            ) from None
+        return await listening(server.start(listener.host, listener.port, ssl=tls), listener)
+
+    async def _start_admin(
+        self,
+        rules: RulesInForce,
+        users: UserFile,
+        reader: ReaderPool,
+        backend: SparkThriftBackend,
+        ledger: FileLedger,
+    ) -> int:
+        async def parser() -> str | None:
+            return None if reader.healthy else "no parser process can be asked"
+
+        async def spark() -> str | None:
+            try:
+                await backend.probe()
+            except BackendUnavailable as error:
+                return error.message
+            return None
+
+        async def record() -> str | None:
+            return ledger.figures().failure or None
+
+        async def policies() -> str | None:
+            return f"{len(rules.faults)} faults; older policies are in force" if rules.faults else None
+
+        async def user_file() -> str | None:
+            return f"{len(users.faults)} faults; older users are in force" if users.faults else None
+
+        listener = self._settings.listeners.admin
+        admin = AdminListener(
+            {"parser": parser, "spark": spark, "ledger": record},
+            self.metrics.registry,
+            notes={"policies": policies, "users": user_file},
+        )
+        self._stack.push_async_callback(admin.close)
+        return await listening(admin.start(listener.host, listener.port), listener)
 
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
@@ -290,6 +325,15 @@ def only_one(directory: Path) -> Iterator[None]:
         except BlockingIOError:
             raise Faults([f"another gateway runs with `{directory}`"]) from None
         yield
+
+
+async def listening(start: Coroutine[Any, Any, int], listener: ThriftListener | AdminListenerSettings) -> int:
+    """Return the port of a listener that was started. Raises Faults when its address cannot be had."""
+    try:
+        return await start
+    except OSError as error:
+        where = f"{listener.host}:{listener.port}"
+        raise Faults([f"cannot listen on {where}: {error.strerror or error}"]) from None
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:

@@ -159,20 +159,26 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice audit tail -n 20\n"
         "  sluice audit tail --follow\n"
         "  sluice audit search --user bob --verdict refused --since 2h\n"
-        "  sluice audit search --resource spark_catalog.hr.employee --json\n"
+        "  sluice audit search --resource hr.employee --json\n"
         "  sluice audit search --id 0193ab…          all that is known of one statement\n",
         "audit",
     )
     _with_config(parser)
     parser.add_argument("action", choices=("tail", "search"))
-    parser.add_argument("-n", "--limit", type=int, default=20, help="how many statements; default 20")
+    parser.add_argument("-n", "--limit", type=int, default=20, help="how many events; default 20")
     parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
     parser.add_argument("--user", help="search: who sent it")
-    parser.add_argument("--verdict", choices=("cleared", "refused"), help="search: what was decided")
-    parser.add_argument("--resource", help="search: a table or column that it names")
-    parser.add_argument("--policy", help="search: a policy that took part")
-    parser.add_argument("--text", help="search: words of the statement")
-    parser.add_argument("--since", help="search: `30m`, `2h`, `7d`, or a time such as 2026-11-20T13:00")
+    parser.add_argument(
+        "--verdict",
+        choices=("cleared", "refused", "accepted", "rejected"),
+        help="search: statements that were cleared or refused, logins that were accepted or rejected",
+    )
+    parser.add_argument("--resource", metavar="NAME", help="search: a table or column, such as hr.employee")
+    parser.add_argument("--text", help="search: a part of the statement")
+    parser.add_argument(
+        "--since", metavar="TIME", help="search: `30m`, `2h`, `7d` ago, or 2026-11-20T13:00 (UTC)"
+    )
+    parser.add_argument("--until", metavar="TIME", help="search: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
 
 

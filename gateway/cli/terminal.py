@@ -37,6 +37,10 @@ class Terminal:
         options = orjson.OPT_INDENT_2 if self.stream.isatty() else 0
         self.line(orjson.dumps(value, default=str, option=options | orjson.OPT_NON_STR_KEYS).decode())
 
+    def json_line(self, value: Any) -> None:
+        """Write one JSON document on one line."""
+        self.line(orjson.dumps(value, default=str).decode())
+
     def table(
         self,
         header: Sequence[str],

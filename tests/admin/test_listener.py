@@ -113,3 +113,16 @@ async def test_other_pages_and_methods_are_not_there() -> None:
         assert (await get(url + "/"))[0] == 404
         async with aiohttp.ClientSession() as session, session.post(url + "/healthz") as response:
             assert response.status == 405
+
+
+async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
+    parts = Parts()
+    parts.faults = {"policies": "3 faults; older policies are in force"}
+    listener = AdminListener({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
+    port = await listener.start("127.0.0.1", 0)
+    try:
+        status, body = await get(f"http://127.0.0.1:{port}/readyz")
+    finally:
+        await listener.close()
+    assert status == 200
+    assert "3 faults" in body
