@@ -153,13 +153,20 @@ class SparkThriftSession:
         return operation
 
     async def answer(self, sql: str, *, max_rows: int) -> list[tuple[Cell, ...]]:
-        """Run a statement that the gateway wrote itself, for its own session, and return its rows."""
+        """Run a statement that the gateway wrote itself, for its own session, and return its rows.
+
+        Raises BackendError when Spark refuses it. After anything else, a cancellation too, the statement may
+        still run: the caller drops the session.
+        """
         operation = await self._start(sql, 0)
         try:
             await operation.finished()
-            return await operation.rows(max_rows)
-        finally:
+            rows = await operation.rows(max_rows)
+        except BackendError:
             await operation.close()
+            raise
+        await operation.close()
+        return rows
 
     async def _start(self, text: str, timeout_s: int) -> SparkThriftOperation:
         request = calls.TExecuteStatementReq(

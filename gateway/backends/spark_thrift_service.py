@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
+from gateway.session.ports import BackendError
 from gateway.wire.rows import Cell
 from gateway.wire.tcli import TProtocolVersion
 
@@ -26,44 +27,50 @@ class SparkThriftService:
         self._slots = asyncio.Semaphore(sessions)
         self._idle: list[SparkThriftSession] = []
         self._max_rows = max_rows
+        self._closed = False
 
     async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run one reading statement and return its rows.
 
-        Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone. A session that was
-        lost while it lay idle (Spark was restarted, say) is replaced and the statement sent again.
+        Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone or the answer is
+        longer than `max_rows`.
         """
         async with self._slots:
-            while self._idle:
-                session = self._idle.pop()
-                if session.alive:
-                    try:
-                        return await self._on(session, sql)
-                    except BackendUnavailable:
-                        if session.alive:
-                            raise
-                else:
-                    await session.close()
-            return await self._on(await self._open(), sql)
+            rows = await self._on(await self._session(), sql)
+        if len(rows) > self._max_rows:
+            raise BackendUnavailable(f"an answer of Spark's catalog has more than {self._max_rows} rows")
+        return rows
 
     async def close(self) -> None:
-        """Close the idle sessions."""
+        """Close the idle sessions; one that is still at work is closed when it is done."""
+        self._closed = True
         while self._idle:
             await self._idle.pop().close()
 
-    async def _open(self) -> SparkThriftSession:
+    async def _session(self) -> SparkThriftSession:
+        while self._idle:
+            session = self._idle.pop()
+            if session.alive:
+                return session
         return await self._backend.open_session(
             self._principal, protocol_version=TProtocolVersion.V10, settings={}
         )
 
     async def _on(self, session: SparkThriftSession, sql: str) -> Sequence[tuple[Cell, ...]]:
-        kept = False
         try:
             rows = await session.answer(sql, max_rows=self._max_rows + 1)
-            if len(rows) > self._max_rows:
-                raise BackendUnavailable(f"an answer of Spark's catalog has more than {self._max_rows} rows")
-            kept = True
-            return rows
-        finally:
-            if kept or session.alive:
-                self._idle.append(session)
+        except BackendError:
+            self._keep(session)
+            raise
+        except BaseException:
+            # Cancelled, or the connection is lost: what the session does now is not known.
+            session.connection.abort()
+            raise
+        self._keep(session)
+        return rows
+
+    def _keep(self, session: SparkThriftSession) -> None:
+        if self._closed:
+            session.connection.abort()
+        elif session.alive:
+            self._idle.append(session)

@@ -379,3 +379,18 @@ async def test_the_service_refuses_an_answer_that_is_too_long() -> None:
         with pytest.raises(BackendUnavailable, match="more than 2499 rows"):
             await service.query("Q")
         await service.close()
+
+
+async def test_a_cancelled_statement_takes_its_session_along() -> None:
+    async with FakeHiveServer(long_poll_s=0.05) as server:
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        server.on("Q", Answer.text(("x",)))
+        service = SparkThriftService(backend_for(server))
+        running = asyncio.create_task(service.query("SLOW"))
+        await server.until(lambda: "GetOperationStatus" in server.calls)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await server.until(lambda: server.sessions == 0)
+        assert await service.query("Q") == [("x",)]
+        await service.close()
