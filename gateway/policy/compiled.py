@@ -225,6 +225,11 @@ class Entry:
             return MatchType.ANCESTOR
         if asked == held:
             return MatchType.SELF
+        for matcher in self.matchers[asked:]:
+            if not matcher.any:
+                break
+            if matcher.never:
+                return MatchType.NONE
         return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT
 
 
@@ -253,7 +258,5 @@ def compile_entry(
         way = way_down(name, levels)
         if way is not None and {level.name for level in way} == set(resources):
             matchers = tuple(LevelMatcher(level, resources[level.name]) for level in way)
-            if any(matcher.never for matcher in matchers):
-                return None
             return Entry(policy, tuple(level.name for level in way), matchers)
     return None

@@ -56,7 +56,6 @@ _SCALAR = re.compile(
 )
 _NESTED = re.compile(r"\s*(?P<kind>array|map|struct)\s*<", re.IGNORECASE)
 _FIELD = re.compile(r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*|`(?:[^`]|``)+`)\s*:\s*")
-_FIELD_TAIL = re.compile(r"\s*NOT NULL", re.IGNORECASE)
 _MAX_NESTING = 16
 
 
@@ -76,6 +75,13 @@ class ColumnType:
 def column_type(data_type: str) -> ColumnType:
     """Read a type as Spark writes it in DDL; one that is not known is `other` and is never spelled."""
     text = " ".join(data_type.split())
+    scalar = _scalar(text)
+    if scalar is not None:
+        return scalar
+    return ColumnType("other", text if _end_of_type(text, 0, 0) == len(text) else None)
+
+
+def _scalar(text: str) -> ColumnType | None:
     lowered = text.lower()
     if found := _TEXT.match(text):
         return ColumnType("text", "STRING" + _collate(found))
@@ -88,23 +94,20 @@ def column_type(data_type: str) -> ColumnType:
         return ColumnType("integer", _INTEGERS[lowered])
     if lowered == "date":
         return ColumnType("date", "DATE")
-    if _SCALAR.match(text):
-        return ColumnType("other", text.upper())
-    end = _nested(text, 0, 0)
-    return ColumnType("other", text if end == len(text) else None)
+    return ColumnType("other", text.upper()) if _SCALAR.match(text) else None
 
 
 def _collate(found: re.Match[str]) -> str:
     return f" COLLATE {found['collation']}" if found["collation"] else ""
 
 
-def _nested(text: str, start: int, depth: int) -> int:
+def _end_of_type(text: str, start: int, depth: int) -> int:
     """Return where the type at `start` ends, −1 when it is not one that we can spell."""
     found = _NESTED.match(text, start)
     if depth > _MAX_NESTING:
         return -1
     if not found:
-        return _scalar_end(text, start)
+        return _end_of_scalar(text, start)
     kind, position = found["kind"].lower(), found.end()
     arity = {"array": 1, "map": 2}.get(kind)
     count = 0
@@ -114,11 +117,9 @@ def _nested(text: str, start: int, depth: int) -> int:
             if not field:
                 return -1
             position = field.end()
-        position = _nested(text, position, depth + 1)
+        position = _end_of_type(text, position, depth + 1)
         if position < 0:
             return -1
-        if kind == "struct" and (tail := _FIELD_TAIL.match(text, position)):
-            position = tail.end()
         count += 1
         mark = text[position : position + 1]
         if mark == ">":
@@ -128,16 +129,14 @@ def _nested(text: str, start: int, depth: int) -> int:
         position += 1
 
 
-def _scalar_end(text: str, start: int) -> int:
+def _end_of_scalar(text: str, start: int) -> int:
+    """Return the position of the `,` or `>` behind the scalar type at `start`, or the text's end."""
     level = 0
     for position in range(start, len(text) + 1):
         mark = text[position : position + 1]
         level += (mark == "(") - (mark == ")")
         if mark == "" or (mark in ",>" and level == 0):
-            scalar = text[start:position].strip()
-            tail = re.sub(r"(?i) NOT NULL\Z", "", scalar)
-            known = column_type(tail) if "<" not in tail else ColumnType("other", None)
-            return position if known.sql else -1
+            return position if _scalar(text[start:position].strip()) else -1
     return -1
 
 
