@@ -78,7 +78,9 @@ class ThriftConnection(asyncio.Protocol):
         self._writing_paused = False
         self._written = 0
         self._gone = False
-        self._deadline: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._client = Client()
         self._caller: Caller | None = None
@@ -108,7 +110,9 @@ class ThriftConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone = True
-        self._expect(None)
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
         self._wake_up()
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
@@ -134,7 +138,7 @@ class ThriftConnection(asyncio.Protocol):
     async def drained(self) -> None:
         """Wait until the client takes more. Raises ClientGone when it does not."""
         if self._writing_paused and not self._gone:
-            self._drain = asyncio.get_running_loop().create_future()
+            self._drain = self._loop.create_future()
             try:
                 async with asyncio.timeout(self._limits.write_timeout_s):
                     await self._drain
@@ -215,7 +219,7 @@ class ThriftConnection(asyncio.Protocol):
         try:
             while not self._gone:
                 if not self._calls:
-                    self._wake = asyncio.get_running_loop().create_future()
+                    self._wake = self._loop.create_future()
                     await self._wake
                     continue
                 message = self._calls.popleft()
@@ -304,11 +308,31 @@ class ThriftConnection(asyncio.Protocol):
             self._transport.close()
 
     def _expect(self, within_s: float | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        if within_s is not None and not self._gone:
-            self._deadline = asyncio.get_running_loop().call_later(within_s, self._too_slow)
+        """Set the deadline for what the client has to do next; None: nothing is awaited of it.
+
+        Deadlines change several times a call and are hardly ever met, so the timer stays where it is and is
+        moved only when it fires, or when it would fire too late.
+        """
+        if within_s is None or self._gone:
+            self._due = None
+            return
+        self._due = self._loop.time() + within_s
+        if self._timer is None or self._timer.when() > self._due:
+            self._set_timer(self._due)
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        if self._due is None or self._gone:
+            return
+        if self._loop.time() >= self._due:
+            self._too_slow()
+        else:
+            self._set_timer(self._due)
 
     def _too_slow(self) -> None:
         _log.info("client_too_slow", address=self._client.address, logged_in=self._caller is not None)

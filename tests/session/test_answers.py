@@ -1,0 +1,178 @@
+"""Answers that list names lose the names that may not be known, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.model.catalog import TableName
+from gateway.model.resource import Resource
+from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.session.answers import UnknownShape, filter_rows, split_name
+
+HIDDEN = {"spark_catalog.hr", "spark_catalog.sales.secret", "lake", "spark_catalog.sales.mixed.ssn"}
+
+
+def visible(resource: Resource) -> bool:
+    dotted = str(resource)
+    return not any(dotted == hidden or dotted.startswith(hidden + ".") for hidden in HIDDEN)
+
+
+def shown(filter_: AnswerFilter, rows: list[Any], **rule: Any) -> list[Any]:
+    rule.setdefault("catalog", "spark_catalog")
+    return [tuple(row) for row in filter_rows(AnswerRule(filter=filter_, **rule), rows, visible)]
+
+
+def test_catalogs_and_databases() -> None:
+    assert shown(AnswerFilter.CATALOGS, [("spark_catalog",), ("lake",)]) == [("spark_catalog",)]
+    rows = [("default",), ("hr",), ("`hr`",), ("sales",)]
+    assert shown(AnswerFilter.DATABASES, rows) == [("default",), ("sales",)]
+    assert shown(AnswerFilter.DATABASES, [("x",)], catalog="lake") == []
+
+
+@pytest.mark.parametrize("filter_", [AnswerFilter.TABLES, AnswerFilter.VIEWS])
+def test_tables_and_views_with_the_sessions_own_temporary_ones(filter_: AnswerFilter) -> None:
+    rows = [
+        ("sales", "orders", False),
+        ("sales", "secret", False),
+        ("sales", "`secret`", False),
+        ("hr", "employee", False),
+        ("", "mine", True),
+        ("global_temp", "everybodys", True),
+        ("", "nowhere", False),
+    ]
+    assert shown(filter_, rows) == [("sales", "orders", False), ("", "mine", True)]
+
+
+def test_flags_may_come_as_text() -> None:
+    assert shown(AnswerFilter.TABLES, [("", "v", "true"), ("hr", "t", "false")]) == [("", "v", "true")]
+
+
+def test_functions_built_in_ones_always() -> None:
+    rows = [("abs",), ("!=",), ("spark_catalog.hr.f",), ("spark_catalog.sales.f",), ("hr.f",), ("a.b.c.d",)]
+    assert shown(AnswerFilter.FUNCTIONS, rows) == [("abs",), ("!=",), ("spark_catalog.sales.f",)]
+
+
+def test_columns_by_the_rules_list() -> None:
+    rows = [("id",), ("Salary",), ("`name`",)]
+    assert shown(AnswerFilter.COLUMNS, rows, columns=frozenset({"id", "name"})) == [("id",), ("`name`",)]
+    assert len(shown(AnswerFilter.COLUMNS, rows, columns=None)) == 3
+
+
+def test_settings_by_policy_in_both_forms() -> None:
+    HIDDEN.add("spark.secret")
+    try:
+        assert shown(AnswerFilter.SETTINGS, [("spark.secret", "x"), ("spark.a", "1")]) == [("spark.a", "1")]
+        wide = [("spark.secret", "x", "what", "1.0"), ("spark.a", "1", "what", "1.0")]
+        assert [row[0] for row in shown(AnswerFilter.SETTINGS, wide)] == ["spark.a"]
+    finally:
+        HIDDEN.discard("spark.secret")
+
+
+DESCRIBED = [
+    ("id", "int", None),
+    ("salary", "int", "how much"),
+    ("day", "date", None),
+    ("# Partition Information", "", ""),
+    ("# col_name", "data_type", "comment"),
+    ("day", "date", None),
+    ("", "", ""),
+    ("# Detailed Table Information", "", ""),
+    ("Location", "file:/wh/t", ""),
+    ("Statistics", "12 bytes", ""),
+]
+
+
+def describe(**rule: Any) -> list[str]:
+    table = TableName("spark_catalog", "sales", "t")
+    return [row[0] for row in shown(AnswerFilter.DESCRIBE_TABLE, DESCRIBED, table=table, **rule)]
+
+
+def test_describe_with_everything_visible_is_as_spark_says_it() -> None:
+    assert describe(columns=frozenset({"id", "salary", "day"})) == [row[0] for row in DESCRIBED]
+
+
+def test_describe_hides_columns_and_then_details_too() -> None:
+    assert describe(columns=frozenset({"id", "day"})) == [
+        "id",
+        "day",
+        "# Partition Information",
+        "# col_name",
+        "day",
+    ]
+
+
+def test_describe_hides_a_partition_column_in_its_section_too() -> None:
+    assert describe(columns=frozenset({"id", "salary"})) == ["id", "salary"]
+
+
+def test_describe_without_details() -> None:
+    everything = frozenset({"id", "salary", "day"})
+    assert "Location" not in describe(columns=everything, details=False)
+    assert describe(columns=everything, details=False)[:3] == ["id", "salary", "day"]
+
+
+def test_describe_of_one_column() -> None:
+    rows = [("col_name", "salary"), ("data_type", "int"), ("comment", None), ("min", "1"), ("max", "9")]
+    table = TableName("spark_catalog", "sales", "t")
+    rule: dict[str, Any] = {"table": table, "columns": frozenset({"id"})}
+    assert shown(AnswerFilter.DESCRIBE_TABLE, rows, **rule) == []
+    rule["columns"] = frozenset({"salary"})
+    assert len(shown(AnswerFilter.DESCRIBE_TABLE, rows, **rule)) == 5
+    assert len(shown(AnswerFilter.DESCRIBE_TABLE, rows, details=False, **rule)) == 3
+
+
+INFORMATION = "Catalog: spark_catalog\nLocation: file:/x\nSchema: root\n |-- id: integer\n |-- ssn: string\n"
+
+
+def test_extended_tables_lose_information_when_something_in_it_is_hidden() -> None:
+    rows = [
+        ("sales", "orders", False, INFORMATION),
+        ("sales", "mixed", False, INFORMATION),
+        ("sales", "secret", False, INFORMATION),
+        ("", "mine", True, INFORMATION),
+    ]
+    assert shown(AnswerFilter.TABLE_EXTENDED, rows) == [
+        ("sales", "orders", False, INFORMATION),
+        ("sales", "mixed", False, ""),
+        ("", "mine", True, INFORMATION),
+    ]
+    assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows, details=False)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("filter_", "row"),
+    [
+        (AnswerFilter.CATALOGS, ("a", "b")),
+        (AnswerFilter.DATABASES, ()),
+        (AnswerFilter.TABLES, ("a", "b")),
+        (AnswerFilter.TABLES, ("a", "b", 7)),
+        (AnswerFilter.TABLES, ("a", 1, False)),
+        (AnswerFilter.FUNCTIONS, ("a", "b")),
+        (AnswerFilter.COLUMNS, ("a", "b")),
+        (AnswerFilter.DESCRIBE_TABLE, ("{}",)),
+        (AnswerFilter.DESCRIBE_TABLE, ("info", "value")),
+        (AnswerFilter.TABLE_EXTENDED, ("a", "b", False)),
+        (AnswerFilter.SETTINGS, (1,)),
+    ],
+)
+def test_what_is_not_understood_is_not_shown(filter_: AnswerFilter, row: tuple[Any, ...]) -> None:
+    with pytest.raises(UnknownShape):
+        shown(filter_, [row])
+
+
+@pytest.mark.parametrize("filter_", [AnswerFilter.DATABASES, AnswerFilter.TABLES])
+def test_without_a_catalog_nothing_is_shown(filter_: AnswerFilter) -> None:
+    with pytest.raises(UnknownShape):
+        shown(filter_, [("a", "b", False)[: 1 if filter_ is AnswerFilter.DATABASES else 3]], catalog=None)
+
+
+def test_every_filter_is_handled() -> None:
+    for filter_ in AnswerFilter:
+        assert shown(filter_, []) == []
+
+
+def test_names_are_split_at_dots_outside_backticks() -> None:
+    assert split_name("a.`b.c`.d") == ["a", "b.c", "d"]
+    assert split_name("`a``b`") == ["a`b"]
