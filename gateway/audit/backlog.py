@@ -44,10 +44,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a previous run left open: for each statement the entry that opened it and its segment."""
+    """What a previous run left behind."""
 
-    open: dict[bytes, tuple[Entry, int]]
+    open: tuple[Entry, ...]
+    """The entries that opened statements without an end."""
     damaged: bool
+    """Whether some bytes could not be read as entries."""
 
 
 def read_checkpoint(directory: Path) -> tuple[Position, bool]:
@@ -74,11 +76,10 @@ def write_checkpoint(directory: Path, position: Position, *, clean: bool = False
 def find_leftovers(segments: Sequence[Segment]) -> Leftovers:
     """Read closed segments whole; cut torn tails off their durable length and mark damaged ones.
 
-    The order of opening and closing does not matter, so that a statement whose entries were written twice
-    after a disk error is closed all the same.
+    What opens a statement always stands before what closes it, so that only statements that were open at
+    one time are held in memory, however long the spool is.
     """
-    opened: dict[bytes, tuple[Entry, int]] = {}
-    closed = set[bytes]()
+    opened: dict[bytes, Entry] = {}
     damaged = False
     for segment in segments:
         data = segment.path.read_bytes()
@@ -96,12 +97,10 @@ def find_leftovers(segments: Sequence[Segment]) -> Leftovers:
         damaged = damaged or segment.damaged
         for entry in found.entries:
             if entry.mark in OPENS:
-                opened[entry.statement] = (Entry(entry.mark, entry.statement, entry.payload), segment.number)
+                opened[entry.statement] = entry
             elif entry.mark in CLOSES:
-                closed.add(entry.statement)
-    for statement in closed:
-        opened.pop(statement, None)
-    return Leftovers(opened, damaged)
+                opened.pop(entry.statement, None)
+    return Leftovers(tuple(opened.values()), damaged)
 
 
 def bytes_behind(segments: Sequence[Segment], position: Position) -> int:

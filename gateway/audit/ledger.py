@@ -119,12 +119,12 @@ class FileLedger:
         position, clean = await asyncio.to_thread(read_checkpoint, directory)
         self._spool.open(next_number=position.segment + 1)
         try:
-            await self._recover(position)
+            damaged = await self._recover(position)
         except BaseException:
             await self._spool.close()
             raise
         # A new spool has no past, and after a clean end the database cannot know better.
-        self._ask_database = past and not clean
+        self._ask_database = damaged or (past and not clean)
         if clean:
             await asyncio.to_thread(write_checkpoint, directory, position)
         if self._settings.dsn is not None:
@@ -215,12 +215,13 @@ class FileLedger:
         except LedgerUnavailable as error:
             log.error("audit_close_without_flush", error=error.message)
 
-    async def _recover(self, position: Position) -> None:
+    async def _recover(self, position: Position) -> bool:
+        """Close what is open in the spool; return whether some of it could not be read."""
         segments = self._spool.segments
         leftovers = await asyncio.to_thread(find_leftovers, segments)
         self._spool.backlog_bytes = bytes_behind(segments, position)
         now, closing = _now(), []
-        for entry, _ in leftovers.open.values():
+        for entry in leftovers.open:
             try:
                 event = abandoned_from(entry, recovered_at=now, reason=_STOPPED)
             except (ValueError, KeyError, TypeError) as error:
@@ -230,6 +231,7 @@ class FileLedger:
         await asyncio.gather(*closing)
         if closing:
             log.warning("audit_statements_abandoned", count=len(closing))
+        return leftovers.damaged
 
     async def _release(self, segment: Segment) -> None:
         """Carry decisions of running statements out of a segment that is to be removed."""

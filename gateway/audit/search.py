@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import asyncpg
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.rows import COLUMNS, decode_event, event_of
 from gateway.audit.segment import FILE_HEADER, SHIPPED, scan
-from gateway.errors import LedgerUnavailable
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 
 _ENDS = ("completed", "abandoned")
@@ -41,6 +42,7 @@ class Question:
     text: str | None = None
     """A part of the original text; case does not matter."""
     statement_id: str | None = None
+    """What a refusal told its user to quote; the event's own id is as good."""
     limit: int = 100
 
 
@@ -53,7 +55,15 @@ class Found:
 
 
 async def search(dsn: str | None, question: Question, *, spool: Path | None = None) -> list[Found]:
-    """Return what matches, newest first. Raises LedgerUnavailable when the database does not answer."""
+    """Return what matches, newest first.
+
+    Raises LedgerUnavailable when the database does not answer, Faults when the statement id is none.
+    """
+    if question.statement_id is not None:
+        try:
+            question = replace(question, statement_id=str(uuid.UUID(question.statement_id)))
+        except ValueError:
+            raise Faults([f"`{question.statement_id}` is no statement id"]) from None
     begun: dict[str, AuditEvent] = {}
     ended: dict[str, AuditEvent] = {}
     # The spool first: what is shipped in between is then found in the database.
@@ -204,7 +214,7 @@ def _query(question: Question) -> tuple[str, list[object]]:
     bind("time < ?", question.until)
     bind("verdict = ?", question.verdict)
     bind("position(lower(?) in lower(statement)) > 0", question.text)
-    bind("statement_id = ?::text::uuid", question.statement_id)
+    bind("(statement_id = ?::text::uuid OR event_id = ?::text::uuid)", question.statement_id)
     bind(
         "EXISTS (SELECT FROM unnest(resources) r WHERE right('.' || lower(r), length(?)) = ?)",
         None if question.table is None else "." + question.table.lower(),
@@ -226,7 +236,7 @@ def _matches(event: AuditEvent, question: Question) -> bool:
         and (question.until is None or at < question.until)
         and question.verdict in (None, body.get("verdict"))
         and (question.text is None or question.text.lower() in str(body.get("reqData", "")).lower())
-        and question.statement_id in (None, event.statement_id)
+        and question.statement_id in (None, event.statement_id, event.event_id)
         and (
             question.table is None
             or any(("." + str(name).lower()).endswith(ending) for name in body.get("resources", ()))

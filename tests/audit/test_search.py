@@ -10,7 +10,7 @@ import pytest
 
 from gateway.audit.ledger import FileLedger
 from gateway.audit.search import Found, Question, search, tail
-from gateway.errors import LedgerUnavailable
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed, login, refused
@@ -81,6 +81,20 @@ async def test_a_statement_comes_with_its_end(tmp_path: Path, database: str) -> 
             assert [each.event for each in found] == [events[name]]
             end = found[0].end
             assert (end.body["outcome"] if end is not None else None) == outcome
+
+
+async def test_an_event_is_found_by_its_own_id_too_and_nonsense_is_told(
+    tmp_path: Path, database: str
+) -> None:
+    async with running(tmp_path, database) as ledger:
+        event = cleared()
+        await ledger.decided(event)
+        quoted = Question(statement_id=event.event_id.upper())
+        assert [found.event for found in await search(None, quoted, spool=tmp_path)] == [event]
+        await shipped(ledger)
+        assert [found.event for found in await search(database, quoted)] == [event]
+    with pytest.raises(Faults, match="`42` is no statement id"):
+        await search(database, Question(statement_id="42"))
 
 
 async def test_the_newest_come_first_and_the_limit_holds(tmp_path: Path, database: str) -> None:

@@ -1,0 +1,142 @@
+"""Prints what the ledger adds to a statement, and how many events it takes a second.
+
+`python -m tests.bench.ledger [DIRECTORY]`: the directory decides which disk is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.postgres import EmbeddedPostgres
+from gateway.audit.rows import encode_event
+from gateway.model.audit import AuditEvent
+from tests.audit.samples import cleared, completed, fresh_id, until
+
+CONCURRENT = (1, 32, 128)
+BACKLOG = 40_000
+
+
+def bare_disk(directory: Path, size: int, count: int = 300) -> float:
+    """Median seconds of one append and fdatasync without anything around it: what no ledger can beat."""
+    path = directory / "bare"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        times = []
+        for _ in range(count):
+            began = time.perf_counter()
+            os.write(fd, bytes(size))
+            os.fdatasync(fd)
+            times.append(time.perf_counter() - began)
+    finally:
+        os.close(fd)
+        path.unlink()
+    return statistics.median(times)
+
+
+async def decided_latencies(ledger: FileLedger, concurrent: int, count: int) -> tuple[list[float], float]:
+    """Seconds of each `decided` call when so many callers wait at a time, and of all together."""
+    model = cleared()
+    times: list[float] = []
+
+    async def caller(events: Sequence[AuditEvent]) -> None:
+        for event in events:
+            began = time.perf_counter()
+            await ledger.decided(event)
+            times.append(time.perf_counter() - began)
+            await ledger.record(completed(event))
+
+    each = count // concurrent
+    batches = [
+        [replace(model, event_id=fresh_id(), statement_id=fresh_id()) for _ in range(each)]
+        for _ in range(concurrent)
+    ]
+    began = time.perf_counter()
+    await asyncio.gather(*(caller(events) for events in batches))
+    return times, time.perf_counter() - began
+
+
+async def fill(directory: Path, count: int) -> float:
+    """Spool `count` events without a database; return the seconds that it took."""
+    ledger = FileLedger(LedgerSettings(directory=directory))
+    await ledger.start()
+    _, took = await decided_latencies(ledger, 128, count // 2)
+    await ledger.close()
+    return took
+
+
+async def drain(directory: Path, dsn: str) -> tuple[int, float]:
+    """Ship what is spooled; return how many events, and the seconds from connecting to the last commit."""
+    ledger = FileLedger(LedgerSettings(directory=directory, dsn=dsn))
+    await ledger.start()
+    await until(lambda: ledger.figures().database_connected)
+    began, before = time.perf_counter(), ledger.figures().shipped_events
+    await until(lambda: ledger.figures().backlog_bytes == 0, deadline_s=300)
+    took = time.perf_counter() - began
+    count = ledger.figures().shipped_events - before
+    await ledger.close()
+    return count, took
+
+
+async def measure(directory: Path) -> list[tuple[str, str]]:
+    """Return the table's rows."""
+    size = len(encode_event(cleared()).payload)
+    bare = bare_disk(directory, size)
+    rows = [
+        ("audit record", f"{size} B"),
+        ("append + fdatasync, nothing else", f"p50 {1e3 * bare:.2f} ms"),
+    ]
+    ledger = FileLedger(LedgerSettings(directory=directory / "latency"))
+    await ledger.start()
+    await decided_latencies(ledger, 32, 640)
+    for concurrent in CONCURRENT:
+        times, took = await decided_latencies(ledger, concurrent, 1000 if concurrent == 1 else 12_800)
+        times.sort()
+        p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+        rows.append(
+            (
+                f"decided(), {concurrent} at a time",
+                f"p50 {1e3 * p50:.2f} ms = {p50 / bare:.1f} × bare, p99 {1e3 * p99:.2f} ms,"
+                f" {2 * len(times) / took:,.0f} events/s into the spool",
+            )
+        )
+    await ledger.close()
+    server = EmbeddedPostgres(directory / "postgres")
+    dsn = await asyncio.to_thread(server.start)
+    try:
+        await fill(directory / "backlog", BACKLOG)
+        count, took = await drain(directory / "backlog", dsn)
+        rows.append(("spool into PostgreSQL", f"{count / took:,.0f} events/s ({count:,} events)"))
+    finally:
+        await asyncio.to_thread(server.stop)
+    return rows
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Measure and print."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    try:
+        with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=next(iter(arguments), None)) as name:
+            Path(name).chmod(0o755)
+            rows = asyncio.run(measure(Path(name)))
+    finally:
+        structlog.reset_defaults()
+    width = max(len(what) for what, _ in rows)
+    print("\nLedger")
+    for what, figure in rows:
+        print(f"  {what:<{width}}  {figure}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
