@@ -197,7 +197,8 @@ class Linear:
                 continue
             if not self.types(policy, resource, principal.user) & {"SELF", "ALL"}:
                 continue
-            for item in (*policy.masks, *policy.filters):
+            held: tuple[MaskItem | FilterItem, ...] = (*policy.masks, *policy.filters)
+            for item in held:
                 if self.lists(item, "select") and self.covers(item, principal, resource.owner):
                     return item
         return None
