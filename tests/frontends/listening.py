@@ -16,7 +16,7 @@ from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import FrameSink, RelayedFrame
+from gateway.session.ports import Backend, FrameSink, RelayedFrame
 from gateway.wire import calls
 from gateway.wire.frames import frame
 from gateway.wire.messages import decode_reply, encode_call, encode_reply
@@ -82,8 +82,9 @@ async def listening(
     logins: LoginLimits | None = None,
     sessions: SessionLimits | None = None,
     ssl: Any = None,
+    backend: Backend | None = None,
 ) -> AsyncIterator[Gateway]:
-    world = World(sessions)
+    world = World(sessions, backend)
     gateway = Gateway(world, limits, logins)
     gateway.port = await gateway.server.start("127.0.0.1", 0, ssl=ssl)
     try:

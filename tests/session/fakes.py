@@ -27,7 +27,7 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
+from gateway.session.ports import Backend, BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.session.service import Sessions
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
@@ -313,7 +313,7 @@ class Sink:
 class World:
     """A session service over fakes, with everything in reach."""
 
-    def __init__(self, limits: SessionLimits | None = None) -> None:
+    def __init__(self, limits: SessionLimits | None = None, backend: Backend | None = None) -> None:
         self.order: list[str] = []
         self.ledger = FakeLedger(self.order)
         self.backend = FakeBackend(self.order)
@@ -327,7 +327,7 @@ class World:
             policies=lambda: self.policies,
             authority=lambda _: FakeAuthority(self.hidden),
             catalog=self.catalog,
-            backend=self.backend,
+            backend=backend or self.backend,
             ledger=self.ledger,
             gateway="gw-1",
             limits=limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5),
