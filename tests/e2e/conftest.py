@@ -1,7 +1,8 @@
-"""One real Spark for the whole test session, with the demo's data."""
+"""One real Spark with the demo's data, and one gateway before it, for the whole test session."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from gateway import demo_data
+from gateway.app.rules import shipped_rules
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.demo_tour import ENGINEER, PEOPLE
+from gateway.frontends.users import set_user
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
-from tests.e2e.running import LoopThread, Spark, answers, query
+from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, query
 
 
 @pytest.fixture(scope="session")
@@ -49,3 +53,37 @@ def spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]:
         yield Spark(process.host, process.thrift_port, process.connect_port, process.user, process)
     finally:
         session_loop.run(process.stop())
+
+
+def write_settings(directory: Path, spark: Spark) -> Path:
+    """Write settings, users and a copy of the shipped packs for a gateway before the test session's Spark."""
+    directory.mkdir()
+    directory.chmod(0o711)
+    for person in (*PEOPLE, ENGINEER):
+        set_user(
+            directory / "users.yaml",
+            person.name,
+            password=person.password,
+            groups=list(person.groups),
+            attributes=dict(person.attributes),
+        )
+    shutil.copytree(shipped_rules() / "policies", directory / "policies")
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
+        "backend": {"thrift": {"host": spark.host, "port": spark.port}},
+        "policies": {"paths": ["policies"], "reload_s": 0.2},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    file = directory / "gateway.yaml"
+    file.write_text(json.dumps(settings))
+    return file
+
+
+@pytest.fixture(scope="session")
+def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    """A gateway with the demo's users and packs; tests must leave both as they were."""
+    running = RunningGateway(write_settings(open_directory / "gateway", spark)).start()
+    yield running
+    assert running.stop() == 0

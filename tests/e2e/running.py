@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Coroutine
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pyhive import hive
 
 from gateway.backends.embedded_spark import EmbeddedSpark
+from gateway.demo_tour import ENGINEER, PEOPLE
 
 T = TypeVar("T")
 
@@ -69,3 +80,100 @@ async def answers(host: str, port: int) -> None:
         await asyncio.to_thread(query, host, port, "probe", "SELECT 1")
     except Exception as error:  # whatever PyHive raises means: not yet
         raise ConnectionError(str(error)) from error
+
+
+PASSWORDS = {person.name: person.password for person in (*PEOPLE, ENGINEER)}
+
+
+def until(true: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    """Poll until a condition holds; fail with its name when it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.05)
+
+
+class RunningGateway:
+    """`sluice serve` as a process of its own, as an operator runs it."""
+
+    host = "127.0.0.1"
+
+    def __init__(self, config: Path) -> None:
+        self.config = config
+        self.port = 0
+        self.admin_port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.records: list[dict[str, Any]] = []
+        self._ready: queue.Queue[dict[str, Any] | None] = queue.Queue()
+
+    def start(self, timeout_s: float = 120) -> RunningGateway:
+        """Start it and return when it says that it is ready."""
+        self._ready = queue.Queue()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gateway", "serve", "-c", str(self.config)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        threading.Thread(target=self._read_log, args=(self.process, self._ready), daemon=True).start()
+        record = self._ready.get(timeout=timeout_s)
+        assert record is not None, f"the gateway did not start: {self.records[-10:]}"
+        self.port, self.admin_port = record["thrift_port"], record["admin_port"]
+        return self
+
+    def _read_log(self, process: subprocess.Popen[str], ready: queue.Queue[dict[str, Any] | None]) -> None:
+        assert process.stderr is not None
+        with process.stderr as lines:
+            for line in lines:
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    record = {"event": "not_json", "line": line}
+                self.records.append(record)
+                if record.get("event") == "gateway_ready":
+                    ready.put(record)
+        ready.put(None)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end and return the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            os.kill(self.process.pid, number)
+        return self.process.wait(60)
+
+    def query(self, user: str, *statements: str) -> list[Any]:
+        """Run statements as a user of the demo in one session and return the last one's rows."""
+        return query(self.host, self.port, user, *statements, password=PASSWORDS[user])
+
+    def refusal(self, user: str, statement: str) -> str:
+        """Return the message that a statement is refused with."""
+        try:
+            rows = self.query(user, statement)
+        except hive.OperationalError as error:
+            return str(error.args[0].status.errorMessage)
+        raise AssertionError(f"not refused, but answered {rows[:3]}")
+
+    def admin(self, page: str) -> tuple[int, str]:
+        """Return status and body of a page of the admin listener."""
+        try:
+            with urllib.request.urlopen(f"http://{self.host}:{self.admin_port}{page}", timeout=20) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def sluice(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        """Run the command beside the gateway, with its settings."""
+        return subprocess.run(
+            [sys.executable, "-m", "gateway", *arguments],
+            capture_output=True,
+            text=True,
+            input=stdin,
+            env={**os.environ, "SLUICE_CONFIG": str(self.config)},
+            timeout=120,
+            check=False,
+        )

@@ -1,0 +1,126 @@
+"""`sluice demo` shows the tour, serves, and leaves nothing running, however it is stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gateway.demo_tour import PEOPLE, STOPS
+from tests.e2e.running import query, until
+
+
+class Demo:
+    """A running `sluice demo`."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "gateway", "demo", "--directory", str(directory)]
+        self.directory = directory
+        self.process = subprocess.Popen(
+            [*command, "--port", "0", "--admin-port", "0", "--heap", "512m", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, text: str, timeout_s: float = 170) -> None:
+        until(lambda: text in self.output or self.process.poll() is not None, text, timeout_s)
+        assert text in self.output, self.output[-3000:]
+
+    def end(self, number: int | None = None) -> int:
+        if number is not None:
+            self.process.send_signal(number)
+        code = self.process.wait(120)
+        self._reader.join(10)
+        return code
+
+    def left_running(self) -> list[str]:
+        """Return processes that work on the demo's directory, or on its stand-in where root keeps state."""
+        places = {str(self.directory), *re.findall(r"/var/lib/sluice/[\w.-]+", self.output)}
+        found = []
+        for process in psutil.process_iter(["cmdline", "pid"]):
+            command = " ".join(process.info["cmdline"] or ())
+            if any(place in command for place in places) and process.pid != os.getpid():
+                found.append(command[:200])
+        return found
+
+
+@pytest.fixture(scope="module")
+def directory(open_directory: Path) -> Path:
+    return open_directory / "demo"
+
+
+@pytest.mark.timeout(400)
+def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
+    demo = Demo(directory, "--exit-after-tour")
+    assert demo.end() == 0, demo.output[-3000:]
+    assert demo.left_running() == []
+    for number, stop in enumerate(STOPS, start=1):
+        assert f"{number}. {stop.title}" in demo.output
+    for person in PEOPLE:
+        assert len(re.findall(rf"^ {person.name} +(cleared|refused)", demo.output, re.MULTILINE)) == len(
+            STOPS
+        )
+    assert "xxxx.xxxxxx@xxxxxxxxx.xxxxxxx" in demo.output
+    assert "WHERE (region = 'EMEA')" in demo.output
+    assert "[SLUICE_ACCESS_DENIED]" in demo.output
+    assert "org.apache.hive.beeline.BeeLine" in demo.output
+    assert demo.lines[-1] == "Stopped; nothing is left running."
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_second_start_finds_the_data_and_a_signal_stops_everything(
+    directory: Path, number: signal.Signals
+) -> None:
+    demo = Demo(directory, "--no-tour")
+    demo.wait_for("Ctrl-C stops everything.")
+    assert "sample data are there" in demo.output
+    port = re.search(r"gateway on 127\.0\.0\.1:(\d+)", demo.output)
+    assert port is not None
+    rows = query(
+        "127.0.0.1", int(port[1]), "carol", "SELECT count(*) FROM sales.orders", password="carol-demo"
+    )
+    assert rows == [(22762,)]
+    assert demo.left_running() != []
+    assert demo.end(number) == 0, demo.output[-3000:]
+    assert demo.left_running() == []
+
+
+@pytest.mark.timeout(400)
+def test_ctrl_c_while_it_starts_leaves_nothing(directory: Path) -> None:
+    demo = Demo(directory)
+    demo.wait_for("java started")
+    assert demo.end(signal.SIGINT) == 0, demo.output[-3000:]
+    assert demo.left_running() == []
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        demo = Demo(tmp_path / "other", "--port", str(taken.getsockname()[1]))
+        assert demo.end() == 4
+    assert "cannot listen on 127.0.0.1" in demo.output
+    assert "java started" not in demo.output
