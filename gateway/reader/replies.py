@@ -113,6 +113,7 @@ def _relation(told: Reply) -> Relation:
         whole=_span(told.get("whole")),
         suffix=_span(told.get("suffix")),
         sample=_span(told.get("sample")),
+        options=tuple(told["options"]),
         alias=_span(told.get("alias")),
     )
 

@@ -362,3 +362,11 @@ async def test_an_original_that_does_not_parse(reader: ReaderPool) -> None:
     found = await reader.prove("SELEC 1", "SELEC 1", [], [])
     assert not found.holds
     assert "PARSE_SYNTAX_ERROR" in found.why
+
+
+async def test_a_guard_with_the_text_of_the_statement(reader: ReaderPool) -> None:
+    """The parser process keeps parsed texts; a guard must not share nodes with what it stands in."""
+    text = GUARD_QUERY
+    (scan,) = (await scans(reader, text)).values()
+    for _ in range(2):
+        assert await proof(reader, text, [guard(text, scan)]) == Proof(holds=True)

@@ -19,7 +19,7 @@ final class Answers {
 
     static Map answer(String operation, Map request) {
         if (operation.equals("read")) {
-            return reading(ParsedText.statement((String) request.get("text")));
+            return reading(RecentTexts.ORIGINALS.statement((String) request.get("text")));
         }
         if (operation.equals("expression")) {
             return reading(ParsedText.expression((String) request.get("text")));

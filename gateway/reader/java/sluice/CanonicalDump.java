@@ -4,10 +4,12 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.Origin;
@@ -31,6 +33,15 @@ final class CanonicalDump {
         "CreateMaterializedViewAsSelect.originalText", "CreateStreamingTableAsSelect.originalText",
     });
 
+    private static final Set KEEPING_COPIES = new HashSet();
+
+    static {
+        for (int i = 0; i < TEXT_COPIES.size(); i++) {
+            String field = (String) TEXT_COPIES.get(i);
+            KEEPING_COPIES.add(field.substring(0, field.indexOf('.')));
+        }
+    }
+
     /** A value that cannot be compared. */
     static final class Incomparable extends RuntimeException {
         Incomparable(String message) {
@@ -40,6 +51,7 @@ final class CanonicalDump {
 
     private final StringBuilder out = new StringBuilder(4096);
     private final Map expressionIds = new HashMap();
+    private final IdentityHashMap types = new IdentityHashMap();
     /** Node → LogicalPlan that stands in its place. */
     private final IdentityHashMap plans;
     /** Node → List of name parts that stand in place of its own. */
@@ -109,8 +121,13 @@ final class CanonicalDump {
             return;
         }
         if (product instanceof DataType) {
-            DataType type = (DataType) product;
-            text('t', className(type) + " " + type.json() + " " + type.catalogString());
+            String type = (String) types.get(product);
+            if (type == null) {
+                type = className(product) + " " + ((DataType) product).json() + " "
+                    + ((DataType) product).catalogString();
+                types.put(product, type);
+            }
+            text('t', type);
             return;
         }
         if (references.containsKey(product)) {
@@ -132,7 +149,7 @@ final class CanonicalDump {
             if (i > 0) {
                 out.append(',');
             }
-            if (!TEXT_COPIES.contains(simple + "." + product.productElementName(i))) {
+            if (!isTextCopy(simple, product, i)) {
                 writeElement(elements.get(i));
             }
         }
@@ -159,6 +176,10 @@ final class CanonicalDump {
         if (!node.isTagsEmpty()) {
             throw new Incomparable(ScalaValues.name(node) + " carries tags");
         }
+    }
+
+    private static boolean isTextCopy(String name, scala.Product product, int i) {
+        return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + product.productElementName(i));
     }
 
     /** Java lists stand for Scala's sequences where a name was replaced. */

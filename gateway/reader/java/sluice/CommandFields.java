@@ -99,6 +99,7 @@ final class CommandFields {
     /** Expressions that only structure a command, such as a column's definition: their fields are shown. */
     private static boolean isStructure(Object value) {
         return value.getClass().getName().startsWith("org.apache.spark.sql.catalyst.plans.logical.")
+            || ScalaValues.name(value).equals("UnresolvedPartitionSpec")  // it may hold a LOCATION
             || ScalaValues.name(value).equals("NamedArgumentExpression");
     }
 

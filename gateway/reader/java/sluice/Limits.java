@@ -14,5 +14,9 @@ final class Limits {
     /** Nested values shown for one field of a command. Deeper ones are shown as elided, never dropped. */
     static final int FIELD_DEPTH = 24;
 
+    /** Parsed texts that are kept for the next request, at most, and characters of the longest that is. */
+    static final int KEPT_TEXTS = 32;
+    static final int KEPT_CHARS = 8000;
+
     private Limits() {}
 }

@@ -1,8 +1,11 @@
 package sluice;
 
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation$;
 
 /** One place in a plan that names a relation, with what the text says of it. */
 final class Mention {
@@ -39,6 +42,7 @@ final class Mention {
         told.put("node", ScalaValues.name(node));
         told.put("holder", holder);
         told.put("span", span == null ? null : span.json());
+        told.put("options", options());
         if (form != null) {
             told.put("form", form.kind);
             told.put("whole", form.whole == null ? null : form.whole.json());
@@ -47,5 +51,15 @@ final class Mention {
             told.put("alias", form.alias == null ? null : form.alias.json());
         }
         return told;
+    }
+
+    /** Keys of `WITH (…)` and the like; the privileges that Spark notes on a target's node are not options. */
+    private List options() {
+        List keys = new ArrayList();
+        if (node instanceof UnresolvedRelation) {
+            keys.addAll(((UnresolvedRelation) node).options().asCaseSensitiveMap().keySet());
+            keys.remove(UnresolvedRelation$.MODULE$.REQUIRED_WRITE_PRIVILEGES());
+        }
+        return keys;
     }
 }

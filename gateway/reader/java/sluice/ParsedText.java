@@ -25,18 +25,18 @@ final class ParsedText {
     }
 
     static ParsedText statement(String text) {
-        KeepingParser parser = new KeepingParser();
+        KeepingParser parser = KeepingParser.ofThread();
         LogicalPlan plan = parser.parsePlan(text);
         return new ParsedText(text, plan, parser.kept);
     }
 
     static ParsedText expression(String text) {
-        KeepingParser parser = new KeepingParser();
+        KeepingParser parser = KeepingParser.ofThread();
         Expression expression = parser.parseExpression(text);
         return new ParsedText(text, expression, parser.kept);
     }
 
-    WrittenForms forms() {
+    synchronized WrittenForms forms() {
         if (forms == null) {
             forms = new WrittenForms(this, tree);
         }
@@ -84,7 +84,19 @@ final class ParsedText {
 
     /** Spark's parser, unchanged, that remembers the parse tree which it hands to its own plan builder. */
     static final class KeepingParser extends SparkSqlParser {
+        private static final ThreadLocal PARSERS = new ThreadLocal();
         ParserRuleContext kept;
+
+        /** This thread's parser, which remembers nothing yet; making one compiles regular expressions. */
+        static KeepingParser ofThread() {
+            KeepingParser parser = (KeepingParser) PARSERS.get();
+            if (parser == null) {
+                parser = new KeepingParser();
+                PARSERS.set(parser);
+            }
+            parser.kept = null;
+            return parser;
+        }
 
         public Object withErrorHandling(ParserRuleContext context, scala.Option text, scala.Function0 body) {
             if (kept == null) {

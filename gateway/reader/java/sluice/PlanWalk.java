@@ -181,21 +181,27 @@ final class PlanWalk {
         // An alias stands between UPDATE and its target; nothing else passes "this is the target" on.
         boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases;
         for (int i = 0; i < plan.productArity(); i++) {
-            String field = plan.productElementName(i);
-            boolean works = command && !SOURCE_FIELDS.contains(field) && !SOURCE_FIELDS.contains(name + "." + field);
+            boolean works = command && !isSource(name, plan.productElementName(i));
             visit(plan.productElement(i), scope, works || (passes && target), command ? name : holder);
         }
         visitRest(plan, scope, command ? name : holder);
     }
 
+    private static boolean isSource(String command, String field) {
+        return SOURCE_FIELDS.contains(field) || SOURCE_FIELDS.contains(command + "." + field);
+    }
+
     /** What a node carries outside its product: second parameter lists and children that are computed. */
     private void visitRest(TreeNode node, CteScope scope, String holder) {
-        visitAll(ScalaValues.list(node.otherCopyArgs()), scope, false, holder);
-        List more = ScalaValues.list(node.children());
-        more.addAll(ScalaValues.list(node.innerChildren()));
-        for (int i = 0; i < more.size(); i++) {
-            if (!visited.containsKey(more.get(i))) {
-                visit(more.get(i), scope, false, holder);
+        scala.collection.immutable.Seq more = node.otherCopyArgs();
+        if (!more.isEmpty()) {
+            visitAll(ScalaValues.list(more), scope, false, holder);
+        }
+        scala.collection.Iterator children = node.children().iterator();
+        while (children.hasNext()) {
+            Object child = children.next();
+            if (!visited.containsKey(child)) {
+                visit(child, scope, false, holder);
             }
         }
     }
@@ -226,7 +232,10 @@ final class PlanWalk {
         } else if (expression instanceof UnresolvedGenerator) {
             noteFunction(identifierParts(((UnresolvedGenerator) expression).name()), false);
         }
-        visitAll(ScalaValues.elements(expression), scope, false, holder);
+        int arity = expression.productArity();
+        for (int i = 0; i < arity; i++) {
+            visit(expression.productElement(i), scope, false, holder);
+        }
         visitRest(expression, scope, holder);
     }
 

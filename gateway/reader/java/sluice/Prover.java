@@ -48,7 +48,7 @@ final class Prover {
             ParsedText after = ParsedText.statement(rewritten);
             PlanWalk afterWalk = new PlanWalk(after);
             checkRelations(afterWalk, allowed);
-            Prover prover = new Prover(ParsedText.statement(original));
+            Prover prover = new Prover(RecentTexts.ORIGINALS.statement(original));
             for (int i = 0; i < splices.size(); i++) {
                 prover.apply((Map) splices.get(i));
             }
@@ -111,7 +111,7 @@ final class Prover {
     }
 
     private int guard(ParsedText.Span span, String query, String alias) throws Unproven {
-        ParsedText parsed = ParsedText.statement(query);
+        ParsedText parsed = RecentTexts.GUARDS.statement(query);
         LogicalPlan guarded = (LogicalPlan) parsed.root;
         noteReferences(new PlanWalk(parsed));
         if (PlanWalk.isCommand(guarded)) {

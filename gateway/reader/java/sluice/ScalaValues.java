@@ -2,6 +2,7 @@ package sluice;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** Scala collections for Java code that Janino compiles: no lambdas, no generics. */
 final class ScalaValues {
@@ -38,9 +39,19 @@ final class ScalaValues {
         return option.isDefined() ? ((Number) option.get()).intValue() : otherwise;
     }
 
-    /** Simple name of a class, without a Scala object's trailing dollar sign. */
+    private static final ConcurrentHashMap NAMES = new ConcurrentHashMap();
+
+    /** Simple name of a value's class, without a Scala object's trailing dollar sign. */
     static String name(Object value) {
-        String full = value.getClass().getName();
+        String name = (String) NAMES.get(value.getClass());
+        if (name == null) {
+            name = simpleName(value.getClass().getName());
+            NAMES.put(value.getClass(), name);
+        }
+        return name;
+    }
+
+    private static String simpleName(String full) {
         String simple = full.substring(full.lastIndexOf('.') + 1);
         while (simple.endsWith("$")) {
             simple = simple.substring(0, simple.length() - 1);
@@ -50,6 +61,9 @@ final class ScalaValues {
 
     /** Values that hold no plan, no expression and no name: the walk stops at them. */
     static boolean isLeaf(Object value) {
+        if (value instanceof org.apache.spark.sql.catalyst.trees.TreeNode) {
+            return false;
+        }
         return value == null
             || value instanceof String
             || value instanceof Number
