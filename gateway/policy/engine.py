@@ -8,8 +8,9 @@ speaks of the principal, of the first such policy in Ranger's order, settles it.
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -208,45 +209,65 @@ class Engine:
     ) -> TableView:
         question = self._question(principal, table)
         if isinstance(question, str) or question.service.ways.get("column") != (*question.levels, "column"):
-            requests = {c.name: _column_request(principal, table, c, access) for c in columns}
-            return TableView({name: self.decide(r) for name, r in requests.items()}, {}, None)
+            answers = {
+                c.name: self._answer(
+                    AccessRequest(principal=principal, resource=table.child("column", c.name), access=access)
+                )
+                for c in columns
+            }
+            return TableView(_Decisions(principal, table, access, answers), {}, None)
         service = question.service
         bit = service.bits.wanted(access)
-        granting = question.column_entries(PolicyType.ACCESS)
-        effects = _effects(question, (entry.policy for entry in granting))
-        # Most tables are governed as a whole: one answer serves every column.
-        alike = all(entry.matchers[-1].any for entry in granting)
-        unknown = _unknown_access(question, access)
-        answer = _settle(effects, bit) if bit else unknown
-        masking = (
-            question.column_entries(PolicyType.MASK)
-            if access.lower() in service.definition.mask_accesses
-            else []
-        )
-        allowed: dict[str, Decision] = {}
+        names = [column.name for column in columns]
+        values = service.values(["column"] * len(names), names)
+        if bit:
+            answers = _column_answers(question, names, values, bit)
+        else:
+            answers = dict.fromkeys(names, _unknown_access(question, access))
         masks: dict[str, ColumnMask] = {}
-        for column in columns:
-            (value,) = service.values(("column",), (column.name,))
-            if bit and not alike:
-                matching = [
-                    effect
-                    for entry, effect in zip(granting, effects, strict=True)
-                    if entry.matchers[-1].matches(value, question.asker)
-                ]
-                answer = _settle(matching, bit)
-            allowed[column.name] = Decision(
-                request=_column_request(principal, table, column, access),
+        if access.lower() in service.definition.mask_accesses:
+            masking = [(e.matchers[-1], e.policy) for e in question.column_entries(PolicyType.MASK)]
+            for column, value in zip(columns, values, strict=True) if masking else ():
+                policies = [policy for matcher, policy in masking if matcher.matches(value, question.asker)]
+                if policies:
+                    mask = self._mask(question, policies, column.name, column.type)
+                    if mask is not None:
+                        masks[column.name] = mask
+        filtered = access.lower() in service.definition.filter_accesses
+        decisions = _Decisions(principal, table, access, answers)
+        return TableView(decisions, masks, _row_filter(question) if filtered else None)
+
+
+class _Decisions(Mapping[str, Decision]):
+    """The decisions on a table's columns, each built when it is asked for: most never are."""
+
+    __slots__ = ("_access", "_answers", "_built", "_principal", "_table")
+
+    def __init__(
+        self, principal: Principal, table: Resource, access: str, answers: Mapping[str, _Answer]
+    ) -> None:
+        self._principal, self._table, self._access = principal, table, access
+        self._answers = answers
+        self._built: dict[str, Decision] = {}
+
+    def __getitem__(self, name: str) -> Decision:
+        decision = self._built.get(name)
+        if decision is None:
+            answer = self._answers[name]
+            resource = self._table.child("column", name)
+            decision = self._built[name] = Decision(
+                request=AccessRequest(principal=self._principal, resource=resource, access=self._access),
                 allowed=answer.allowed,
                 policy=answer.policy,
                 reason=answer.reason,
             )
-            if masking:
-                policies = [e.policy for e in masking if e.matchers[-1].matches(value, question.asker)]
-                mask = self._mask(question, policies, column.name, column.type)
-                if mask is not None:
-                    masks[column.name] = mask
-        filtered = access.lower() in service.definition.filter_accesses
-        return TableView(allowed, masks, _row_filter(question) if filtered else None)
+        return decision
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
 
 _engines: weakref.WeakKeyDictionary[PolicySet, Engine] = weakref.WeakKeyDictionary()
@@ -289,8 +310,21 @@ def _remember(memory: dict[K, V], key: K, value: V) -> None:
     memory[key] = value
 
 
-def _column_request(principal: Principal, table: Resource, column: Column, access: str) -> AccessRequest:
-    return AccessRequest(principal=principal, resource=table.child("column", column.name), access=access)
+def _column_answers(
+    question: Question, names: Sequence[str], values: Sequence[str], bit: int
+) -> dict[str, _Answer]:
+    """Return the answer for each column; `values` are the names as they are compared."""
+    granting = question.column_entries(PolicyType.ACCESS)
+    effects = _effects(question, [entry.policy for entry in granting])
+    # Most tables are governed as a whole: one answer serves every column.
+    matchers = [entry.matchers[-1] for entry in granting]
+    if all(matcher.any and not matcher.never for matcher in matchers):
+        return dict.fromkeys(names, _settle(effects, bit))
+    answers = {}
+    for name, value in zip(names, values, strict=True):
+        matching = [m.matches(value, question.asker) for m in matchers]
+        answers[name] = _settle(itertools.compress(effects, matching), bit)
+    return answers
 
 
 def _effects(question: Question, policies: Iterable[CompiledPolicy]) -> list[_Effect]:

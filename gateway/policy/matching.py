@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
 
 _TOKEN = re.compile(r"\\(?P<escaped>[{}])|\{(?P<token>USER|OWNER)\}")
 _MAX_REMEMBERED = 4096
+_REMEMBERED_LENGTH = 128
+"""Longer names than anybody gives are folded each time, so that they cannot fill the memory."""
 _MAX_SEGMENTS = 512
 """More segments than any real path; keeps a hostile path from costing more than a page of work."""
 
@@ -24,9 +27,14 @@ def fold(text: str) -> str:
 
     That is how Spark resolves names. `str.lower` differs: `ſ` and `K` (Kelvin) must meet `s` and `k` here.
     """
-    if text.isascii():
-        return text.lower()
-    return "".join(map(_fold_character, text))
+    return _remembered_fold(text) if len(text) <= _REMEMBERED_LENGTH else _fold(text)
+
+
+def _fold(text: str) -> str:
+    return text.lower() if text.isascii() else "".join(map(_fold_character, text))
+
+
+_remembered_fold = lru_cache(maxsize=65_536)(_fold)
 
 
 def _fold_character(character: str) -> str:
