@@ -33,6 +33,7 @@ from gateway.session.operation import (
     RUNNING,
     TIMEDOUT,
     Operation,
+    changes_names,
 )
 from gateway.session.ports import BackendError, BackendOperation, Catalog, OperationState
 from gateway.session.recorder import Recorder
@@ -107,6 +108,8 @@ class Execution:
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
         verdict = _without_ended_views(session, await self._verdicts.judge(statement))
+        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+            await self._let_others_end(session)
         await self._recorder.decided(
             verdict,
             statement_id=statement_id,
@@ -248,6 +251,26 @@ class Execution:
             await self._lose(session, "a statement that changes names did not end in time")
         require_open(session)
         session.pending = None
+
+    async def _let_others_end(self, session: Session) -> None:
+        """Wait until nothing runs in the session any more, before names begin to mean something else.
+
+        INVARIANT (names are judged as Spark will resolve them), the other direction: Spark analyses a running
+        statement at a moment of its own choosing. One that was judged to read the temporary view `v` would
+        read a table `v`, unguarded, if a DROP VIEW overtook it; one that calls a function by its bare name
+        would call another database's after a USE.
+        """
+        try:
+            async with asyncio.timeout(self._limits.settle_timeout_s):
+                for operation in list(session.operations.values()):
+                    while operation.running:
+                        await self.poll(operation)
+        except TimeoutError:
+            raise LimitExceeded(
+                "statements of this session are still running; its database and temporary views "
+                "can only change when they have ended"
+            ) from None
+        require_open(session)
 
     # -- temporary views under changed policies ------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
-from gateway.model.statement import Cleared, CreateTempView, DropTempView, UseNamespace
+from gateway.model.statement import Cleared, CreateTempView, DropTempView, SessionEffect, UseNamespace
 from gateway.session.identifiers import Handle
-from gateway.session.ports import BackendOperation, OperationState
+from gateway.session.ports import BackendOperation
 
 if TYPE_CHECKING:
     from gateway.session.session import Session
@@ -143,8 +143,7 @@ class Operation:
     @property
     def changes_names(self) -> bool:
         """Whether it changes what names mean in this session."""
-        effects = self.cleared.effects if self.cleared is not None else ()
-        return any(isinstance(effect, UseNamespace | CreateTempView | DropTempView) for effect in effects)
+        return self.cleared is not None and changes_names(self.cleared.effects)
 
     @property
     def obliged(self) -> bool:
@@ -152,9 +151,6 @@ class Operation:
         return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationReport:
-    """An operation's state as a client may read it."""
-
-    state: OperationState
-    has_result_set: bool
+def changes_names(effects: Sequence[SessionEffect]) -> bool:
+    """Whether one of the effects changes what names mean in a session."""
+    return any(isinstance(effect, UseNamespace | CreateTempView | DropTempView) for effect in effects)

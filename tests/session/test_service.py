@@ -401,6 +401,39 @@ async def test_use_counts_only_after_spark_has_finished_it() -> None:
     assert world.judge.judged[-1].context.namespace == ("hr",)
 
 
+@pytest.mark.parametrize("change", ["DROP VIEW v", "USE hr", "CREATE OR REPLACE TEMP VIEW v AS SELECT 2"])
+async def test_names_do_not_change_under_a_running_statement(change: str) -> None:
+    """The attack: a view over nothing named like a secret table, a slow read of it, a quick DROP VIEW."""
+    world = World()
+    names(world)
+    world.backend.slow = "FROM v"
+    handle = await open_session(world)
+    await run(world, handle, "CREATE TEMP VIEW v AS SELECT 1")
+    reading = await run(world, handle, "SELECT * FROM v", run_async=True)
+    read = world.backend.last
+    changing = asyncio.create_task(run(world, handle, change, run_async=True))
+    await until(lambda: read.polls > 1)
+    assert change not in world.backend.received
+    read.end()
+    await changing
+    assert world.backend.received[-1] == change
+    assert (await world.sessions.status(BOB, reading)).state == 2
+
+
+async def test_a_statement_that_does_not_end_keeps_names_as_they_are() -> None:
+    world = World(SessionLimits(settle_timeout_s=0.1))
+    names(world)
+    world.backend.slow = "SLOW"
+    handle = await open_session(world)
+    await run(world, handle, "SLOW", run_async=True)
+    with pytest.raises(LimitExceeded, match="still running"):
+        await run(world, handle, "USE hr")
+    assert world.backend.received == ["SLOW"]
+    assert [e.body["reqData"] for e in world.ledger.of("decided")] == ["SLOW"]
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.namespace == ("default",)
+
+
 async def test_a_failed_use_changes_nothing() -> None:
     world = World()
     names(world)
