@@ -7,8 +7,8 @@ that one of them does not know is refused. Nothing here does I/O but asking the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.model.catalog import Table, TableKind, TableName
@@ -73,7 +73,8 @@ class _Governed:
     words: tuple[tuple[str, str], ...]
     agree: bool | None
     obliged: bool
-    """Whether any scan carries a mask, a filter or hidden columns, views inside included."""
+    """Whether any scan is guarded, views inside included; a table that does not exist is too, so that a
+    view over it cannot show rows of one that appears meanwhile."""
     answer: AnswerRule
 
 
@@ -85,11 +86,14 @@ class _Judging:
     snapshot: Snapshot
     reader: ReaderPort
     rules: Rules
+    bodies: dict[TableName, _Governed] = field(default_factory=dict)
+    """Views that were judged already: one that stands in many others is judged once."""
 
     def evaluation(self) -> Evaluation:
         return Evaluation(
             principal=self.principal,
             engine=engine_for(self.snapshot.policies),
+            policies=self.snapshot.policies,
             catalog=self.snapshot.catalog,
             star_shows_visible=self.rules.star == "visible",
         )
@@ -166,8 +170,11 @@ async def _govern_reading(
     scans = scans_of(reading, names)
     if isinstance(scans, NotGovernable):
         return _not_governable(scans)
+    functions = function_wants(reading, names)
+    if isinstance(functions, NotGovernable):
+        return _not_governable(functions)
     if not vouched:
-        evaluation.wants((*wants.wants, *function_wants(reading, names)))
+        evaluation.wants((*wants.wants, *functions))
         evaluation.visibility(scans)
         if (denied := evaluation.denied()) is not None:
             return _access_denied(denied, evaluation)
@@ -193,6 +200,8 @@ async def _govern_reading(
         body = bodies.get(name.folded())
         nested = body.text if body is not None and body.obliged else None
         scan = guard.guard_scan(text, relation, table, view, vouched=vouched, body=nested)
+        if isinstance(scan, NotGovernable):
+            return _not_governable(scan)
         guarded.append(scan)
         obligations = obligations_of(view, vouched=vouched)
         records[name.folded()] = ScanRecord(
@@ -205,11 +214,14 @@ async def _govern_reading(
         return _access_denied(denied, evaluation)
 
     written = guard.splices(text, reading, guarded)
-    pinned = guard.pin_targets(reading, wants.pins, names)
+    pinned = guard.pin_targets(reading, wants, names)
     if isinstance(written, NotGovernable):
         return _not_governable(written)
     if isinstance(pinned, NotGovernable):
         return _not_governable(pinned)
+    policy_relations = await _policy_relations(scans, views, judging)
+    if isinstance(policy_relations, NotGovernable):
+        return _not_governable(policy_relations)
     temporary = {r.parts for r in reading.relations if r.role is RelationRole.SCAN} - {
         relation.parts for relation, _ in scans
     }
@@ -217,7 +229,7 @@ async def _govern_reading(
         {guard.pinned_parts(scan.table) for scan in guarded}
         | pinned[1]
         | temporary
-        | await _policy_relations(views.values(), judging.reader)
+        | policy_relations
         | {parts for body in bodies.values() for parts in body.allowed}
     )
     splices = (*written[0], *pinned[0])
@@ -234,7 +246,7 @@ async def _govern_reading(
         scans=(*records.values(), *(scan for body in bodies.values() for scan in body.scans)),
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
         agree=_agreement(usage) if scans else None,
-        obliged=any(scan.query is not None for scan in guarded if _exists(scan.table, judging)),
+        obliged=any(scan.query is not None for scan in guarded),
         answer=evaluation.answer(wants),
     )
 
@@ -293,6 +305,9 @@ async def _view_bodies(
         table = judging.snapshot.catalog.table(name)
         if table is None or table.kind is not TableKind.VIEW:
             continue
+        if name in judging.bodies:
+            bodies[name] = judging.bodies[name]
+            continue
         if table.view is None:
             return _not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
         if depth >= MAX_VIEW_DEPTH:
@@ -305,7 +320,7 @@ async def _view_bodies(
             return _not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
         if not isinstance(body, _Governed):
             return body
-        bodies[name] = body
+        bodies[name] = judging.bodies[name] = body
     return bodies
 
 
@@ -329,25 +344,30 @@ def _past_guards(
 
 
 async def _policy_relations(
-    views: Iterable[TableView | None], reader: ReaderPort
-) -> frozenset[tuple[str, ...]]:
-    """Return the tables that row filters and masks read by subquery; only full names are let pass."""
-    texts = [
-        text
-        for view in views
-        if view is not None
-        for text in (
-            *(mask.expression for mask in view.masks.values()),
-            *([view.row_filter.expression] if view.row_filter is not None else []),
-        )
-        # A subquery cannot be written without one of these words; saves a parse for the common case.
-        if any(word in text.casefold() for word in ("select", "from", "table"))
-    ]
+    scans: Sequence[Scan], views: Mapping[TableName, TableView | None], judging: _Judging
+) -> frozenset[tuple[str, ...]] | NotGovernable:
+    """Check that row filters and masks speak of columns of their table only; return the tables they read.
+
+    A column that the table lacks could be answered by a relation of the user's, outside of the guard.
+    """
     found: set[tuple[str, ...]] = set()
-    for text in texts:
-        reading = await reader.read_expression(text)
-        if isinstance(reading, Reading):
-            found |= {r.parts for r in reading.relations if r.role is RelationRole.SCAN and len(r.parts) == 3}
+    for name in dict.fromkeys(name.folded() for _, name in scans):
+        table, view = judging.snapshot.catalog.table(name), views[name]
+        if table is None or view is None:
+            continue
+        columns = {column.name.lower() for column in table.columns}
+        texts = [mask.expression for mask in view.masks.values()]
+        if view.row_filter is not None:
+            texts.append(view.row_filter.expression)
+        for text in texts:
+            reading = await judging.reader.read_expression(text)
+            if not isinstance(reading, Reading):
+                return NotGovernable(f"a policy for {name} cannot be read")
+            read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
+            strange = [c for c in reading.columns if c.parts and c.parts[0].lower() not in columns]
+            if any(len(parts) != 3 for parts in read) or (strange and not read):
+                return NotGovernable(f"a policy for {name} does not fit its columns")
+            found |= read
     return frozenset(found)
 
 

@@ -64,6 +64,8 @@ class Relation:
     """Time-travel and options clauses, which move inside the guarded relation."""
     sample: Span | None = None
     """TABLESAMPLE clause with REPEATABLE; stays outside, the alias moves inside."""
+    options: tuple[str, ...] = ()
+    """Keys of options given in the statement: `t WITH (k = v)`. They can point a relation at other data."""
     alias: Span | None = None
     """Table alias with its column list, without a leading AS; set only when a sample clause precedes it."""
 

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, Handler] = {
     "RenameColumn": data.alter_table,
     "AlterColumns": data.alter_table,
     "ReplaceColumns": data.alter_table,
-    "AddPartitions": data.alter_table,
+    "AddPartitions": data.add_partitions,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
     "RecoverPartitions": data.recover_partitions,

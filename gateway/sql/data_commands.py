@@ -94,12 +94,17 @@ def _altered(scope: Scope, pin: Pin) -> Wants:
 
 
 def alter_table(scope: Scope) -> Wants:
-    """ALTER TABLE on columns, comments and partitions without a location."""
-    parts = scope.command.fields.get("parts")
-    if isinstance(parts, tuple) and any(
-        isinstance(p, Mapping) and p.get("location") is not None for p in parts
-    ):
-        raise CannotClassify("a partition's LOCATION needs a url policy and is not supported")
+    """ALTER TABLE on columns and comments, and on partitions that exist."""
+    return _altered(scope, scope.target("table"))
+
+
+def add_partitions(scope: Scope) -> Wants:
+    parts = scope.field("parts")
+    if not isinstance(parts, tuple):
+        raise CannotClassify("the partitions could not be read")
+    for part in parts:
+        if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
+            raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
     return _altered(scope, scope.target("table"))
 
 
@@ -188,7 +193,8 @@ def create_database(scope: Scope) -> Wants:
     if location is not None:
         wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
-    return Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),))
+    effects = (CatalogChanged(databases=((catalog, database),)),)
+    return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
 
 
 def drop_database(scope: Scope) -> Wants:
@@ -197,5 +203,9 @@ def drop_database(scope: Scope) -> Wants:
     wants = [Want(resource, "drop")]
     if scope.flag("cascade"):
         # CASCADE drops every table of the database: one must be allowed to drop any of them.
-        wants.append(Want(resource.child("table", "*"), "drop"))
-    return Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),))
+        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+    return Wants(
+        wants=tuple(wants),
+        namespaces=scope.pin_database("namespace"),
+        effects=(CatalogChanged(databases=((catalog, database),)),),
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import ColumnMask, Decision, Obligation
+from gateway.model.policy import PolicySet, PolicyType, ResourceValues
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.resource import AccessRequest, Resource
@@ -35,6 +37,7 @@ class Evaluation:
 
     principal: Principal
     engine: Engine
+    policies: PolicySet
     catalog: CatalogSnapshot
     star_shows_visible: bool
     decisions: list[Decision] = field(default_factory=list)
@@ -59,7 +62,7 @@ class Evaluation:
             if want.visible_is_enough and self.engine.visible(self.principal, want.resource):
                 continue
             decision = self._decide(want.resource, want.access)
-            if not decision.allowed:
+            if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
                 self.missing.append(f"{want.access} on {want.resource.kind} {want.resource}")
 
     def visibility(self, scans: Sequence[Scan]) -> None:
@@ -140,6 +143,19 @@ class Evaluation:
             details=not hidden and not view.masks and view.row_filter is None,
         )
 
+    def _denied_below(self, resource: Resource) -> bool:
+        """Whether some policy denies anything in the database, whoever it is about: then it is not for one
+        statement to touch all of it."""
+        database = resource.elements[:2]
+        return any(
+            policy.enabled
+            and (policy.deny or policy.deny_all_else)
+            and policy.type is PolicyType.ACCESS
+            and all(name in levels and _may_mean(levels[name], value) for name, value in database)
+            for policy in self.policies.policies
+            for levels in (policy.resources, *policy.additional_resources)
+        )
+
     def _decide_columns(self, table: Table, view: TableView, wanted: frozenset[str]) -> None:
         for column in table.columns:
             if column.name.lower() not in wanted:
@@ -168,6 +184,8 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
         written = ".".join(relation.parts)
         if relation.span is None or relation.whole is None:
             return NotGovernable(f"`{written}` is not written literally in the statement")
+        if relation.options:
+            return NotGovernable(f"options on `{written}` can point it at other data and are not supported")
         match names.table(relation.parts):
             case Ungovernable(why):
                 return NotGovernable(f"`{written}` {why}")
@@ -178,19 +196,28 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
     return tuple(scans)
 
 
-def function_wants(reading: Reading, names: Names) -> tuple[Want, ...]:
-    """Return execute on every persistent function that is called."""
+def function_wants(reading: Reading, names: Names) -> tuple[Want, ...] | NotGovernable:
+    """Return execute on every persistent function that is called; they must be named in full, because what
+    is judged is not written over them."""
     wants = []
     for function in reading.functions:
         if is_builtin(function):
             continue
         name = names.new_table(function.parts)
-        if isinstance(name, Ungovernable):
-            # No catalog has an empty name, so nobody can hold this.
-            wants.append(Want(Resource.udf("", "", ".".join(function.parts)), "execute"))
-        else:
-            wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
+        if isinstance(name, Ungovernable) or len(function.parts) != 3:
+            return NotGovernable(
+                f"`{'.'.join(function.parts)}` is not a built-in function; "
+                f"name a function of your own as catalog.database.function"
+            )
+        wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)
+
+
+def _may_mean(values: ResourceValues, name: str) -> bool:
+    """Whether a policy's values could match the name; in doubt they do."""
+    return values.excludes or any(
+        "{" in value or fnmatchcase(name.lower(), value.lower()) for value in values.values
+    )
 
 
 def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:

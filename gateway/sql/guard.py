@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.catalog import Table, TableKind, TableName, ViewBody
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Splice
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
-from gateway.sql.wants import NotGovernable, Pin
+from gateway.sql.wants import NotGovernable, Wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,26 +53,32 @@ def guarded_query(
     return f"SELECT {', '.join(columns)} FROM {source}{where}"
 
 
-def view_source(table: Table, body: str) -> str:
-    """Write a view's guarded body as a source: columns renamed by position and cast as the view has them.
+def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
+    """Write a view's guarded body as a source: its columns by the names that the body gives them, as Spark
+    finds them, cast and named as the view has them.
 
     The line break keeps a comment at the end of the body from swallowing the bracket.
     """
-    names = ", ".join(quote(column.name) for column in table.columns)
-    inner = f"({body}\n) AS {quote(table.name.table)}({names})"
+    output = [name.lower() for name in view.output]
+    if len(set(output)) != len(table.columns) or len(output) != len(table.columns):
+        return NotGovernable(f"the columns of the view {table.name} cannot be told apart by name")
     # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
-    casts = ", ".join(
-        quote(c.name)
-        if c.type.lower().startswith(("char", "varchar"))
-        else f"CAST({quote(c.name)} AS {c.type}) AS {quote(c.name)}"
-        for c in table.columns
+    columns = ", ".join(
+        (
+            quote(name)
+            if c.type.lower().startswith(("char", "varchar"))
+            else f"CAST({quote(name)} AS {c.type})"
+        )
+        + f" AS {quote(c.name)}"
+        for name, c in zip(view.output, table.columns, strict=True)
     )
-    return f"(SELECT {casts} FROM {inner}) AS {quote(table.name.table)}"
+    alias = quote(table.name.table)
+    return f"(SELECT {columns} FROM ({body}\n) AS {alias}) AS {alias}"
 
 
 def guard_scan(
     text: str, relation: Relation, table: Table, view: TableView, *, vouched: bool, body: str | None
-) -> GuardedRelation:
+) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
 
     `body` is the guarded text of a view whose sources carry obligations; without one a view is a table.
@@ -81,13 +87,18 @@ def guard_scan(
     masks = masks_of(view, vouched=vouched)
     if not hidden and not masks and view.row_filter is None and body is None:
         return GuardedRelation(relation=relation, table=table, query=None)
+    source: str | NotGovernable = _named_source(text, relation, table)
+    if body is not None and table.view is not None:
+        source = view_source(table, table.view, body)
+    if isinstance(source, NotGovernable):
+        return source
     gone = {name.lower() for name in hidden}
     query = guarded_query(
         table,
         visible=[c.name for c in table.columns if c.name.lower() not in gone],
         masks=masks,
         row_filter=view.row_filter,
-        source=view_source(table, body) if body is not None else _named_source(text, relation, table),
+        source=source,
     )
     return GuardedRelation(relation=relation, table=table, query=query)
 
@@ -219,7 +230,7 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovern
 
 
 def pin_targets(
-    reading: Reading, pins: Sequence[Pin], names: Names
+    reading: Reading, wants: Wants, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | NotGovernable:
     """Write full names over the names of targets; return the splices and every name that may stay.
 
@@ -227,9 +238,17 @@ def pin_targets(
     """
     allowed: set[tuple[str, ...]] = set()
     result: dict[int, Splice] = {}
-    judged = {id(pin.relation) for pin in pins}
-    for pin in pins:
-        relation = pin.relation
+    targets = [relation for relation in reading.relations if relation.role is RelationRole.TARGET]
+    judged: set[int] = set()
+    # One command may name its target twice, as two INSERTs into one table do.
+    mentions = [
+        (pin, relation)
+        for pin in wants.pins
+        for relation in targets
+        if (relation.parts, relation.holder) == (pin.relation.parts, pin.relation.holder)
+    ]
+    for pin, relation in mentions:
+        judged.add(id(relation))
         parts = (pin.table.catalog, pin.table.database, pin.table.table)
         if relation.span is None:
             if len(relation.parts) < 3:
@@ -243,14 +262,18 @@ def pin_targets(
             result[relation.span.start] = Splice(
                 span=relation.span, text=dotted(parts), kind="pin", parts=parts
             )
-    for relation in reading.relations:
-        if relation.role is RelationRole.TARGET and id(relation) not in judged:
+    for relation in targets:
+        if id(relation) not in judged:
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
             if not (temporary or split_name or relation.holder == "CreateViewCommand"):
                 return NotGovernable(f"`{'.'.join(relation.parts)}` is not accounted for")
             allowed.add(relation.parts)
+    for namespace in wants.namespaces:
+        result[namespace.span.start] = Splice(
+            span=namespace.span, text=dotted(namespace.parts), kind="pin", parts=namespace.parts
+        )
     return tuple(result.values()), frozenset(allowed)
 
 

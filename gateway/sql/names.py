@@ -6,12 +6,15 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import SessionContext
 
-SESSION_CATALOG = "spark_catalog"
+_GOVERNED_NAME = re.compile(r"[\w-]+(?: [\w-]+)*")
+"""Letters, digits, `_`, `-` and single blanks inside. A path (`/x`, `s3:…`) would be read as files, `t$files`
+is a table format's view past masks, and metastores trim blanks: the name judged would not be the one used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +57,12 @@ class Names:
         return self._qualified(parts)
 
     def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
-        if parts[0].lower() == "global_temp":
-            return Ungovernable("is a global temporary view, which every session shares")
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
         catalog, rest = self._split_catalog(parts)
         if len(rest) != 2:
             return Ungovernable("does not have the form catalog.database.table")
-        if any(sign in rest[1] for sign in "/:"):
-            return Ungovernable("names a path; reading files by path needs a url policy and is not supported")
-        return TableName(catalog, rest[0], rest[1])
+        return _checked(TableName(catalog, rest[0], rest[1]))
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""
@@ -76,6 +75,8 @@ class Names:
         catalog, rest = self._split_catalog(parts)
         if len(rest) > 1:
             return Ungovernable("is a nested namespace")
+        if rest and (rest[0].lower() == "global_temp" or not _GOVERNED_NAME.fullmatch(rest[0])):
+            return Ungovernable("is not a database that can be governed")
         return catalog, (rest[0] if rest else None)
 
     def current_database(self) -> tuple[str, str] | Ungovernable:
@@ -88,9 +89,18 @@ class Names:
         current = self.current_database()
         if isinstance(current, Ungovernable):
             return current
-        return TableName(current[0], current[1], name)
+        return _checked(TableName(current[0], current[1], name))
 
     def _split_catalog(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         if parts and parts[0].lower() in self.catalogs:
             return parts[0], parts[1:]
         return self.context.catalog, parts
+
+
+def _checked(name: TableName) -> TableName | Ungovernable:
+    if name.database.lower() == "global_temp":
+        return Ungovernable("is a global temporary view, which every session shares")
+    for part in (name.catalog, name.database, name.table):
+        if not _GOVERNED_NAME.fullmatch(part):
+            return Ungovernable("has a name with signs that paths and system tables use, or with odd blanks")
+    return name

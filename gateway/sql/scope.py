@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
-from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole
+from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
-from gateway.sql.wants import NotGovernable, Pin
+from gateway.sql.wants import NamespacePin, NotGovernable, Pin
 
 
 class CannotClassify(Exception):
@@ -85,6 +85,10 @@ class Scope:
             for r in self.reading.relations
             if r.role is RelationRole.TARGET and r.parts == parts and r.holder == self.command.node
         ]
+        if any(relation.options for relation in found):
+            raise CannotClassify(
+                f"options on {dotted(parts)} can point it at other data and are not supported"
+            )
         if not found:
             raise CannotClassify(f"{dotted(parts)} is not written where {self.command.node} names it")
         return found[0]
@@ -101,6 +105,24 @@ class Scope:
         if database is None:
             raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")
         return catalog, database
+
+    def pin_database(self, name: str) -> tuple[NamespacePin, ...]:
+        """Return what writes the full name over a database that the statement names.
+
+        Without it, a catalog that Spark has and the gateway does not know could take the name for itself.
+        """
+        value = self.node(name)
+        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+            return ()
+        catalog, database = self.namespace(name)
+        full = (catalog,) if database is None else (catalog, database)
+        if self.parts(name) == full:
+            return ()
+        span = value.get("span")
+        if not isinstance(span, tuple) or len(span) != 2:
+            raise CannotClassify(f"`{'.'.join(self.parts(name))}` is not written literally")
+        start, end = span
+        return (NamespacePin(Span(int(str(start)), int(str(end))), full),)
 
     def namespace(self, name: str) -> tuple[str, str | None]:
         """Return catalog and, when given, database of a namespace field."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import may_be_set
@@ -26,7 +27,7 @@ def _use(catalog: str, database: str | None) -> Wants:
 
 
 def use(scope: Scope) -> Wants:
-    return _use(*scope.namespace("child"))
+    return replace(_use(*scope.namespace("child")), namespaces=scope.pin_database("child"))
 
 
 def use_namespace(scope: Scope) -> Wants:
@@ -96,14 +97,17 @@ def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
         if database.lower() == "default"
         else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)
     )
-    return Wants(wants=wants, answer=AnswerRule(filter=answer, catalog=catalog, database=database))
+    # Details of a table print its location, and those of a temporary view the text that was guarded.
+    rule = AnswerRule(filter=answer, catalog=catalog, database=database, details=False)
+    return Wants(wants=wants, namespaces=scope.pin_database("namespace"), answer=rule)
 
 
 def show_databases(scope: Scope) -> Wants:
     catalog, database = scope.namespace("child")
     if database is not None:
         raise CannotClassify("nested namespaces cannot be listed")
-    return Wants(answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
+    pins = scope.pin_database("child") if scope.parts("child") else ()
+    return Wants(namespaces=pins, answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
 
 
 def show_catalogs(scope: Scope) -> Wants:
@@ -134,7 +138,8 @@ def show_columns(scope: Scope) -> Wants:
 def describe_table(scope: Scope) -> Wants:
     existing = scope.existing("relation")
     if isinstance(existing, TempViewName):
-        return Wants()
+        # EXTENDED would print the text that was guarded.
+        return Wants(answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, details=False))
     return Wants(
         wants=(Want(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
@@ -156,9 +161,8 @@ def show_details(scope: Scope) -> Wants:
 
 def describe_database(scope: Scope) -> Wants:
     catalog, database = scope.database("namespace")
-    if scope.flag("extended"):
-        return Wants(wants=(Want(Resource.database(catalog, database), "show"),))
-    return Wants(wants=(Want(Resource.database(catalog, database), "show", visible_is_enough=True),))
+    want = Want(Resource.database(catalog, database), "show", visible_is_enough=not scope.flag("extended"))
+    return Wants(wants=(want,), namespaces=scope.pin_database("namespace"))
 
 
 def describe_function(scope: Scope) -> Wants:

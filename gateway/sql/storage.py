@@ -38,7 +38,7 @@ OPTIONS = frozenset(
         "orc.compress",
     }
 )
-DOTTED_PROPERTIES = frozenset(
+PROPERTIES = frozenset(
     {
         "parquet.compression",
         "orc.compress",
@@ -46,11 +46,13 @@ DOTTED_PROPERTIES = frozenset(
         "write.parquet.compression-codec",
         "delta.enablechangedatafeed",
         "file.format",
+        "retention",
+        "classification",
+        "description",
     }
 )
-RESERVED_PROPERTIES = frozenset(
-    {"path", "location", "external", "provider", "owner", "transactional", "comment", "is_managed_location"}
-)
+NOTE_PREFIXES = ("meta.", "tag.", "user.")
+"""Properties that no table format reads: people's notes."""
 
 
 def check_provider(provider: FieldValue) -> None:
@@ -67,8 +69,10 @@ def check_options(options: Iterable[str]) -> None:
 def check_properties(properties: Iterable[str]) -> None:
     for key in properties:
         folded = key.lower()
-        if folded in RESERVED_PROPERTIES or ("." in folded and folded not in DOTTED_PROPERTIES):
-            raise CannotClassify(f"the table property `{key}` is not one of those that Sluice lets pass")
+        if folded not in PROPERTIES and not folded.startswith(NOTE_PREFIXES):
+            raise CannotClassify(
+                f"the property `{key}` is not one of those that Sluice lets pass; notes are `meta.…`"
+            )
 
 
 def check_serde(serde: FieldValue) -> None:

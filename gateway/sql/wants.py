@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
-from gateway.model.reading import Relation
+from gateway.model.reading import Relation, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerRule, SessionEffect
 
@@ -19,6 +19,8 @@ class Want:
     access: str
     visible_is_enough: bool = False
     """Any access to the resource or to something below it will do (USE, SHOW)."""
+    and_below: bool = False
+    """No policy may deny it on anything below the resource either (DROP … CASCADE)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,21 @@ class Pin:
     table: TableName
 
 
+@dataclass(frozen=True, slots=True)
+class NamespacePin:
+    """A database as it is written, and the full name it was judged as."""
+
+    span: Span
+    parts: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
     """Everything that the commands of a statement want; scans are judged apart."""
 
     wants: tuple[Want, ...] = ()
     pins: tuple[Pin, ...] = ()
+    namespaces: tuple[NamespacePin, ...] = ()
     raw: tuple[TableName, ...] = ()
     """Tables that the command would show or change past masks and filters: the principal must have none."""
     described: TableName | None = None
@@ -63,6 +74,7 @@ def join(parts: Iterable[Wants]) -> Wants:
     return Wants(
         wants=tuple(want for part in all_parts for want in part.wants),
         pins=tuple(pin for part in all_parts for pin in part.pins),
+        namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.

@@ -165,15 +165,19 @@ final class CanonicalDump {
 
     /** The parser marks a written CAST and a function's alias; a mark of another kind cannot be compared. */
     private void writeTags(TreeNode node) {
-        for (int i = 0; i < PARSER_TAGS.length && !node.isTagsEmpty(); i++) {
+        if (node.isTagsEmpty()) {
+            return;
+        }
+        int known = 0;
+        for (int i = 0; i < PARSER_TAGS.length; i++) {
             scala.Option mark = node.getTagValue(PARSER_TAGS[i]);
             if (mark.isDefined()) {
                 text('T', i + " " + mark.get());
-                // The plan is read once, so that what is left is known to be another kind of mark.
-                node.unsetTagValue(PARSER_TAGS[i]);
+                known++;
             }
         }
-        if (!node.isTagsEmpty()) {
+        // Plans are kept and shared between requests, so the marks are counted where they are, not taken off.
+        if (known != ScalaValues.tagCount(node)) {
             throw new Incomparable(ScalaValues.name(node) + " carries tags");
         }
     }

@@ -59,6 +59,28 @@ final class ScalaValues {
         return simple.substring(simple.lastIndexOf('$') + 1);
     }
 
+    /** How many marks a node carries; Spark tells only whether there are any. */
+    static int tagCount(org.apache.spark.sql.catalyst.trees.TreeNode node) {
+        try {
+            return ((scala.collection.Map) TAGS.get(node)).size();
+        } catch (IllegalAccessException closed) {
+            throw new IllegalStateException("the marks of a plan cannot be read", closed);
+        }
+    }
+
+    private static final java.lang.reflect.Field TAGS = tags();
+
+    private static java.lang.reflect.Field tags() {
+        try {
+            java.lang.reflect.Field tags =
+                org.apache.spark.sql.catalyst.trees.TreeNode.class.getDeclaredField("_tags");
+            tags.setAccessible(true);
+            return tags;
+        } catch (NoSuchFieldException other) {
+            throw new IllegalStateException("this Spark keeps the marks of a plan elsewhere", other);
+        }
+    }
+
     /** Values that hold no plan, no expression and no name: the walk stops at them. */
     static boolean isLeaf(Object value) {
         if (value instanceof org.apache.spark.sql.catalyst.trees.TreeNode) {
