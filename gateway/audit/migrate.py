@@ -55,9 +55,10 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
     applied = []
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        # Looked for first: creating needs a privilege that a database prepared by its owner may withhold.
+        # Looked for first: even IF NOT EXISTS wants a right that a database's owner may withhold.
+        if await connection.fetchval("SELECT to_regnamespace('sluice')") is None:
+            await connection.execute("CREATE SCHEMA sluice")
         if await connection.fetchval("SELECT to_regclass('sluice.schema_version')") is None:
-            await connection.execute("CREATE SCHEMA IF NOT EXISTS sluice")
             await connection.execute(
                 "CREATE TABLE sluice.schema_version (version integer PRIMARY KEY, name text NOT NULL,"
                 " sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"

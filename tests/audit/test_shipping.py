@@ -213,3 +213,20 @@ async def test_killing_postgresql_while_it_is_shipped_to_loses_and_doubles_nothi
     assert set(map(tuple, found.values())) == {("completed", "decided")}
     counted = await ask(mortal.dsn, "SELECT count(*), count(DISTINCT event_id) FROM sluice.audit_event")
     assert counted[0][0] == counted[0][1] == 2 * len(events)
+
+
+async def test_a_database_user_with_no_rights_but_in_its_schema(tmp_path: Path, database: str) -> None:
+    role = "clerk_" + database.partition("test_")[2].partition("?")[0]
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute(
+            f"CREATE ROLE {role} LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC;"
+            f"CREATE SCHEMA sluice; GRANT USAGE, CREATE ON SCHEMA sluice TO {role}"
+        )
+        async with running(tmp_path, database.replace("sluice@", f"{role}@")) as ledger:
+            await ledger.record(login())
+            await shipped(ledger)
+        assert len(await stored(database)) == 1
+    finally:
+        await connection.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
+        await connection.close()
