@@ -23,6 +23,9 @@ Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"
 
 ENFORCER = "sluice-acl"
 
+REFUSED_CHARS = 65_536
+"""Characters kept of a refused statement: refusals cost their sender nothing, and must not fill the disk."""
+
 
 def new_id(now_ms: int, random: bytes) -> str:
     """Make a UUIDv7 from a Unix time in milliseconds and at least ten random bytes."""
@@ -74,7 +77,7 @@ def decided(
         "sess": session,
         **_principal(statement.principal),
         **_client(client),
-        "reqData": statement.text,
+        "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
         "verdict": "cleared" if cleared else "refused",
         "plan_class": verdict.plan_class,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 
@@ -74,6 +75,17 @@ async def test_a_refusal_is_recorded_and_names_the_event_to_quote() -> None:
     assert refused.value.sqlstate == "42501"
     assert world.backend.received == []
     assert world.ledger.of("completed") == []
+
+
+async def test_a_refused_statement_of_megabytes_does_not_fill_the_record() -> None:
+    world = World()
+    world.judge.refused = "x"
+    text = "x" * 5_000_000
+    with pytest.raises(StatementRefused):
+        await run(world, await open_session(world), text)
+    (event,) = world.ledger.of("decided")
+    assert len(event.body["reqData"]) == 65_536
+    assert event.body["reqData_sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
 # -- one end -------------------------------------------------------------------------------------------------
