@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
+from gateway.policy.paths import canonical
 
 _TOKEN = re.compile(r"\\(?P<escaped>[{}])|\{(?P<token>USER|OWNER)\}")
 _MAX_REMEMBERED = 4096
@@ -177,14 +178,16 @@ class LevelMatcher:
         """Whether every value matches, also the absent one; with `excludes` nothing does."""
         self.dynamic = any(map(is_dynamic, kept))
         literals, others = set[str](), list[_Value]()
-        for value in kept:
+        for value in map(canonical, kept) if definition.is_path else kept:
+            if definition.needs_scheme and value.strip("*") and ":" not in value:
+                continue
             wild = definition.wildcard and (
                 has_wildcard(value) or (definition.is_path and value.endswith("/"))
             )
             recursive = values.recursive and definition.is_path
             if wild or recursive or "{" in value or "\\" in value:
                 others.append(_Value(value, definition, values.recursive))
-            elif not definition.needs_scheme or ":" in value:
+            else:
                 literals.add(fold(value) if self.fold else value)
         self.literals = frozenset(literals)
         self._others = tuple(others)

@@ -11,7 +11,26 @@ import re
 _SEPARATORS = re.compile(r"[/\\{},]")
 _DOT = re.compile(r"%2e", re.IGNORECASE)
 _SEPARATOR_CODE = re.compile(r"%(?:2f|5c)", re.IGNORECASE)
+_START = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<slashes>/*)")
+_SLASHES = re.compile(r"/{2,}")
 _GLOB = re.compile(r"[*?\[{\\]")
+
+
+def canonical(path: str) -> str:
+    """Return the one spelling of what Hadoop takes as one path.
+
+    `s3://b//x` is `s3://b/x`, `file:/x` is `file:///x`.
+    """
+    start = _START.match(path)
+    if start is None:
+        return _SLASHES.sub("/", path)
+    rest = _SLASHES.sub("/", path[start.end() :])
+    # Two slashes are followed by an authority; one, three or more begin the path itself.
+    return f"{start['scheme']}:{'//' if len(start['slashes']) == 2 else '///'}{rest}"
+
+
+def has_scheme(path: str) -> bool:
+    return _START.match(path) is not None
 
 
 def deviates(path: str) -> bool:
@@ -31,6 +50,8 @@ def may_reach(path: str, value: str) -> bool:
 
     Reading a directory reads what is in it, so a denial further down matters. Errs on the side of yes.
     """
+    if not has_scheme(path):
+        return True  # whose default file system?
     path_part, value_part = fixed_part(path), fixed_part(value.split("{", 1)[0])
     if path_part != path:
         return value_part.startswith(path_part) or path_part.startswith(value_part)

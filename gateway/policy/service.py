@@ -57,9 +57,12 @@ class Service:
 
     def values(self, levels: Iterable[str], values: Iterable[str]) -> tuple[str, ...]:
         """Return requested values as they are compared."""
-        return tuple(
-            fold(value) if self._folds[level] else value for level, value in zip(levels, values, strict=True)
-        )
+        return tuple([self._compared(level, value) for level, value in zip(levels, values, strict=True)])
+
+    def _compared(self, level: str, value: str) -> str:
+        if level in self.paths:
+            value = paths.canonical(value)
+        return fold(value) if self._folds[level] else value
 
     def denied_below(
         self, path: str, level: str, subject: Subject, bit: int, priority: int
@@ -75,7 +78,7 @@ class Service:
             if values.excludes:
                 if paths.fixed_part(path) != path:
                     return policy
-            elif any(paths.may_reach(path, value) for value in values.values):
+            elif any(paths.may_reach(path, paths.canonical(value)) for value in values.values):
                 return policy
         return None
 
