@@ -370,3 +370,13 @@ async def test_a_guard_with_the_text_of_the_statement(reader: ReaderPool) -> Non
     (scan,) = (await scans(reader, text)).values()
     for _ in range(2):
         assert await proof(reader, text, [guard(text, scan)]) == Proof(holds=True)
+
+
+async def test_a_proof_can_be_repeated(reader: ReaderPool) -> None:
+    """Parsed texts are kept between requests, so comparing them must not change them."""
+    text = "SELECT CAST(a AS INT), b::string, sum(c) FROM t"
+    splices = guard_all(text, await reading(reader, text))
+    for _ in range(3):
+        assert await proof(reader, text, splices) == Proof(holds=True)
+    changed = text.replace("CAST(a AS INT)", "INT(a)")
+    assert not (await reader.prove(text, changed, [], [("t",)])).holds
