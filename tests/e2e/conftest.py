@@ -16,7 +16,11 @@ from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.demo_tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from tests.e2e import lab
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, query
+from tests.e2e.tpch_session import tpch
+
+__all__ = ["tpch"]
 
 
 @pytest.fixture(scope="session")
@@ -85,5 +89,14 @@ def write_settings(directory: Path, spark: Spark) -> Path:
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     """A gateway with the demo's users and packs; tests must leave both as they were."""
     running = RunningGateway(write_settings(open_directory / "gateway", spark)).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def lab_gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    """A gateway with the packs of the lab and of TPC-H, before the same Spark."""
+    spark.query(*lab.TABLES, user="loader")
+    running = RunningGateway(lab.write_settings(open_directory / "lab", spark)).start()
     yield running
     assert running.stop() == 0

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
-from pyhive import hive
 
 from gateway.model.principal import Principal
 from gateway.model.snapshot import Snapshot
@@ -15,48 +11,12 @@ from gateway.pipeline import judge
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
-from tests.e2e.running import Spark
+from tests.e2e.tpch_session import Tpch
 from tests.judge_world import SERVICE_DEFS
-from tests.tpch.generator import statements
-from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog, copy_statements
+from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog
 from tests.tpch.schema import QUERIES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-Answer = tuple[list[tuple[str, str]], list[Any]]
-"""(Name, type) of every column, and the rows."""
-
-
-class Tpch:
-    """A session on a Spark that holds the database `tpch` and its governed copy."""
-
-    def __init__(self, cursor: hive.Cursor) -> None:
-        self.cursor = cursor
-        self.known: dict[tuple[str, str], Answer] = {}
-
-    def answer(self, database: str, sql: str) -> Answer:
-        """Run a query as plain Spark would; what was asked before is not asked again."""
-        if (database, sql) not in self.known:
-            self.cursor.execute(f"USE {database}")
-            self.cursor.execute(sql)
-            columns = [(column[0], column[1]) for column in self.cursor.description]
-            self.known[database, sql] = columns, self.cursor.fetchall()
-        return self.known[database, sql]
-
-
-@pytest.fixture(scope="module")
-def tpch(spark: Spark) -> Iterator[Tpch]:
-    connection = hive.connect(host=spark.host, port=spark.port, username="loader", auth="NONE")
-    cursor = connection.cursor()
-    for statement in (*statements("tpch"), *copy_statements("tpch", "tpch_governed")):
-        cursor.execute(statement)
-    # 12,000 rows need no parallelism, and generated code costs more than it saves.
-    for setting in ("spark.sql.shuffle.partitions=1", "spark.sql.codegen.wholeStage=false"):
-        cursor.execute(f"SET {setting}")
-    yield Tpch(cursor)
-    for database in ("tpch", "tpch_governed"):
-        cursor.execute(f"DROP DATABASE {database} CASCADE")
-    connection.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,45 @@
+"""A database with canaries, and a gateway whose packs are the lab's and TPC-H's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gateway.frontends.users import set_user
+from tests.e2e.running import Spark
+from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED
+
+CANARY = "CANARY"
+HERE = Path(__file__).parent
+PASSWORD = "correct horse battery"
+PEOPLE = {"mallory": frozenset[str](), UNGOVERNED.user: UNGOVERNED.groups, GOVERNED.user: GOVERNED.groups}
+
+TABLES = (
+    "CREATE DATABASE lab",
+    "CREATE TABLE lab.ok USING parquet AS SELECT 1 AS a, 'open' AS b",
+    f"CREATE TABLE lab.secret USING parquet AS SELECT '{CANARY}-ssn' AS ssn, 1 AS a",
+    "CREATE TABLE lab.masked USING parquet AS SELECT * FROM VALUES "
+    f"(1, 'Ann', 'EMEA', '{CANARY}-1', 'x', '{CANARY}-salary'), "
+    f"(2, '{CANARY}-name', 'AMER', '{CANARY}-2', 'y', '{CANARY}-salary') "
+    "AS t(id, name, region, ssn, note, salary)",
+    f"CREATE VIEW lab.{CANARY.lower()}_view AS SELECT ssn FROM lab.secret",
+)
+
+
+def write_settings(directory: Path, spark: Spark) -> Path:
+    """Write settings, users and packs of the lab's gateway."""
+    directory.mkdir()
+    directory.chmod(0o711)
+    for user, groups in PEOPLE.items():
+        set_user(directory / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
+        "backend": {"thrift": {"host": spark.host, "port": spark.port}},
+        "policies": {"paths": [str(HERE), str(POLICIES)]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    file = directory / "gateway.yaml"
+    file.write_text(json.dumps(settings))
+    return file

@@ -1,0 +1,43 @@
+"""TPC-H through a running gateway: what a client sees is what Spark, or governed data, would give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyhive import hive
+
+from tests.e2e.lab import PASSWORD
+from tests.e2e.running import RunningGateway
+from tests.e2e.tpch_session import Tpch
+from tests.tpch.governed import GOVERNED, UNGOVERNED
+from tests.tpch.schema import QUERIES
+
+
+def _session(gateway: RunningGateway, user: str) -> Iterator[Tpch]:
+    connection = hive.connect(
+        host=gateway.host, port=gateway.port, username=user, auth="CUSTOM", password=PASSWORD
+    )
+    cursor = connection.cursor()
+    yield Tpch(cursor)
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def ungoverned(tpch: Tpch, lab_gateway: RunningGateway) -> Iterator[Tpch]:
+    yield from _session(lab_gateway, UNGOVERNED.user)
+
+
+@pytest.fixture(scope="module")
+def governed(tpch: Tpch, lab_gateway: RunningGateway) -> Iterator[Tpch]:
+    yield from _session(lab_gateway, GOVERNED.user)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_an_allowed_query_gives_what_spark_gives(tpch: Tpch, ungoverned: Tpch, query: str) -> None:
+    assert ungoverned.answer("tpch", QUERIES[query]) == tpch.answer("tpch", QUERIES[query])
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_governed_query_gives_what_governed_data_give(tpch: Tpch, governed: Tpch, query: str) -> None:
+    assert governed.answer("tpch", QUERIES[query]) == tpch.answer("tpch_governed", QUERIES[query])
