@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import structlog
 
@@ -40,6 +39,7 @@ from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
 from gateway.session.session import Session, TempView
 from gateway.session.verdicts import Verdicts
+from gateway.session.view_rules import context_of, quoted, without_dangling_views, without_ended_views
 
 _log = structlog.get_logger(__name__)
 
@@ -107,7 +107,8 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = _without_ended_views(session, await self._verdicts.judge(statement))
+        verdict = without_ended_views(session, await self._verdicts.judge(statement))
+        verdict = without_dangling_views(session, verdict)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
         await self._recorder.decided(
@@ -281,29 +282,32 @@ class Execution:
         again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
         """
         version = self._verdicts.policies_version
-        for view in list(session.views.values()):
-            if view.policies_version != version:
-                await self._renew(session, view, version)
+        while stale := [v for v in session.views.values() if v.policies_version < version]:
+            await self._renew(session, stale[0], version)
 
     async def _renew(self, session: Session, view: TempView, version: int) -> None:
-        context = replace(view.context, temp_views=session.context.temp_views - {view.name.lower()})
-        judged = await self._verdicts.judge(
-            Statement(text=view.text, principal=session.principal, context=context)
-        )
-        verdict = _without_ended_views(session, judged)
+        verdict = await self._judge_view(session, view)
         if isinstance(verdict, Cleared) and verdict.forwarded == view.forwarded:
             session.view_still_right(view, version)
             return
-        # The view leaves the context before Spark is asked to drop it: whatever comes of that, its name is
-        # pinned to the catalog from here on and cannot reach the old view.
-        with contextlib.suppress(StatementRefused, StatementFailed):
-            quoted = view.name.replace("`", "``")
-            await self._run_inside(session, f"DROP VIEW IF EXISTS `{quoted}`", session.context)
-        session.end_view(view.name)
-        if isinstance(verdict, Cleared):
+        # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
+        # view: a reader left behind would find a table where its view was.
+        chain = [view, *session.readers_of(view.name)]
+        for ended in reversed(chain):
+            # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
+            # catalog and cannot reach the old view.
             with contextlib.suppress(StatementRefused, StatementFailed):
-                await self._run_inside(session, view.text, context)
-        _log.info("temporary_view_renewed", made_again=view.name.lower() in session.views)
+                await self._run_inside(session, f"DROP VIEW IF EXISTS {quoted(ended.name)}", session.context)
+            session.end_view(ended.name)
+        for ended in chain:
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await self._run_inside(session, ended.text, context_of(session, ended))
+        made_again = [ended.name.lower() in session.views for ended in chain]
+        _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
+
+    async def _judge_view(self, session: Session, view: TempView) -> Verdict:
+        statement = Statement(text=view.text, principal=session.principal, context=context_of(session, view))
+        return without_ended_views(session, await self._verdicts.judge(statement))
 
     async def _run_inside(self, session: Session, text: str, context: SessionContext) -> None:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
@@ -402,24 +406,3 @@ def require_open(session: Session) -> None:
     """Raise InvalidHandle, in Spark's words, when the session is closed."""
     if session.closed:
         raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{session.handle}]")
-
-
-def _without_ended_views(session: Session, verdict: Verdict) -> Verdict:
-    """Refuse a statement that would read a table where its sender means a view that has ended."""
-    if isinstance(verdict, Refused):
-        return verdict
-    name = session.ended_view_in(verdict)
-    if name is None:
-        return verdict
-    return Refused(
-        statement=verdict.statement,
-        code="VIEW_ENDED",
-        sqlstate="42P01",
-        message=(
-            f"the temporary view `{name}` ended because the policies changed; create it again, "
-            f"or write the table's name with its database"
-        ),
-        plan_class=verdict.plan_class,
-        decisions=verdict.decisions,
-        snapshot_version=verdict.snapshot_version,
-    )

@@ -41,6 +41,7 @@ from gateway.session.recorder import Recorder
 from gateway.session.results import Results
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
+from gateway.session.view_rules import quoted
 
 _log = structlog.get_logger(__name__)
 
@@ -382,9 +383,3 @@ def _opening_statements(settings: Mapping[str, str], database: str | None) -> li
     if database and database.lower() != "default":
         statements.append("USE " + ".".join(quoted(part) for part in database.split(".")))
     return statements
-
-
-def quoted(name: str) -> str:
-    """Write a name in backticks."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

@@ -101,6 +101,18 @@ class Session:
                 case DropTempView() | CatalogChanged():
                     pass
 
+    def readers_of(self, name: str) -> list[TempView]:
+        """Return the temporary views that may read the view `name`, through others too, in order."""
+        found: set[str] = set()
+        wanted = [name.lower()]
+        while wanted:
+            mentioned = wanted.pop()
+            for folded, view in self.views.items():
+                if folded not in found and folded != name.lower() and _mentions(view.text, mentioned):
+                    found.add(folded)
+                    wanted.append(folded)
+        return [view for folded, view in self.views.items() if folded in found]
+
     def end_view(self, name: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
         self._forget(name)
@@ -139,6 +151,20 @@ class Session:
         folded = name.lower()
         self.views.pop(folded, None)
         self.context = replace(self.context, temp_views=self.context.temp_views - {folded})
+
+
+def _mentions(text: str, name: str) -> bool:
+    """Whether the name stands anywhere in the text, in a comment or a literal too: more than need be.
+
+    Spark's identifiers have no escapes but the doubled backtick, and its lexer takes the longest run of
+    letters, digits and underscores. The case of letters outside of ASCII is folded in more than one way, so
+    such a name counts as mentioned everywhere.
+    """
+    if not name.isascii():
+        return True
+    if re.fullmatch(r"\w+", name):
+        return re.search(rf"(?<!\w){name}(?!\w)", text.lower()) is not None
+    return name.replace("`", "``") in text.lower()
 
 
 def _used(context: SessionContext, effect: UseNamespace) -> SessionContext:

@@ -24,6 +24,7 @@ from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
+from gateway.session.session import _mentions
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
 
 
@@ -575,6 +576,94 @@ async def test_a_view_that_is_refused_now_ends_and_its_name_does_not_become_a_ta
     world.judge.refused = None
     await run(world, handle, CREATE)
     await run(world, handle, "SELECT * FROM V")
+
+
+async def two_views(world: World, second: str = "w") -> Handle:
+    """Make `v`, and a view that reads it."""
+    names(world)
+    world.judge.effects.insert(0, (rf"^CREATE.*VIEW {second}\b", (CreateTempView(second),)))
+    world.judge.effects.insert(0, (rf"^DROP VIEW.*{second}\b", (DropTempView(second),)))
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    await run(world, handle, f"CREATE TEMP VIEW {second} AS SELECT * FROM `V`")
+    return handle
+
+
+async def test_a_view_that_another_one_reads_cannot_be_dropped() -> None:
+    """The attack: `employee` as a view of nothing, a view over it, and then the first one is dropped: Spark
+    keeps the text of the second, and its `employee` would be the table."""
+    world = World()
+    handle = await two_views(world)
+    with pytest.raises(StatementRefused, match="`w` may read `v`") as refused:
+        await run(world, handle, "DROP VIEW v")
+    assert refused.value.code == "VIEW_IN_USE"
+    assert "DROP VIEW v" not in world.backend.received
+    await run(world, handle, "DROP VIEW w")
+    await run(world, handle, "DROP VIEW v")
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.temp_views == frozenset()
+
+
+async def test_views_with_other_names_do_not_hold_each_other() -> None:
+    world = World()
+    names(world)
+    world.judge.effects.insert(0, (r"^CREATE.*VIEW views", (CreateTempView("views"),)))
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    await run(world, handle, "CREATE TEMP VIEW views AS SELECT have, v1 FROM x.vv")
+    await run(world, handle, "DROP VIEW v")
+
+
+async def test_what_reads_a_view_that_is_refused_now_ends_with_it() -> None:
+    world = World()
+    handle = await two_views(world)
+    # Made again, so that it comes after its reader.
+    world.judge.effects.insert(0, (r"REPLACE TEMP VIEW v", (CreateTempView("v"),)))
+    await run(world, handle, "CREATE OR REPLACE TEMP VIEW v AS SELECT 2")
+    world.new_policies()
+    world.judge.refused = "REPLACE TEMP VIEW v"
+    world.backend.received.clear()
+    world.judge.scans["CREATE TEMP VIEW w AS SELECT * FROM `V`"] = (
+        ScanRecord(table=TableName("spark_catalog", "default", "v"), access="select", columns=None),
+    )
+    await run(world, handle, "SELECT 1")
+    assert world.backend.received == ["DROP VIEW IF EXISTS `w`", "DROP VIEW IF EXISTS `v`", "SELECT 1"]
+    assert world.judge.judged[-1].context.temp_views == frozenset()
+
+
+async def test_a_chain_under_another_mask_is_made_again_in_order() -> None:
+    world = World()
+    handle = await two_views(world)
+    world.new_policies()
+    world.judge.mark = " /* other */"
+    world.backend.received.clear()
+    await run(world, handle, "SELECT 1")
+    assert [text.replace(world.judge.mark, "") for text in world.backend.received] == [
+        "DROP VIEW IF EXISTS `w`",
+        "DROP VIEW IF EXISTS `V`",
+        CREATE,
+        "CREATE TEMP VIEW w AS SELECT * FROM `V`",
+        "SELECT 1",
+    ]
+    assert world.judge.judged[-1].context.temp_views == {"v", "w"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mentioned"),
+    [
+        ("v", "SELECT * FROM V", True),
+        ("v", "SELECT * FROM `v`", True),
+        ("v", "SELECT 1 AS vv, a_v FROM v2", False),
+        ("v", "SELECT 1 /* v */", True),
+        ("a b", "SELECT * FROM `A b`", True),
+        ("a`b", "SELECT * FROM `a``b`", True),
+        ("a`b", "SELECT * FROM ab", False),
+        ("k", "SELECT * FROM \u212a", True),
+        ("\u00fc", "SELECT 1", True),
+    ],
+)
+def test_a_mention_is_found_however_it_is_written(name: str, text: str, mentioned: bool) -> None:
+    assert _mentions(text, name) is mentioned
 
 
 # -- answers and fetching ----------------------------------------------------------------------------------

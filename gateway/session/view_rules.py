@@ -1,0 +1,59 @@
+"""What temporary views forbid: their names must never reach a table that nobody guarded for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Verdict
+from gateway.session.session import Session, TempView
+
+
+def quoted(name: str) -> str:
+    """Write a name in backticks."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def context_of(session: Session, view: TempView) -> SessionContext:
+    """Return what names meant where the view was made, with the temporary views that exist now."""
+    return replace(view.context, temp_views=session.context.temp_views - {view.name.lower()})
+
+
+def without_ended_views(session: Session, verdict: Verdict) -> Verdict:
+    """Refuse a statement that would read a table where its sender means a view that has ended."""
+    if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
+        return verdict
+    return _refused(
+        verdict,
+        "VIEW_ENDED",
+        "42P01",
+        f"the temporary view `{name}` ended because the policies changed; create it again, "
+        f"or write the table's name with its database",
+    )
+
+
+def without_dangling_views(session: Session, verdict: Verdict) -> Verdict:
+    """Refuse to drop a temporary view that another one reads: the other would then read a table."""
+    if isinstance(verdict, Refused):
+        return verdict
+    for effect in verdict.effects:
+        if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name)):
+            return _refused(
+                verdict,
+                "VIEW_IN_USE",
+                "2BP01",
+                f"the temporary view `{readers[-1].name}` may read `{effect.name}`; drop that one first",
+            )
+    return verdict
+
+
+def _refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
+    return Refused(
+        statement=cleared.statement,
+        code=code,
+        sqlstate=sqlstate,
+        message=message,
+        plan_class=cleared.plan_class,
+        decisions=cleared.decisions,
+        snapshot_version=cleared.snapshot_version,
+    )
