@@ -16,6 +16,7 @@ import signal
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,8 @@ class EmbeddedPostgres:
         self._progress = progress
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
+        self._turn = threading.Lock()
+        """Held while starting or stopping: a restart under way must not outlive a stop."""
         if root and not can_reach(self.data_dir.parent, self._account):
             key = hashlib.sha256(os.fsencode(self.data_dir)).hexdigest()[:12]
             self.data_dir = _ROOTS_HOME / key / self.data_dir.name
@@ -88,12 +91,18 @@ class EmbeddedPostgres:
         server does not come up within the time.
         """
         self._stopping = False
-        deadline = time.monotonic() + timeout_s
+        with self._turn:
+            self._start(time.monotonic() + timeout_s)
+        return self.dsn
+
+    def _start(self, deadline: float) -> None:
         major = self._data_version()
-        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        self._make_parents()
         binaries = choose(find_binaries(), major=major)
         if os.geteuid() == 0:
             binaries = make_reachable(binaries, self._account, self.data_dir.parent)
+        if self._running_pid() is None:
+            self._make_socket_dir()
         if major is None:
             self._progress(f"preparing PostgreSQL {binaries.major}")
             self._initialise(binaries)
@@ -104,11 +113,14 @@ class EmbeddedPostgres:
             self._launch(binaries)
         self._await_ready(binaries, deadline)
         log.info("postgres_ready", version=binaries.major, pid=self._running_pid())
-        return self.dsn
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Stop the server by its pid: politely first, by force when it does not heed."""
         self._stopping = True
+        with self._turn:
+            self._stop(timeout_s)
+
+    def _stop(self, timeout_s: float) -> None:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             pid = self._running_pid()
             if pid is None:
@@ -120,9 +132,9 @@ class EmbeddedPostgres:
             if self._await_end(pid, time.monotonic() + timeout_s):
                 break
             log.warning("postgres_does_not_stop", pid=pid, signal=signal.Signals(number).name)
-        if self._process is not None:
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
         if self._socket_dir != self.data_dir:
             shutil.rmtree(self._socket_dir, ignore_errors=True)
 
@@ -138,12 +150,24 @@ class EmbeddedPostgres:
                 continue
             log.error("postgres_died")
             try:
-                await asyncio.to_thread(self.start)
+                await asyncio.to_thread(self._restart)
             except (Faults, BackendUnavailable) as error:
                 log.error("postgres_restart_failed", error=error.message)
                 pause = 5.0
 
+    def _restart(self) -> None:
+        with self._turn:
+            if not self._stopping:
+                self._start(time.monotonic() + 60.0)
+
     # Making a cluster
+
+    def _make_parents(self) -> None:
+        """Make missing directories above the data passable, whatever the umask: the run user needs them."""
+        missing = [parent for parent in self.data_dir.parents if not parent.exists()]
+        for directory in reversed(missing):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o755)
 
     def _data_version(self) -> int | None:
         try:
@@ -188,7 +212,6 @@ class EmbeddedPostgres:
 
     def _launch(self, binaries: Binaries) -> None:
         self._remove_stale_pid_file()
-        self._make_socket_dir()
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self._socket_dir),
@@ -218,9 +241,9 @@ class EmbeddedPostgres:
         command = [str(binaries.directory / "pg_isready"), "-q", "-h", str(self._socket_dir), "-t", "1"]
         patience = min(deadline, time.monotonic() + _OLD_SERVERS_END_S)
         while subprocess.run(command, env=self._environment(), check=False).returncode != 0:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or self._stopping:
                 why = self._last_words()
-                self.stop(timeout_s=2.0)
+                self._stop(timeout_s=2.0)
                 raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
             if self._running_pid() is None:
                 # After a kill -9 the old server and its children may take a moment to be gone.
@@ -234,9 +257,10 @@ class EmbeddedPostgres:
 
     def _running_pid(self) -> int | None:
         """The pid in the data directory's lock file, when that process is a server on this directory."""
-        if self._process is not None:
-            if self._process.poll() is None:
-                return self._process.pid
+        process = self._process
+        if process is not None:
+            if process.poll() is None:
+                return process.pid
             self._process = None
         try:
             lines = (self.data_dir / "postmaster.pid").read_text("utf-8").splitlines()
@@ -263,8 +287,9 @@ class EmbeddedPostgres:
 
     def _await_end(self, pid: int, deadline: float) -> bool:
         while time.monotonic() < deadline:
-            if self._process is not None and self._process.pid == pid:
-                if self._process.poll() is not None:
+            process = self._process
+            if process is not None and process.pid == pid:
+                if process.poll() is not None:
                     return True
             elif not _serves(pid, self.data_dir):
                 return True

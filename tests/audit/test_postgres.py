@@ -32,6 +32,15 @@ def directory(reachable_directory: Path) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+@pytest.fixture(scope="module")
+def cluster(reachable_directory: Path) -> Path:
+    """A data directory that was made and whose server is stopped: making one takes a second or more."""
+    server = EmbeddedPostgres(reachable_directory / "cluster" / "data")
+    server.start()
+    server.stop()
+    return server.data_dir
+
+
 def owner_of(pid: int) -> int | None:
     """User id of a process; None when there is none of that pid."""
     try:
@@ -79,11 +88,11 @@ async def test_a_server_answers_on_a_socket_that_others_cannot_reach(directory: 
     assert server.pid is None
 
 
-async def test_data_outlives_stops_and_kills(directory: Path) -> None:
-    server = EmbeddedPostgres(directory / "data")
+async def test_data_outlives_stops_and_kills(cluster: Path) -> None:
+    server = EmbeddedPostgres(cluster)
     dsn = server.start()
     try:
-        await answer(dsn, "CREATE TABLE kept (a int)")
+        await answer(dsn, "CREATE TABLE IF NOT EXISTS kept (a int)")
         server.stop()
         assert server.start() == dsn
         await answer(dsn, "INSERT INTO kept VALUES (1)")
@@ -96,8 +105,8 @@ async def test_data_outlives_stops_and_kills(directory: Path) -> None:
         server.stop()
 
 
-async def test_a_server_that_dies_is_started_again(directory: Path) -> None:
-    server = EmbeddedPostgres(directory / "data")
+async def test_a_server_that_dies_is_started_again(cluster: Path) -> None:
+    server = EmbeddedPostgres(cluster)
     dsn = await asyncio.to_thread(server.start)
     supervision = asyncio.create_task(server.supervise(interval_s=0.02))
     try:
@@ -110,6 +119,20 @@ async def test_a_server_that_dies_is_started_again(directory: Path) -> None:
     finally:
         await asyncio.to_thread(server.stop)
         await asyncio.wait_for(supervision, 20)
+
+
+async def test_a_restart_under_way_does_not_outlive_a_stop(cluster: Path) -> None:
+    server = EmbeddedPostgres(cluster)
+    await asyncio.to_thread(server.start)
+    pid = server.pid
+    assert pid is not None
+    supervision = asyncio.create_task(server.supervise(interval_s=0.0))
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: server.pid != pid)
+    supervision.cancel()
+    await asyncio.to_thread(server.stop)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert server.pid is None
 
 
 PARENT = textwrap.dedent(
@@ -126,10 +149,10 @@ PARENT = textwrap.dedent(
 
 
 @pytest.fixture
-def orphan(directory: Path) -> int:
+def orphan(cluster: Path) -> int:
     """Pid of a server whose gateway was killed."""
     done = subprocess.run(
-        [sys.executable, "-c", PARENT, str(directory / "data")],
+        [sys.executable, "-c", PARENT, str(cluster)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": "."},
@@ -141,11 +164,11 @@ def orphan(directory: Path) -> int:
 
 @pytest.mark.parametrize("server_too", [False, True])
 async def test_after_a_killed_gateway_the_server_is_taken_over(
-    directory: Path, orphan: int, server_too: bool
+    cluster: Path, orphan: int, server_too: bool
 ) -> None:
     if server_too:
         os.kill(orphan, signal.SIGKILL)
-    server = EmbeddedPostgres(directory / "data")
+    server = EmbeddedPostgres(cluster)
     dsn = server.start()
     try:
         assert (server.pid == orphan) is not server_too
@@ -163,8 +186,8 @@ def stranger() -> Iterator[int]:
         process.kill()
 
 
-async def test_a_lock_file_with_the_pid_of_another_program_is_stale(directory: Path, stranger: int) -> None:
-    server = EmbeddedPostgres(directory / "data")
+async def test_a_lock_file_with_the_pid_of_another_program_is_stale(cluster: Path, stranger: int) -> None:
+    server = EmbeddedPostgres(cluster)
     server.start()
     server.stop()
     (server.data_dir / "postmaster.pid").write_text(f"{stranger}\n{server.data_dir}\n")
@@ -174,7 +197,15 @@ async def test_a_lock_file_with_the_pid_of_another_program_is_stale(directory: P
         server.stop()
 
 
-async def test_a_path_too_long_for_a_socket_has_it_elsewhere(directory: Path) -> None:
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("strict_umask")
+async def test_a_path_too_long_for_a_socket_has_it_elsewhere_under_any_umask(directory: Path) -> None:
     deep = directory / ("d" * 60) / ("e" * 60)
     server = EmbeddedPostgres(deep / "data")
     dsn = server.start()
@@ -213,8 +244,8 @@ def test_data_of_a_version_that_is_not_installed_is_told(directory: Path) -> Non
         EmbeddedPostgres(directory / "data").start()
 
 
-def test_a_setting_that_postgresql_does_not_know_is_told_with_its_words(directory: Path) -> None:
-    server = EmbeddedPostgres(directory / "data", settings={"nonsense": "1"})
+def test_a_setting_that_postgresql_does_not_know_is_told_with_its_words(cluster: Path) -> None:
+    server = EmbeddedPostgres(cluster, settings={"nonsense": "1"})
     with pytest.raises(BackendUnavailable, match="nonsense"):
         server.start()
 
