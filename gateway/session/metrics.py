@@ -28,8 +28,6 @@ class Metrics:
         )
         self.judge_cold = judge.labels("cold")
         self.judge_cached = judge.labels("cached")
-        self.sessions = Gauge("sluice_sessions", "Open sessions", registry=registry)
-        self.operations = Gauge("sluice_operations", "Open operations", registry=registry)
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter("sluice_logins", "Logins by result", ["result"], registry=registry)
@@ -37,21 +35,23 @@ class Metrics:
             "sluice_foreign_handles", "Handles that another principal tried to use", registry=registry
         )
         self.connections = Gauge("sluice_connections", "Open client connections", registry=registry)
-        self.reader_restarts = Counter(
-            "sluice_reader_restarts", "Parser processes that had to be replaced", registry=registry
-        )
         self.policy_version = Gauge(
             "sluice_policy_version", "Version of the policies in force", registry=registry
         )
-        self.ledger_backlog = Gauge(
-            "sluice_ledger_backlog_events",
-            "Audit events on disk that wait for the database",
-            registry=registry,
+        # Read from other rooms: on the page once somebody has given `watch` a way to read them.
+        self.reader_restarts = Gauge(
+            "sluice_reader_restarts", "Parser processes that had to be replaced", registry=None
         )
-        self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=registry)
+        self.ledger_backlog = Gauge(
+            "sluice_ledger_backlog_events", "Audit events that wait for the database", registry=None
+        )
+        self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
+        self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
+        self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.cleared = self.statements.labels("cleared")
         self.refused = self.statements.labels("refused")
 
     def watch(self, gauge: Gauge, read: Callable[[], float]) -> None:
-        """Let a gauge ask for its value whenever it is printed."""
+        """Put a gauge on the page that asks for its value whenever it is printed."""
         gauge.set_function(read)
+        self.registry.register(gauge)

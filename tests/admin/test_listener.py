@@ -102,10 +102,19 @@ async def test_figures_are_prometheus_text() -> None:
     assert status == 200
     assert 'sluice_statements_total{verdict="cleared"} 3.0' in body
     assert 'sluice_judge_seconds_count{cache="cached"} 1.0' in body
-    for name in ("sluice_sessions", "sluice_operations", "sluice_relayed_bytes_total", "sluice_spool_bytes",
-                 "sluice_ledger_backlog_events", "sluice_reader_restarts_total", "sluice_policy_version",
-                 "sluice_logins"):  # fmt: skip
+    for name in ("sluice_relayed_bytes_total", "sluice_policy_version", "sluice_connections"):
         assert name in body
+    # A figure that nobody reads is not shown as zero.
+    assert "sluice_spool_bytes" not in body
+
+
+async def test_a_watched_figure_is_read_when_the_page_is() -> None:
+    parts = Parts()
+    figures = iter((7, 8))
+    parts.metrics.watch(parts.metrics.spool_bytes, lambda: next(figures))
+    async with serving(parts) as url:
+        assert "sluice_spool_bytes 7.0" in (await get(url + "/metrics"))[1]
+        assert "sluice_spool_bytes 8.0" in (await get(url + "/metrics"))[1]
 
 
 async def test_other_pages_and_methods_are_not_there() -> None:
