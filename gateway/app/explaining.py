@@ -69,7 +69,16 @@ async def explain(
     *,
     tables: Path | None = None,
 ) -> Verdict:
-    """Return the verdict on a statement, with the tables of a running Spark or of a file.
+    """Return the verdict on a statement; see `verdicts_without_sessions`."""
+    async with verdicts_without_sessions(settings, tables=tables) as verdicts:
+        return await verdicts.judge(Statement(text=text, principal=principal, context=context))
+
+
+@asynccontextmanager
+async def verdicts_without_sessions(
+    settings: Settings, *, tables: Path | None = None
+) -> AsyncIterator[Verdicts]:
+    """Judge as a gateway of these settings would, with the tables of a running Spark or of a file.
 
     Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
     """
@@ -77,7 +86,7 @@ async def explain(
         rules = RulesInForce(settings.policies, reader)
         await rules.start()
         async with _catalog(settings, reader, tables) as catalog:
-            verdicts = Verdicts(
+            yield Verdicts(
                 judge=make_judge(settings, reader),
                 policies=lambda: rules.current,
                 authority=engine_for,
@@ -85,7 +94,6 @@ async def explain(
                 limits=SessionLimits(),
                 metrics=Metrics(),
             )
-            return await verdicts.judge(Statement(text=text, principal=principal, context=context))
 
 
 @asynccontextmanager

@@ -1,0 +1,178 @@
+"""A running gateway: rules and users change without a restart, the commands beside it tell the truth."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import thrift.transport.TTransport
+
+from gateway.app.explaining import verdicts_without_sessions
+from gateway.cli import exit_codes
+from gateway.cli.users import principal_of
+from gateway.demo_tour import PEOPLE, STOPS
+from gateway.model.statement import Refused, SessionContext, Statement, Verdict
+from gateway.settings import load_settings
+from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, until
+
+FILTER = "\"region = 'EMEA'\""
+
+
+@contextmanager
+def changed(file: Path, old: str, new: str) -> Iterator[None]:
+    """Replace a text in a file, as an editor does, and put everything back afterwards."""
+    before = file.read_text()
+    assert old in before
+    file.write_text(before.replace(old, new))
+    try:
+        yield
+    finally:
+        file.write_text(before)
+
+
+def version_in_force(gateway: RunningGateway) -> int:
+    _, metrics = gateway.admin("/metrics")
+    (line,) = (line for line in metrics.splitlines() if line.startswith("sluice_policy_version "))
+    return int(float(line.split()[1]))
+
+
+def count_of_regions(gateway: RunningGateway) -> list[object]:
+    return gateway.query("bob", "SELECT region, count(*) FROM sales.customer GROUP BY region ORDER BY region")
+
+
+def test_it_is_alive_ready_and_measured(gateway: RunningGateway) -> None:
+    assert gateway.admin("/healthz")[0] == 200
+    status, body = gateway.admin("/readyz")
+    assert status == 200, body
+    assert set(json.loads(body)["parts"]) >= {"parser", "spark", "ledger", "policies", "users"}
+    assert version_in_force(gateway) >= 1
+
+
+def test_a_changed_pack_is_in_force_without_a_restart(gateway: RunningGateway) -> None:
+    pack = gateway.config.parent / "policies" / "sales.yaml"
+    # The pack's cases say EMEA, too: a change that forgets them would not be loaded.
+    with changed(pack, "'EMEA'", "'AMER'"):
+        until(lambda: count_of_regions(gateway)[0][0] == "AMER", "the new filter")  # type: ignore[index]
+    until(lambda: count_of_regions(gateway)[0][0] == "EMEA", "the old filter again")  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        (FILTER, '"region ="', "no expression of Spark SQL"),
+        ("where: " + FILTER, "where: \"region = 'APAC'\"", "case fails"),
+        ("groups: [analysts]", "gruops: [analysts]", "gruops"),
+    ],
+    ids=["does not parse", "cases fail", "unknown key"],
+)
+def test_a_broken_pack_changes_nothing_and_is_told_of(
+    gateway: RunningGateway, old: str, new: str, fault: str
+) -> None:
+    before = version_in_force(gateway)
+    with changed(gateway.config.parent / "policies" / "sales.yaml", old, new):
+        until(lambda: "older policies are in force" in gateway.admin("/readyz")[1], "the note")
+        assert gateway.admin("/readyz")[0] == 200
+        assert version_in_force(gateway) == before
+        assert count_of_regions(gateway)[0][0] == "EMEA"  # type: ignore[index]
+        told = next(r for r in reversed(gateway.records) if r["event"] == "rules_not_loaded")
+        assert fault in told["first"]
+    until(lambda: "older policies are in force" not in gateway.admin("/readyz")[1], "mended")
+
+
+def test_a_user_is_let_in_and_out_without_a_restart(
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PASSWORDS, "erin", "erin has one")
+    added = gateway.sluice("users", "add", "erin", "--group", "hr", stdin="erin has one\n")
+    assert added.returncode == exit_codes.OK, added.stderr
+
+    def can_log_in() -> bool:
+        try:
+            return gateway.query("erin", "SELECT count(*) FROM hr.employee") == [(200,)]
+        except thrift.transport.TTransport.TTransportException:
+            return False
+
+    until(can_log_in, "erin is let in")
+    assert gateway.sluice("users", "remove", "erin").returncode == exit_codes.OK
+    until(lambda: not can_log_in(), "erin is let in no more")
+
+
+def test_explain_shows_exactly_what_spark_is_sent(gateway: RunningGateway, session_loop: LoopThread) -> None:
+    """For every statement of the tour as every person; one parser for all, because a JVM takes seconds."""
+    settings = load_settings(gateway.config)
+
+    async def explained() -> dict[tuple[str, str], Verdict]:
+        async with verdicts_without_sessions(settings) as verdicts:
+            return {
+                (person.name, stop.sql): await verdicts.judge(
+                    Statement(
+                        text=stop.sql,
+                        principal=principal_of(settings.users.file, person.name, None),
+                        context=SessionContext(),
+                    )
+                )
+                for person in PEOPLE
+                for stop in STOPS
+            }
+
+    for (user, sql), verdict in session_loop.run(explained()).items():
+        if isinstance(verdict, Refused):
+            assert verdict.message in gateway.refusal(user, sql)
+            continue
+        gateway.query(user, sql)
+        found = gateway.sluice("audit", "search", "--user", user, "--text", sql, "-n", "1", "--json")
+        (one,) = json.loads(found.stdout)
+        assert one["event"]["forwarded"] == verdict.forwarded
+
+
+def test_the_command_explains_with_the_catalog_of_the_running_spark(gateway: RunningGateway) -> None:
+    done = gateway.sluice("explain", "--as", "bob", "--json", "TABLE hr.department")
+    assert done.returncode == exit_codes.OK, done.stderr
+    assert json.loads(done.stdout)["forwarded"] == "TABLE `spark_catalog`.`hr`.`department`"
+
+
+def test_the_audit_commands_find_what_happened(gateway: RunningGateway) -> None:
+    gateway.query("carol", "SELECT 'needle one' AS n, card FROM sales.customer LIMIT 3")
+    refusal = gateway.refusal("carol", "SELECT 'needle two', salary FROM hr.employee")
+
+    def search(*arguments: str) -> list[dict[str, dict[str, object]]]:
+        done = gateway.sluice("audit", "search", "--json", "--since", "10m", *arguments)
+        assert done.returncode == exit_codes.OK, done.stderr
+        found: list[dict[str, dict[str, object]]] = json.loads(done.stdout)
+        return found
+
+    until(lambda: bool(search("--text", "needle one")[0]["end"]), "the end of the statement")
+    (one,) = search("--text", "NEEDLE ONE")
+    assert one["event"]["verdict"] == "cleared"
+    assert one["end"]["rows"] == 3
+    assert "card numbers" in one["event"]["policies"]  # type: ignore[operator]
+
+    (two,) = search("--text", "needle two", "--verdict", "refused", "--user", "carol")
+    assert str(two["event"]["statement_id"]) in refusal
+    assert search("--text", "needle two", "--verdict", "cleared") == []
+    assert any(found == one for found in search("--resource", "sales.customer", "-n", "500"))
+
+    whole = gateway.sluice("audit", "search", "--id", str(two["event"]["statement_id"]))
+    assert "needle two" in whole.stdout
+    assert "ACCESS_DENIED" in whole.stdout
+    tail = gateway.sluice("audit", "tail", "-n", "200")
+    assert "needle two" in tail.stdout
+    assert "login from" in tail.stdout
+
+
+def test_a_second_gateway_on_the_same_ledger_is_refused(gateway: RunningGateway) -> None:
+    second = gateway.sluice("serve")
+    assert second.returncode == exit_codes.FAULTS
+    assert "another gateway runs with" in second.stderr
+    assert gateway.query("alice", "SELECT 1") == [(1,)]
+
+
+def test_logs_hold_no_statement(gateway: RunningGateway) -> None:
+    gateway.query("alice", "SELECT 'a literal in no log' AS x")
+    gateway.refusal("bob", "SELECT 'a literal in no log', salary FROM hr.employee")
+    assert "a literal in no log" not in json.dumps(gateway.records)
+    assert all("event" in record for record in gateway.records)
+    assert not [r for r in gateway.records if r["event"] == "not_json"]
