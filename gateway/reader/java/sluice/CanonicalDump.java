@@ -227,7 +227,9 @@ final class CanonicalDump {
             writeStringMap(((org.apache.spark.sql.util.CaseInsensitiveStringMap) value).asCaseSensitiveMap());
         } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
             || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType) {
-            text('o', value.toString());
+            text('o', className(value) + " " + value);
+        } else if (value instanceof java.net.URI) {
+            text('w', value.toString());
         } else if (value instanceof scala.runtime.BoxedUnit) {
             out.append('v');
         } else {

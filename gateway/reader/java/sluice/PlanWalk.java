@@ -124,7 +124,8 @@ final class PlanWalk {
         } else if (value instanceof scala.Product) {
             visitAll(ScalaValues.elements((scala.Product) value), scope, target, holder);
         } else {
-            nodes.add("?" + ScalaValues.name(value));
+            boolean closure = value instanceof scala.Function1 || value instanceof scala.Function2;
+            nodes.add(closure ? "?Function" : "?" + ScalaValues.name(value));
         }
     }
 

@@ -6,6 +6,9 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** Scala collections for Java code that Janino compiles: no lambdas, no generics. */
 final class ScalaValues {
+    private static final ConcurrentHashMap NAMES = new ConcurrentHashMap();
+    private static final java.lang.reflect.Field TAGS = tags();
+
     private ScalaValues() {}
 
     static List list(scala.collection.Iterable values) {
@@ -39,8 +42,6 @@ final class ScalaValues {
         return option.isDefined() ? ((Number) option.get()).intValue() : otherwise;
     }
 
-    private static final ConcurrentHashMap NAMES = new ConcurrentHashMap();
-
     /** Simple name of a value's class, without a Scala object's trailing dollar sign. */
     static String name(Object value) {
         String name = (String) NAMES.get(value.getClass());
@@ -67,8 +68,6 @@ final class ScalaValues {
             throw new IllegalStateException("the marks of a plan cannot be read", closed);
         }
     }
-
-    private static final java.lang.reflect.Field TAGS = tags();
 
     private static java.lang.reflect.Field tags() {
         try {
@@ -104,6 +103,7 @@ final class ScalaValues {
             || value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap
             || value instanceof org.apache.spark.unsafe.types.UTF8String
             || value instanceof org.apache.spark.unsafe.types.CalendarInterval
+            || value instanceof java.net.URI
             || value instanceof byte[];
     }
 }
