@@ -50,7 +50,8 @@ final class CanonicalDump {
     }
 
     private final StringBuilder out = new StringBuilder(4096);
-    private final Map expressionIds = new HashMap();
+    private Map expressionIds = new HashMap();
+    private int expressionCount;
     private final IdentityHashMap types = new IdentityHashMap();
     /** Node → LogicalPlan that stands in its place. */
     private final IdentityHashMap plans;
@@ -91,7 +92,7 @@ final class CanonicalDump {
             text('s', (String) value);
         } else if (plans.containsKey(value)) {
             met.put(value, Boolean.TRUE);
-            write(plans.get(value));
+            writeInstead((Standing) plans.get(value));
         } else if (value instanceof scala.Product && !(value instanceof scala.collection.Iterable)) {
             writeProduct((scala.Product) value);
         } else if (value instanceof scala.collection.Map) {
@@ -107,6 +108,25 @@ final class CanonicalDump {
         }
     }
 
+    /** What stands in for a node. Guards are parsed once and may stand in several places: each place's
+     *  expression ids are its own, as they are when the whole text is parsed. */
+    static final class Standing {
+        private final Object plan;
+        private final Map expressionIds;
+
+        Standing(Object plan, Map expressionIds) {
+            this.plan = plan;
+            this.expressionIds = expressionIds;
+        }
+    }
+
+    private void writeInstead(Standing standing) {
+        Map around = expressionIds;
+        expressionIds = standing.expressionIds;
+        write(standing.plan);
+        expressionIds = around;
+    }
+
     private void writeProduct(scala.Product product) {
         if (product instanceof Origin) {
             return;
@@ -114,7 +134,7 @@ final class CanonicalDump {
         if (product instanceof ExprId) {
             Object number = expressionIds.get(product);
             if (number == null) {
-                number = Integer.valueOf(expressionIds.size());
+                number = Integer.valueOf(expressionCount++);
                 expressionIds.put(product, number);
             }
             out.append('#').append(number);

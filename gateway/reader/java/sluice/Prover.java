@@ -118,6 +118,8 @@ final class Prover {
             throw new Unproven("a guarded relation must be a query");
         }
         int applied = 0;
+        // A multi-insert's source is in the plan once per INSERT, with the same expression ids.
+        Map expressionIds = new java.util.HashMap();
         for (int i = 0; i < walk.mentions.size(); i++) {
             Mention mention = (Mention) walk.mentions.get(i);
             if (!mention.scan() || mention.form == null || !span.same(mention.form.whole)) {
@@ -131,7 +133,7 @@ final class Prover {
                 }
                 stands = SubqueryAlias$.MODULE$.apply(alias, guarded);
             }
-            plans.put(mention.replaced, stands);
+            plans.put(mention.replaced, new CanonicalDump.Standing(stands, expressionIds));
             applied++;
         }
         return applied;
