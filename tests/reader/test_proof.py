@@ -88,6 +88,23 @@ async def test_a_scan_left_alone_is_not_allowed(reader: ReaderPool, case: dict[s
         "UNCACHE TABLE t",
         "ANALYZE TABLE t COMPUTE STATISTICS",
         "MSCK REPAIR TABLE t",
+        "ALTER TABLE t RENAME TO u",
+        "ALTER TABLE t SET LOCATION '/x'",
+        "ALTER TABLE t DROP PARTITION (d = 1)",
+        "ALTER TABLE t ALTER COLUMN a TYPE BIGINT",
+        "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 1)",
+        "ALTER VIEW t AS SELECT 1",
+        "ALTER VIEW t SET TBLPROPERTIES ('a' = 'b')",
+        "COMMENT ON TABLE t IS 'x'",
+        "SHOW TBLPROPERTIES t",
+        "SHOW COLUMNS FROM t",
+        "DESCRIBE t PARTITION (a = 1)",
+        "CREATE OR REPLACE TABLE t AS SELECT 1",
+        "LOAD DATA INPATH '/x' INTO TABLE t",
+        "INSERT INTO t VALUES (1)",
+        "EXPLAIN DROP TABLE t",
+        "CREATE FUNCTION t AS 'x.Y'",
+        "DROP FUNCTION t",
         "INSERT INTO t SELECT 1",
         "DELETE FROM t x WHERE x.a = 1",
         "UPDATE t SET a = 1",
@@ -102,7 +119,19 @@ async def test_targets_can_be_pinned(reader: ReaderPool, text: str) -> None:
     assert not (await reader.prove(text, rewrite(text, [splice]), [splice], {("t",)})).holds
 
 
-@pytest.mark.parametrize("text", ["USE db", "SHOW TABLES IN db", "DESCRIBE DATABASE db", "DROP DATABASE db"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "USE db",
+        "SHOW TABLES IN db",
+        "DESCRIBE DATABASE db",
+        "DROP DATABASE db",
+        "CREATE DATABASE db LOCATION '/x'",
+        "ALTER DATABASE db SET LOCATION '/x'",
+        "CALL db()",
+        "DESCRIBE FUNCTION db",
+    ],
+)
 async def test_namespaces_can_be_pinned(reader: ReaderPool, text: str) -> None:
     at = text.index("db")
     splice = Splice(span=Span(at, at + 2), text="c.db", kind="pin", parts=("c", "db"))

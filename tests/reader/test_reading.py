@@ -249,3 +249,13 @@ async def test_the_message_of_a_syntax_error_is_spark_s_first_paragraph(reader: 
     assert answer.sqlstate == "42601"
     assert answer.message.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'a'")
     assert "\n" not in answer.message
+
+
+async def test_options_of_a_relation(reader: ReaderPool) -> None:
+    answer = await reading(
+        reader, "INSERT INTO t WITH (Path = '/x') SELECT * FROM u WITH (k = 1, 'a.b' = 'c')"
+    )
+    assert {one.parts: set(one.options) for one in answer.relations} == {
+        ("t",): {"Path"},
+        ("u",): {"k", "a.b"},
+    }

@@ -15,6 +15,12 @@ import org.apache.spark.sql.types.DataType;
 
 /** A command's fields as plain values: enough to see locations, providers, options, flags and patterns. */
 final class CommandFields {
+    /** Nodes that are nothing but a name; its parts come first in each. */
+    private static final List NAMES = java.util.Arrays.asList(new Object[] {
+        "UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView",
+        "UnresolvedIdentifier", "UnresolvedNamespace", "UnresolvedFunctionName", "UnresolvedProcedure",
+    });
+
     private final ParsedText parsed;
     /** Name node → the span that the walk found for it. */
     private final Map spans;
@@ -150,26 +156,13 @@ final class CommandFields {
         if (PlanWalk.isCommand(plan)) {
             return marked(name, "command");
         }
-        Object first = plan.productArity() == 0 ? null : plan.productElement(0);
-        boolean named = name.startsWith("Unresolved") && plan.children().isEmpty()
-            && first instanceof scala.collection.Seq && areStrings((scala.collection.Seq) first);
-        if (!named) {
+        if (!NAMES.contains(name)) {
             return marked(name, "query");
         }
         Map told = marked(name, null);
-        told.put("parts", ScalaValues.strings(first));
+        told.put("parts", ScalaValues.strings(plan.productElement(0)));
         putSpan(told, plan);
         return told;
-    }
-
-    private static boolean areStrings(scala.collection.Seq seq) {
-        List all = ScalaValues.list(seq);
-        for (int i = 0; i < all.size(); i++) {
-            if (!(all.get(i) instanceof String)) {
-                return false;
-            }
-        }
-        return true;
     }
 
     private void putSpan(Map told, Object node) {

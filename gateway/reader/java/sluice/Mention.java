@@ -58,7 +58,9 @@ final class Mention {
         List keys = new ArrayList();
         if (node instanceof UnresolvedRelation) {
             keys.addAll(((UnresolvedRelation) node).options().asCaseSensitiveMap().keySet());
-            keys.remove(UnresolvedRelation$.MODULE$.REQUIRED_WRITE_PRIVILEGES());
+            if (TARGET.equals(role)) {
+                keys.remove(UnresolvedRelation$.MODULE$.REQUIRED_WRITE_PRIVILEGES());
+            }
         }
         return keys;
     }

@@ -30,6 +30,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedView;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
@@ -179,8 +180,10 @@ final class PlanWalk {
             commands.add(plan);
         }
         String name = ScalaValues.name(plan);
-        // An alias stands between UPDATE and its target; nothing else passes "this is the target" on.
-        boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases;
+        // An alias stands between UPDATE and its target, and the search for offending rows between ADD CHECK
+        // and its table; nothing else passes "this is the target" on.
+        boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases
+            || (plan instanceof Filter && holder.equals("AddCheckConstraint"));
         for (int i = 0; i < plan.productArity(); i++) {
             boolean works = command && !isSource(name, plan.productElementName(i));
             visit(plan.productElement(i), scope, works || (passes && target), command ? name : holder);
