@@ -57,12 +57,14 @@ _SELECT = frozenset(
      "qualify", "windows", "limit", "offset", *_AFTER}
 )  # fmt: skip
 _SET_OPERATION = frozenset({"with_", "this", "expression", "distinct", "limit", "offset", *_AFTER})
-_SUBQUERY = frozenset({"this", "alias", "with_", "sample", "pivots", "limit", "offset", *_AFTER})
+_SUBQUERY = frozenset(
+    {"this", "alias", "with_", "sample", "pivots", "joins", "laterals", "limit", "offset", *_AFTER}
+)
 _TABLE = frozenset(
     {"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals", "version", "when"}
 )
 _JOIN = frozenset({"this", "on", "using", "method", "side", "kind", "hint"})
-_VALUES = frozenset({"expressions", "alias", "sample"})
+_VALUES = frozenset({"expressions", "alias", "sample", "joins", "laterals"})
 _LATERAL = frozenset({"this", "alias", "view", "outer", "ordinality"})
 _PIVOT = frozenset(
     {"expressions", "fields", "alias", "unpivot", "columns", "include_nulls", "default_on_null",
@@ -105,7 +107,7 @@ class Walk:
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, outer, scope)
         if isinstance(node, exp.Subquery):
-            only(node, _SUBQUERY - {"alias", "sample", "pivots"})
+            only(node, _SUBQUERY - {"alias", "sample", "pivots", "joins", "laterals"})
             output = self.query(node.this, outer, scope)
             return self._modified(node, output, outer, scope)
         if isinstance(node, exp.Values):
@@ -215,7 +217,17 @@ class Walk:
     # ---------------------------------------------------------------- relations
 
     def _relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
-        """Bring what stands in a FROM clause into scope. Laterals and functions see `lateral`."""
+        """Bring what stands in a FROM clause into scope, and what is joined to it in the tree.
+
+        Laterals and functions see `lateral`. `FROM a JOIN b SELECT …` and brackets have their joins here.
+        """
+        self._first(node, frame, lateral, ctes)
+        for join in node.args.get("joins") or ():
+            self._join(join, frame, lateral.parent, ctes)
+        for view in node.args.get("laterals") or ():
+            frame.add(self._lateral(view, Environment(frame, lateral.parent), ctes))
+
+    def _first(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
         match node:
             case exp.Table():
                 only(node, _TABLE)
@@ -228,7 +240,7 @@ class Walk:
                 output = self.query(node.this, lateral.parent, self._with(node.args.get("with_"), None, ctes))
                 source = self._modified(node, output, lateral.parent, ctes).source()
             case exp.Subquery():
-                only(node, frozenset({"this", "alias", "pivots", "sample"}))
+                only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
                 self._bracketed(node, frame, lateral, ctes)
                 return
             case exp.Values():
@@ -241,10 +253,6 @@ class Walk:
         if not isinstance(node, exp.Lateral):
             source = self._aliased(node, source, ctes)
         frame.add(source)
-        for join in node.args.get("joins") or ():
-            self._join(join, frame, lateral.parent, ctes)
-        for view in node.args.get("laterals") or ():
-            frame.add(self._lateral(view, Environment(frame, lateral.parent), ctes))
 
     def _bracketed(self, node: exp.Subquery, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
