@@ -77,6 +77,8 @@ class FakeOperation:
         self.spark_schema: Any = "spark's schema"
         self.fetch_error: BackendError | None = None
         self.lost = False
+        self.analysed: Callable[[int], None] = lambda state: None
+        """Called when it ends: the last moment at which Spark may look up its names."""
 
     @property
     def id(self) -> str:
@@ -85,6 +87,7 @@ class FakeOperation:
     def end(self, state: int = 2, message: str | None = None, sqlstate: str | None = None) -> None:
         self.state = OperationState(state=state, error_message=message, sqlstate=sqlstate)
         self.ended.set()
+        self.analysed(state)
 
     async def status(self, get_progress: bool = False) -> OperationState:
         self.polls += 1
@@ -134,11 +137,37 @@ class FakeSession:
         self.principal = principal
         self.operations: list[FakeOperation] = []
         self.closed = False
+        self.views: dict[str, set[str]] = {}
+        """Temporary views that exist in Spark's session, with the views that each of them reads."""
 
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> FakeOperation:
         assert isinstance(cleared, Cleared)
         assert run_async
-        return await self.backend.start(self, cleared.forwarded)
+        operation = await self.backend.start(self, cleared.forwarded)
+        operation.analysed = lambda state: self._analysed(cleared, state)
+        if operation.ended.is_set():
+            operation.analysed(operation.state.state)
+        return operation
+
+    def _analysed(self, cleared: Cleared, state: int) -> None:
+        """Do to the session's views what Spark would, and note where a name would miss its view.
+
+        What is stopped half-way has happened or not: a coin decides.
+        """
+        text, believed = cleared.statement.text, cleared.statement.context.temp_views
+        # Any other name was pinned to the catalog: Spark does not look for a view.
+        read = {name.lower() for name in re.findall(r"FROM (\w+)", text)} & believed
+        if not all(self._resolves(name) for name in read):
+            self.backend.strayed.append(text)
+        if state == 2 or (state in (3, 4, 8) and self.backend.coin()):
+            if created := re.match(r"CREATE.*VIEW (\w+)", text):
+                self.views[created[1].lower()] = read
+            elif dropped := re.match(r"DROP VIEW.*?(\w+)`?$", text):
+                self.views.pop(dropped[1].lower(), None)
+
+    def _resolves(self, name: str) -> bool:
+        read = self.views.get(name)
+        return read is not None and all(self._resolves(other) for other in read)
 
     async def close(self) -> None:
         self.closed = True
@@ -162,6 +191,9 @@ class FakeBackend:
         self.fail: dict[str, tuple[str, str]] = {}
         """Text → (message, sqlstate) of an error at run time."""
         self.answers: dict[str, Sequence[Sequence[Any]]] = {}
+        self.coin: Callable[[], bool] = lambda: False
+        self.strayed: list[str] = []
+        """Statements that were judged to read a view which Spark would not have found."""
         self.relay_rows: Callable[..., Awaitable[RelayedFrame]] = self._no_rows
 
     async def open_session(
