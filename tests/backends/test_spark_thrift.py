@@ -57,10 +57,12 @@ def backend_for(server: FakeHiveServer, **options: Any) -> SparkThriftBackend:
         **dict.fromkeys(("call_timeout_s", "urgent_timeout_s", "fetch_timeout_s", "connect_timeout_s"), 5.0),
         **options,
     }
-    password = timeouts.pop("password", "")
+    password, grace = timeouts.pop("password", ""), timeouts.pop("stop_grace_s", 0.05)
     return SparkThriftBackend(
         SparkThriftOptions(
-            address=SparkAddress(host=server.host, port=server.port, **timeouts), password=str(password)
+            address=SparkAddress(host=server.host, port=server.port, **timeouts),
+            password=str(password),
+            stop_grace_s=grace,
         )
     )
 
@@ -276,10 +278,10 @@ async def test_closing_a_session_ends_what_it_runs_even_behind_a_poll() -> None:
             # Told in time that it is closed, or cut off: either way the poll has ended.
             await asyncio.wait({poll})
             error = poll.exception()
-            assert isinstance(error, BackendUnavailable) or poll.result().state == TOperationState.CLOSED
-        assert "CloseSession" in server.calls
+            assert isinstance(error, BackendUnavailable) or poll.result().state == TOperationState.CANCELED
+        await server.until(lambda: "CloseSession" in server.calls and server.connections == 0)
+        assert server.canceled == [operation.id]
         assert server.sessions == 0
-        await server.until(lambda: server.connections == 0)
         await operation.close()
         await session.close()
         with pytest.raises(BackendUnavailable):
@@ -394,3 +396,49 @@ async def test_a_cancelled_statement_takes_its_session_along() -> None:
         await server.until(lambda: server.sessions == 0)
         assert await service.query("Q") == [("x",)]
         await service.close()
+
+
+async def test_what_was_stopped_is_closed_a_little_later() -> None:
+    """Spark loses a cancel that comes while it plans; a close that comes after that makes it good."""
+    async with FakeHiveServer() as server:
+        backend = backend_for(server, stop_grace_s=60)
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        server.on("Q", Answer.text(("x",)))
+        canceled = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        await canceled.cancel()
+        await canceled.close()
+        closed = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        await closed.close()
+        assert server.canceled == [canceled.id, closed.id]
+        assert "CloseOperation" not in server.calls
+        done = await session.execute(cleared("Q"), run_async=False, timeout_s=0)
+        await done.close()
+        assert server.calls.count("CloseOperation") == 1
+        running = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        await session.close()
+        assert server.canceled == [canceled.id, closed.id, running.id]
+        assert "CloseSession" not in server.calls
+        assert server.connections == 1
+        with pytest.raises(BackendUnavailable):
+            await session.execute(cleared("Q"), run_async=True, timeout_s=0)
+        await backend.close()
+        assert server.calls.count("CloseOperation") == 3
+        assert server.calls.count("CloseSession") == 1
+        assert server.connections == 0
+
+
+async def test_a_session_without_anything_stopped_is_closed_at_once() -> None:
+    async with FakeHiveServer() as server:
+        session = await backend_for(server, stop_grace_s=60).open_session(
+            ALICE, protocol_version=9, settings={}
+        )
+        server.on("Q", Answer.text(("x",)))
+        server.on("BAD", Answer.error("22012", "[DIVIDE_BY_ZERO]"))
+        await session.execute(cleared("Q"), run_async=False, timeout_s=0)
+        with pytest.raises(BackendError):
+            await session.execute(cleared("BAD"), run_async=False, timeout_s=0)
+        assert server.calls.count("CloseOperation") == 1, "what failed is not left behind"
+        await session.close()
+        assert server.calls[-1] == "CloseSession"
+        assert server.sessions == 0

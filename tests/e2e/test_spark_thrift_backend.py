@@ -116,15 +116,33 @@ async def test_relayed_batches_decode_in_every_protocol_version(
     await session.close()
 
 
-async def test_a_failing_fetch_writes_nothing(session: SparkThriftSession) -> None:
-    operation = await session.execute(cleared("SELECT raise_error('boom')"), run_async=True, timeout_s=60)
-    with pytest.raises(BackendError, match="boom") as caught:
+@pytest.mark.parametrize("incremental", ["true", "false"])
+async def test_a_failing_statement_writes_nothing_and_tells_its_error(
+    backend: SparkThriftBackend, incremental: str
+) -> None:
+    """With incremental collection rows are computed while they are fetched, so that is where it fails."""
+    session = await backend.open_session(
+        ALICE, protocol_version=9, settings={"spark.sql.thriftServer.incrementalCollect": incremental}
+    )
+    text = "SELECT CAST(concat(id, if(id = 50000, 'x', '')) AS INT) AS n FROM range(60000)"
+    operation = await session.execute(cleared(text), run_async=True, timeout_s=60)
+    told: BackendError | None = None
+    try:
         await operation.finished()
-    assert caught.value.sqlstate == "P0001"
+    except BackendError as error:
+        told = error
+    while told is None:
+        sink = Sink()
+        relayed = await operation.relay(TFetchOrientation.NEXT, 10_000, 0, 1, sink)
+        assert relayed.rows > 0 or relayed.error is not None
+        assert (relayed.error is None) == bool(sink.data)
+        told = relayed.error
+    assert "CAST_INVALID_INPUT" in told.message
     sink = Sink()
-    relayed = await operation.relay(0, 10, 0, 1, sink)
-    assert relayed.error is not None
+    assert (await operation.relay(TFetchOrientation.NEXT, 10, 0, 1, sink)).error is not None
     assert sink.data == b""
+    await operation.close()
+    await session.close()
 
 
 async def test_a_cancel_overtakes_the_long_poll(session: SparkThriftSession) -> None:
@@ -137,21 +155,27 @@ async def test_a_cancel_overtakes_the_long_poll(session: SparkThriftSession) -> 
         assert (await poll).state == TOperationState.CANCELED
 
 
-async def test_closing_a_session_stops_its_statement(
-    backend: SparkThriftBackend, session: SparkThriftSession
-) -> None:
-    other = await backend.open_session(ALICE, protocol_version=9, settings={})
-    operation = await other.execute(
-        cleared("SELECT count(*) FROM range(1000000000000)"), run_async=True, timeout_s=0
+@pytest.mark.parametrize("how", ["cancel", "close", "close session"])
+async def test_what_is_stopped_while_it_is_planned_frees_its_cores(spark: Spark, how: str) -> None:
+    """Spark alone would go on with the job: five tries, 15 ms apart, hit the planning for certain."""
+    backend = SparkThriftBackend(
+        SparkThriftOptions(address=SparkAddress(host=spark.host, port=spark.port), stop_grace_s=3)
     )
-    poll = asyncio.create_task(operation.status())
-    async with asyncio.timeout(4):
-        await asyncio.sleep(0)
-        await other.close()
-    await asyncio.wait({poll})
-    poll.exception()
-    # Both cores would still be at work otherwise.
-    assert await session.answer("SELECT count(*) FROM range(10)", max_rows=1) == [(10,)]
+    for i in range(5):
+        session = await backend.open_session(ALICE, protocol_version=9, settings={})
+        text = cleared(f"SELECT count(*) + {i} FROM range(1000000000000)")
+        operation = await session.execute(text, run_async=True, timeout_s=0)
+        await asyncio.sleep(0.015 * i)
+        if how == "cancel":
+            await operation.cancel()
+        if how != "close session":
+            await operation.close()
+        await session.close()
+    witness = await backend.open_session(ALICE, protocol_version=9, settings={})
+    async with asyncio.timeout(60):
+        assert await witness.answer("SELECT count(*) FROM range(10)", max_rows=1) == [(10,)]
+    await witness.close()
+    await backend.close()
 
 
 async def test_a_timeout_is_sparks_own(session: SparkThriftSession) -> None:
