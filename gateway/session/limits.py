@@ -23,7 +23,7 @@ class SessionLimits:
     """Rows of an answer that the gateway filters itself, and of a metadata call."""
     fetch_rows: int = 1_000_000
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
-    catalog_rounds: int = 6
+    catalog_rounds: int = 24
     """How often judging may ask for more of the catalog: views of views, each one level further."""
     verdicts_cached: int = 4096
     verdict_text_chars: int = 32_768

@@ -16,6 +16,13 @@ _THRIFT_PREFIX = re.compile(r"^(?:Error (?:running|operating) [\w ]*: ?)+")
 _SQLSTATE = re.compile(r"[ ,;]*SQLSTATE: ?([0-9A-Z]{5})\b")
 _POSITION = re.compile(r"[;,]? ?\(?line \d+,? pos(?:ition)? \d+\)?[;,]?")
 _END = re.compile(r"\r?\n|\t+at (?=[\w.$]+\()|== SQL|(?<=;) ?'?[A-Z]\w+ \[")
+_ANALYSIS = re.compile(
+    r"(?:org\.apache\.hive\.service\.cli\.HiveSQLException: )?Error running query: "
+    r"(?:\[[A-Z][A-Z0-9_.]*\] )?org\.apache\.spark\.sql\."
+    r"(?:AnalysisException|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+)): "
+)
+"""Spark's own beginning of an error that comes before any row is read. A user chooses the SQLSTATE and the
+error class of a runtime error (`aes_encrypt`, `raise_error`), but not the exception's class."""
 _PATH = re.compile(
     r"(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
     r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
@@ -65,7 +72,7 @@ def scrub(
     """
     error_class, body = _head(message)
     named_state = _SQLSTATE.search(body)
-    if obliged and _is_runtime(sqlstate or (named_state.group(1) if named_state else "")):
+    if obliged and not _ANALYSIS.match(message):
         # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
         state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
         return _tell(error_class, _without_values(error_class, body), state)
@@ -95,12 +102,6 @@ def _head(message: str) -> tuple[str, str]:
             error_class, body = found.group(1), body[found.end() :]
         else:
             return error_class, body
-
-
-def _is_runtime(sqlstate: str) -> bool:
-    """Whether a value at run time may have caused it: everything but syntax and access rule errors (42),
-    unsupported features (0A) and invalid sessions or connections. No state at all may be anything."""
-    return sqlstate[:2] not in {"42", "0A", "08", "28", "3D", "3F", "53", "54", "56", "57"}
 
 
 def _without_values(error_class: str, body: str) -> str:

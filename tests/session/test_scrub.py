@@ -92,6 +92,7 @@ def test_an_unknown_runtime_class_keeps_its_class_only() -> None:
 
 def test_analysis_errors_keep_their_names_under_obligations() -> None:
     message = (
+        "Error running query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] org.apache.spark.sql.AnalysisException: "
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nam` "
         "cannot be resolved. Did you mean one of these? [`name`, `salary`]. SQLSTATE: 42703; line 1 pos 7"
     )
@@ -145,3 +146,13 @@ def test_nothing_of_a_value_survives_under_obligations(value: str) -> None:
     )
     one, other = (scrub(template.format(v) + "22018", "22018", obliged=True) for v in (value, "'x'"))
     assert one == other
+
+
+@pytest.mark.parametrize("state", ["42P01", "0A000", None])
+def test_a_chosen_sqlstate_does_not_carry_values_out(state: str | None) -> None:
+    message = (
+        "org.apache.hive.service.cli.HiveSQLException: Error running query: [TABLE_OR_VIEW_NOT_FOUND] "
+        "org.apache.spark.SparkRuntimeException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `CANARY` "
+        "cannot be found: Error running query: org.apache.spark.sql.AnalysisException: x. SQLSTATE: 42P01"
+    )
+    assert "CANARY" not in scrub(message, state, obliged=True)
