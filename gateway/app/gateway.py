@@ -268,6 +268,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,
+        quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
         start_timeout_s=embedded.start_timeout_s,

@@ -119,6 +119,8 @@ class EmbeddedBackend(Section):
     """Java heap."""
     cores: Annotated[int, Field(strict=True, ge=1, le=256)] = 2
     """Tasks that Spark runs at once."""
+    quick_start: bool = True
+    """Without Java's optimising compiler: ready in half the CPU time, slower at its peak."""
     thrift_port: Port = 0
     """Port of its Thrift Server on 127.0.0.1; 0 picks a free one."""
     connect_port: Port = 0

@@ -45,13 +45,20 @@ class Demo:
         return "\n".join(self.lines)
 
     def wait_for(self, text: str, timeout_s: float = 170) -> None:
-        until(lambda: text in self.output or self.process.poll() is not None, text, timeout_s)
-        assert text in self.output, self.output[-3000:]
+        try:
+            until(lambda: text in self.output or self.process.poll() is not None, text, timeout_s)
+            assert text in self.output, self.output[-3000:]
+        except AssertionError:
+            self.end(signal.SIGTERM)
+            raise
 
-    def end(self, number: int | None = None) -> int:
+    def end(self, number: int | None = None, timeout_s: float = 300) -> int:
         if number is not None:
             self.process.send_signal(number)
-        code = self.process.wait(120)
+        try:
+            code = self.process.wait(timeout_s)
+        finally:
+            self.process.kill()
         self._reader.join(10)
         return code
 
