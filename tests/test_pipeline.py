@@ -29,7 +29,9 @@ def guarded_employee(world: World) -> str:
     return BOBS_EMPLOYEES.format(email=view.masks["email"].expression)
 
 
-@pytest.mark.parametrize("case", load_cases("statements.yaml"), ids=lambda case: f"{case['as']}: {case['sql']}")
+@pytest.mark.parametrize(
+    "case", load_cases("statements.yaml"), ids=lambda case: f"{case['as']}: {case['sql']}"
+)
 async def test_statement(case: dict[str, Any], world: World, reader: ReaderPool) -> None:
     verdict = await world.judge(
         case["sql"],
@@ -54,7 +56,9 @@ async def test_statement(case: dict[str, Any], world: World, reader: ReaderPool)
             assert any(word in verdict.forwarded for word in words.split("|")), verdict.forwarded
 
 
-async def test_a_star_shows_what_is_visible_when_the_setting_says_so(world: World, reader: ReaderPool) -> None:
+async def test_a_star_shows_what_is_visible_when_the_setting_says_so(
+    world: World, reader: ReaderPool
+) -> None:
     rules = Rules(star="visible")
     verdict = await world.judge("SELECT * FROM employee", reader, user="bob", rules=rules)
     assert isinstance(verdict, Cleared), verdict
