@@ -7,6 +7,7 @@ Spark's metastore and the data where they were.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -142,9 +143,11 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
     terminal.line()
     terminal.line(terminal.style("Ask", BOLD))
     config = os.path.relpath(settings_file)
+    # As it was started: in a clone the command lies in the virtual environment, which need not be active.
+    program = os.path.relpath(sys.argv[0]) if Path(sys.argv[0]).name == "sluice" else "python -m gateway"
     for command in (
         f"explain -c {config} --as bob 'SELECT * FROM sales.customer'",
         f"audit tail -c {config}",
         f"check {config}",
     ):
-        terminal.line(f"  sluice {command}")
+        terminal.line(f"  {program} {command}")

@@ -243,12 +243,12 @@ def connect_help(terminal: Terminal, *, host: str, port: int, java: str, jars: s
         "",
         "PyHive:",
         "  from pyhive import hive",
-        f"  db = hive.connect('{host}', port={port}, auth='CUSTOM', "
+        f"  db = hive.connect('{host}', port={port}, auth='LDAP', "
         f"username='{person.name}', password='{person.password}')",
         "",
         "impyla:",
         "  from impala.dbapi import connect",
-        f"  db = connect('{host}', {port}, auth_mechanism='LDAP', "
+        f"  db = connect('{host}', {port}, auth_mechanism='PLAIN', "
         f"user='{person.name}', password='{person.password}')",
     ]
     for line in lines:

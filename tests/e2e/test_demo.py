@@ -110,6 +110,13 @@ def test_a_second_start_finds_the_data_and_a_signal_stops_everything(
         "127.0.0.1", int(port[1]), "carol", "SELECT count(*) FROM sales.orders", password="carol-demo"
     )
     assert rows == [(22762,)]
+    if number == signal.SIGINT:
+        printed = re.search(r"^ +(\S*java -cp .*?)\\\n(.*)$", demo.output, re.MULTILINE)
+        assert printed is not None
+        beeline = subprocess.run(
+            ["bash", "-c", printed[1] + printed[2]], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert "5 rows selected" in beeline.stderr
     assert demo.left_running() != []
     assert demo.end(number) == 0, demo.output[-3000:]
     assert demo.left_running() == []
