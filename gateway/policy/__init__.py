@@ -1,6 +1,6 @@
 """Who may do what, what a column shows, which rows a table shows: Ranger's semantics without I/O.
 
-`documents` reads strict YAML, `packs` (with `pack_shapes` and `cases`) and `service_defs` make a PolicySet of it;
+`documents` reads strict YAML; `packs` (`pack_shapes`, `cases`) and `service_defs` make a PolicySet of it;
 `engine` answers questions about one: `service` files the `compiled` policies in an `index`, `matching` and
 `paths` compare values, `subjects` resolves roles; `masks` and `sqltext` write the SQL of obligations.
 """

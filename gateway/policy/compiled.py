@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gateway.model.decision import PolicyRef
 from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceDef, ResourceSet, ServiceDef
@@ -247,16 +247,23 @@ def way_down(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef, ...
     return tuple(reversed(way))
 
 
-def compile_entry(
-    policy: CompiledPolicy, resources: ResourceSet, levels: Sequence[ResourceDef]
-) -> Entry | None:
+Ways = Mapping[frozenset[str], tuple[ResourceDef, ...]]
+"""The levels of a way down from the root, as a set → the same in order."""
+
+
+def ways_down(levels: Sequence[ResourceDef]) -> Ways:
+    """Return every way from the root to some level."""
+    ways = (way_down(level.name, levels) for level in levels)
+    return {frozenset(level.name for level in way): way for way in ways if way is not None}
+
+
+def compile_entry(policy: CompiledPolicy, resources: ResourceSet, ways: Ways) -> Entry | None:
     """Return the entry for one resource set, or None when it can never match.
 
     A set whose levels do not form a way down without gaps matches nothing, as in Ranger.
     """
-    for name in resources:
-        way = way_down(name, levels)
-        if way is not None and {level.name for level in way} == set(resources):
-            matchers = tuple(LevelMatcher(level, resources[level.name]) for level in way)
-            return Entry(policy, tuple(level.name for level in way), matchers)
-    return None
+    way = ways.get(frozenset(resources))
+    if way is None:
+        return None
+    matchers = tuple([LevelMatcher(level, resources[level.name]) for level in way])
+    return Entry(policy, tuple([level.name for level in way]), matchers)

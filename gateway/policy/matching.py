@@ -80,7 +80,7 @@ def _parts(value: str) -> tuple[_Part, ...]:
 
 def is_dynamic(value: str) -> bool:
     """Return whether the value's meaning depends on who asks."""
-    return any(part.token for part in _parts(value))
+    return "{" in value and any(part.token for part in _parts(value))
 
 
 def has_wildcard(value: str) -> bool:

@@ -24,7 +24,7 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.policy.cases import Case, failures, read_case
 from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
-from gateway.policy.engine import DEFAULT_SERVICE, Engine
+from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.pack_shapes import Shapes
 from gateway.policy.sqltext import faults_of, sample
@@ -99,7 +99,7 @@ def load_packs(
         roles=tuple(roles.values()),
         catalog_services=dict(catalog_services or {}),
     )
-    engine = Engine(policy_set)
+    engine = engine_for(policy_set)  # built here, off the event loop, and found again when judging begins
     for pack in packs:
         for case in pack.cases:
             for failure in failures(case, engine):

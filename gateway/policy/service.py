@@ -14,7 +14,7 @@ from gateway.policy.compiled import (
     Entry,
     MatchType,
     compile_entry,
-    way_down,
+    ways_down,
 )
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker, fold
@@ -33,9 +33,8 @@ class Service:
         self.filter_bits = self.bits.granted(definition.filter_accesses)
         self._folds = {level.name: level.ignore_case for level in definition.resources}
         self.ways = {
-            level.name: tuple(step.name for step in way)
-            for level in definition.resources
-            if (way := way_down(level.name, definition.resources)) is not None
+            way[-1].name: tuple(level.name for level in way)
+            for way in ways_down(definition.resources).values()
         }
         """Level → the levels from the root down to it."""
         self.paths = frozenset(level.name for level in definition.resources if level.is_path)
@@ -43,11 +42,11 @@ class Service:
         compiled.sort(key=attrgetter("sort_key"))
         entries: dict[PolicyType, list[Entry]] = {type_: [] for type_ in PolicyType}
         self._path_denials: list[tuple[CompiledPolicy, ResourceSet]] = []
+        ways = {type_: ways_down(definition.levels(type_)) for type_ in PolicyType}
         for rank, policy in enumerate(compiled):
             policy.rank = rank
-            levels = definition.levels(policy.policy.type)
             for resources in (policy.policy.resources, *policy.policy.additional_resources):
-                entry = compile_entry(policy, resources, levels)
+                entry = compile_entry(policy, resources, ways[policy.policy.type])
                 if entry is None:
                     continue
                 entries[policy.policy.type].append(entry)
