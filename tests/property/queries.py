@@ -130,7 +130,7 @@ class _Builder:
         self, depth: int, families: Sequence[str] | None, outer: Sequence[Source]
     ) -> tuple[str, tuple[tuple[str, str], ...]]:
         sources, from_clause = self.from_clause(depth)
-        where = f" WHERE {self.condition(depth, sources, outer)}" if outer or self.chance(60) else ""
+        where = f" WHERE {self.condition(depth, sources, outer)}" if outer or self.chance(45) else ""
         style = self.pick(("plain",) * 5 + ("grouped",) * 3 + ("star",) * 2)
         if style == "grouped":
             return self.grouped(sources, from_clause + where, families)
@@ -319,10 +319,12 @@ class _Builder:
 
     def literal(self, family: str) -> str:
         if family == "number":
-            return str(self.number(0, 60))
+            return str(self.pick((self.number(0, 60), self.number(0, 60), self.number(60, 4_000))))
         if family == "day":
             return f"DATE '20{self.number(10, 23)}-01-0{self.number(1, 9)}'"
-        return self.pick(("'pen'", "'Oslo'", "'Ann Bell'", "'it''s'", "''", "'%'", "CAST(NULL AS STRING)"))
+        return self.pick(
+            ("'pen'", "'Oslo'", "'Ann Bell'", "'Rome'", "'ink'", "'it''s'", "'%'", "CAST(NULL AS STRING)")
+        )
 
     def value(self, sources: Sequence[Source], family: str, depth: int) -> str:
         ref = self.reference(sources, family)
@@ -392,7 +394,7 @@ class _Builder:
     def condition(self, depth: int, sources: Sequence[Source], outer: Sequence[Source]) -> str:
         parts = [self.comparison(sources) for _ in range(self.number(1, 2))]
         if outer:
-            parts = [self.correlation(sources, outer)] + ([parts[0]] if self.chance(50) else [])
+            parts = [self.correlation(sources, outer)] + ([parts[0]] if self.chance(30) else [])
             return " AND ".join(parts)
         if depth > 0 and self.chance(35):
             parts.append(self.subquery_condition(depth - 1, sources))

@@ -100,13 +100,19 @@ def statements(database: str = DATABASE) -> Iterator[str]:
                 _NAMES[i % 12],
                 _CITIES[i * 5 % 6],
                 18 + i * 7 % 50,
-                f"{900 + i * 371}.50",
+                f"{900 + i * 371}.{i % 2 * 5}0",
                 f"20{10 + i % 4}-0{1 + i % 9}-11",
             )
             for i in range(14)
         ],
         "purchase": [
-            (i, i * 3 % 17, _ITEMS[i % 8], f"{i * 53 % 600}.25", f"202{i % 3}-1{i % 3}-0{1 + i % 8}")
+            (
+                i,
+                i * 3 % 17,
+                _ITEMS[i % 8],
+                f"{i * 53 % 600}.{i % 3 * 25:02}",
+                f"202{i % 3}-1{i % 3}-0{1 + i % 8}",
+            )
             for i in range(26)
         ],
         "item": [
