@@ -58,6 +58,7 @@ NEVER_SETTABLE_PREFIXES = (
     "spark.sql.catalog.",
     "spark.sql.defaultcatalog",
     "spark.sql.extensions",
+    "spark.sql.functionresolution.",
     "spark.sql.legacy.",
     "spark.sql.optimizer.excludedrules",
     "spark.sql.parser.",
