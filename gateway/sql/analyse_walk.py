@@ -26,6 +26,7 @@ from gateway.sql.analyse_scope import (
 )
 from gateway.sql.analyse_tree import (
     NOT_UNDERSTOOD,
+    counts_outputs,
     folded,
     is_star_query,
     names_of,
@@ -49,6 +50,9 @@ class Output:
 
 
 Ctes = Mapping[str, Output]
+
+MAX_STEPS = 5_000
+"""Queries walked; recursive ones are walked until nothing new flows through them, nested ones each time."""
 
 # Parts of a query after its select list, in the order that does not matter: all are read, none is output.
 _AFTER = ("sort", "order", "cluster", "distribute")
@@ -96,11 +100,15 @@ class Walk:
     relations: set[Parts] = field(default_factory=set)
     references: set[Parts] = field(default_factory=set)
     star_references: set[Parts] = field(default_factory=set)
+    steps: int = 0
 
     # ---------------------------------------------------------------- queries
 
     def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Output:
         """Walk a query and return its columns."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Unclear("the statement has too many subqueries for the analyst")
         scope = self._with(node.args.get("with_"), outer, ctes)
         if isinstance(node, exp.Select):
             return self._select(node, outer, scope)
@@ -124,9 +132,13 @@ class Walk:
             name, columns = folded(table_alias.this), names_of(table_alias.args.get("columns"))
             body = cte.this
             if node.args.get("recursive") and isinstance(body, exp.SetOperation):
-                # Within itself it has the columns of its first branch.
-                anchor = self.query(body.this, outer, self._with(body.args.get("with_"), outer, scope))
-                output = self.query(body, outer, {**scope, name: _renamed(anchor, name, columns)})
+                # Within itself it begins with the columns of its first branch, and passes on more with every
+                # round: `SELECT x … UNION ALL SELECT ssn FROM r WHERE n = 1` compares ssn in the third.
+                before = self.query(body.this, outer, self._with(body.args.get("with_"), outer, scope))
+                while (
+                    output := self.query(body, outer, {**scope, name: _renamed(before, name, columns)})
+                ) != before:
+                    before = output
             else:
                 output = self.query(body, outer, scope)
             scope[name] = _renamed(output, name, columns)
@@ -154,6 +166,7 @@ class Walk:
             self._clause(window, Environment(frame, outer, written), ctes)
         if (distinct := args.get("distinct")) is not None:
             self._clause(distinct, place, ctes)
+        if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *_AFTER)):
             self._compute(output.columns)
         return output
 
@@ -212,6 +225,8 @@ class Walk:
         place = Environment(frame, outer)
         for name in (*_AFTER, "limit", "offset"):
             self._clause(node.args.get(name), place, ctes)
+        if any(counts_outputs(node.args.get(name)) for name in _AFTER):
+            self._compute(output.columns)
         return output
 
     # ---------------------------------------------------------------- relations
