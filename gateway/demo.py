@@ -24,6 +24,7 @@ from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
 from gateway.demo_tour import ENGINEER, PEOPLE, connect_help, tour
 from gateway.frontends.users import read_users, set_user
 from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.session.ports import BackendError
 from gateway.settings import Settings, load_settings
 
 HOST = "127.0.0.1"
@@ -63,7 +64,7 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
     settings = load_settings(settings_file)
     progress(f"state in {options.directory}; the first start takes longest")
     async with Gateway(settings, progress) as gateway:
-        await load_data(settings, gateway.addresses, options.directory, progress)
+        await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
         progress(terminal.style(f"gateway on {where.thrift_host}:{where.thrift_port}", GREEN))
         if options.with_tour:
@@ -110,24 +111,27 @@ def prepare(options: DemoOptions) -> Path:
     return file
 
 
-async def load_data(
-    settings: Settings, where: Addresses, directory: Path, progress: Callable[[str], None]
-) -> None:
+async def load_data(settings: Settings, where: Addresses, progress: Callable[[str], None]) -> None:
     """Make the sample tables unless an earlier start made the same ones."""
-    marker = directory / "sample-data"
-    digest = demo_data.digest()
-    if marker.exists() and marker.read_text() == digest:
-        progress("sample data are there")
-        return
     queries = OwnQueries(make_backend(settings.backend, where.spark_host, where.spark_port))
     try:
+        if await _are_there(queries):
+            progress("sample data are there")
+            return
         for what, sql in demo_data.statements():
             await queries(sql)
             if what:
                 progress(f"sample data: {what}")
     finally:
         await queries.close()
-    marker.write_text(digest)
+
+
+async def _are_there(queries: OwnQueries) -> bool:
+    try:
+        rows = await queries(demo_data.DIGEST_QUERY)
+    except BackendError:
+        return False  # There is no such table yet.
+    return any(row[-1] == demo_data.digest() for row in rows)
 
 
 def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> None:
