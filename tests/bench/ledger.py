@@ -23,7 +23,9 @@ from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.rows import encode_event
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared, completed, fresh_id, until
+from tests.bench.figures import Record, median_ms, p95_ms, table
 
+SECTION = "Ledger"
 CONCURRENT = (1, 32, 128)
 BACKLOG = 40_000
 
@@ -89,50 +91,64 @@ async def drain(directory: Path, dsn: str) -> tuple[int, float]:
     return count, took
 
 
-async def measure(directory: Path) -> list[tuple[str, str]]:
-    """Return the table's rows."""
+async def measure(directory: Path, record: Record, *, quick: bool = False) -> None:
+    """Add the figures; `quick` measures a tenth, to try the benchmark itself."""
+    share = 10 if quick else 1
     size = len(encode_event(cleared()).payload)
-    rows = [("audit record", f"{size} B")]
     ledger = FileLedger(LedgerSettings(directory=directory / "latency"))
     await ledger.start()
     await decided_latencies(ledger, 32, 640)
     for concurrent in CONCURRENT:
+        record.begin(f"Ledger: {concurrent} statements at a time")
         bare = bare_disk(directory, size)
-        times, took = await decided_latencies(ledger, concurrent, 1000 if concurrent == 1 else 12_800)
-        times.sort()
-        p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
-        rows.append(
-            (
-                f"decided(), {concurrent} at a time",
-                f"p50 {1e3 * p50:.2f} ms (bare append + fdatasync {1e3 * bare:.2f}), p99 {1e3 * p99:.2f} ms,"
-                f" {2 * len(times) / took:,.0f} events/s into the spool",
-            )
+        times, took = await decided_latencies(
+            ledger, concurrent, (1000 if concurrent == 1 else 12_800) // share
+        )
+        p50, p95, p99 = median_ms(times), p95_ms(times), 1e3 * sorted(times)[len(times) * 99 // 100]
+        record.add(
+            SECTION,
+            f"added to a statement, {concurrent} at a time",
+            f"p50 {p50:.2f} ms (bare append and fdatasync of {size} B {1e3 * bare:.2f}), p95 {p95:.2f} ms, "
+            f"p99 {p99:.2f} ms; {2 * len(times) / took:,.0f} events/s into the spool",
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+            bare_p50_ms=1e3 * bare,
+            spool_events_s=2 * len(times) / took,
         )
     await ledger.close()
+    record.begin("Ledger: PostgreSQL starts and takes a backlog")
     server = EmbeddedPostgres(directory / "postgres")
     dsn = await asyncio.to_thread(server.start)
     try:
-        await fill(directory / "backlog", BACKLOG)
+        await fill(directory / "backlog", BACKLOG // share)
         count, took = await drain(directory / "backlog", dsn)
-        rows.append(("spool into PostgreSQL", f"{count / took:,.0f} events/s ({count:,} events)"))
+        record.add(
+            SECTION,
+            "spool into PostgreSQL",
+            f"{count / took:,.0f} events/s ({count:,} events)",
+            postgres_events_s=count / took,
+        )
     finally:
         await asyncio.to_thread(server.stop)
-    return rows
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Measure and print."""
+    """Measure the ledger alone and print."""
+    record = Record()
+    run(record, next(iter(arguments), None))
+    print(table(record.figures))
+
+
+def run(record: Record, below: str | None = None, *, quick: bool = False) -> None:
+    """Add the ledger's figures, measured in a new directory `below` the given one."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     try:
-        with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=next(iter(arguments), None)) as name:
+        with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=below) as name:
             Path(name).chmod(0o755)
-            rows = asyncio.run(measure(Path(name)))
+            asyncio.run(measure(Path(name), record, quick=quick))
     finally:
         structlog.reset_defaults()
-    width = max(len(what) for what, _ in rows)
-    print("\nLedger")
-    for what, figure in rows:
-        print(f"  {what:<{width}}  {figure}")
 
 
 if __name__ == "__main__":

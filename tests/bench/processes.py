@@ -1,0 +1,109 @@
+"""CPU and memory of processes, from /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+MIB = 1024 * 1024
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Return the CPU seconds that a process has used; the kernel counts in steps of 10 ms."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+class Memory:
+    """Resident memory of a process, and its peak since `forget_peak`."""
+
+    def __init__(self, pid: int) -> None:
+        self._proc = Path(f"/proc/{pid}")
+
+    def forget_peak(self) -> None:
+        (self._proc / "clear_refs").write_text("5")
+
+    @property
+    def resident_mib(self) -> float:
+        return self._read("VmRSS")
+
+    @property
+    def peak_mib(self) -> float:
+        return self._read("VmHWM")
+
+    def _read(self, key: str) -> float:
+        found = re.search(rf"^{key}:\s+(\d+) kB", (self._proc / "status").read_text(), re.MULTILINE)
+        assert found is not None
+        return int(found[1]) / 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUsed:
+    """CPU seconds of a gateway and of what stands beside it."""
+
+    gateway_s: float
+    reader_s: float
+    """The parser JVMs."""
+    postgres_s: float
+
+
+class GatewayProcesses:
+    """The gateway's process and its children, told apart."""
+
+    def __init__(self, pid: int) -> None:
+        self.gateway = psutil.Process(pid)
+        children = self.gateway.children(recursive=True)
+        self._readers = [child for child in children if "sluice.ReaderMain" in child.cmdline()]
+        self._others = [child for child in children if child not in self._readers]
+        assert self._readers, "the gateway has a parser"
+
+    def cpu(self) -> CpuUsed:
+        return CpuUsed(
+            cpu_s(self.gateway), sum(map(cpu_s, self._readers)), sum(cpu_s(child) for child in self._others)
+        )
+
+
+def since(before: CpuUsed, after: CpuUsed) -> CpuUsed:
+    return CpuUsed(
+        after.gateway_s - before.gateway_s,
+        after.reader_s - before.reader_s,
+        after.postgres_s - before.postgres_s,
+    )
+
+
+class Load:
+    """Watches from its making on how busy the machine is with processes that are not ours."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._busy = _busy_s()
+        self._ours = _ours_s()
+
+    def others_cores(self) -> float:
+        """Return how many cores the others kept busy on average."""
+        took = max(time.monotonic() - self._began, 1e-3)
+        ours = _ours_s()
+        used = sum(seconds - self._ours.get(key, 0.0) for key, seconds in ours.items())
+        return max(0.0, (_busy_s() - self._busy - used) / took)
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def _ours_s() -> dict[tuple[int, float], float]:
+    return {(p.pid, p.create_time()): seconds for p, seconds in _tree()}
+
+
+def _tree() -> Iterator[tuple[psutil.Process, float]]:
+    me = psutil.Process()
+    for process in (me, *me.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            yield process, cpu_s(process)

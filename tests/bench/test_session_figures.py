@@ -1,0 +1,74 @@
+"""What sessions that do nothing cost, and that many of them can be held."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from tests.bench.figures import Record
+from tests.bench.processes import GatewayProcesses, Memory, since
+from tests.bench.raw_client import RawClient, Server
+from tests.e2e.running import RunningGateway, until
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
+
+SECTION = "Sessions"
+SESSIONS = 500
+
+
+def open_sessions(server: Server, count: int, stack: ExitStack) -> list[RawClient]:
+    """Log in `count` times, each on a connection of its own."""
+    with ThreadPoolExecutor(8) as pool:
+        clients = list(pool.map(lambda _: RawClient(server), range(count)))
+    for client in clients:
+        stack.enter_context(client)
+    return clients
+
+
+def held(gateway: RunningGateway) -> int:
+    """Return how many sessions the gateway says that it has."""
+    status, page = gateway.admin("/metrics")
+    assert status == 200
+    return int(
+        float(next(line.split()[1] for line in page.splitlines() if line.startswith("sluice_sessions ")))
+    )
+
+
+def test_idle_sessions(record: Record, governed: Server, gateway: RunningGateway, quick: bool) -> None:
+    count = SESSIONS // 10 if quick else SESSIONS
+    memory, processes = Memory(gateway.pid), GatewayProcesses(gateway.pid)
+    with ExitStack() as warm_up:
+        for client in open_sessions(governed, 20, warm_up):
+            client.in_four_calls("SELECT 1")
+    until(lambda: held(gateway) == 0, "the first sessions are closed")
+    record.begin(f"Sessions: {count} are opened")
+    resident, before = memory.resident_mib, processes.cpu()
+    with ExitStack() as stack:
+        clients = open_sessions(governed, count, stack)
+        assert held(gateway) == count
+        grown = memory.resident_mib - resident
+        opening = since(before, processes.cpu())
+        answers = [client.in_four_calls("SELECT 1") for client in (clients[0], clients[-1])]
+    until(lambda: held(gateway) == 0, "the sessions of connections that are gone are closed", 120)
+    record.add(
+        SECTION,
+        "memory of an idle session",
+        f"{1024 * grown / count:.0f} KiB ({resident:.0f} MiB with none, {resident + grown:.0f} with {count}, "
+        f"{memory.resident_mib:.0f} after their end)",
+        kib=1024 * grown / count,
+        resident_mib=resident,
+        with_sessions_mib=resident + grown,
+        after_mib=memory.resident_mib,
+    )
+    record.add(
+        SECTION,
+        f"{count} idle sessions held",
+        f"yes; the first and the last answer SELECT 1 in {1e3 * max(answers):.0f} ms; "
+        f"{1e3 * opening.gateway_s / count:.1f} ms CPU of the gateway to open one",
+        aim="500",
+        met=count >= 500,
+        sessions=count,
+        open_cpu_ms=1e3 * opening.gateway_s / count,
+    )

@@ -1,0 +1,73 @@
+"""`SELECT 1` through the gateway and directly, one after the other, and what the gateway spends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.bench.figures import Record, median_ms, p95_ms
+from tests.bench.processes import GatewayProcesses, since
+from tests.bench.raw_client import RawClient, Server
+from tests.e2e.running import RunningGateway
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
+
+SECTION = "SELECT 1 over Thrift, warm"
+Run = Callable[[RawClient, int], float]
+
+SHAPES: dict[str, tuple[Run, str]] = {
+    "4 calls (PyHive)": (lambda client, _: client.in_four_calls("SELECT 1"), "≤ 1.10 ×"),
+    "5 calls (JDBC)": (lambda client, _: client.in_five_calls("SELECT 1"), "≤ 1.10 ×"),
+    "4 calls, never judged before": (lambda client, n: client.in_four_calls(f"SELECT 1 -- {n}"), ""),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_select_one(
+    record: Record, direct: Server, governed: Server, gateway: RunningGateway, quick: bool, shape: str
+) -> None:
+    run, aim = SHAPES[shape]
+    warm_up, count = (20, 40) if quick else (150, 400)
+    record.begin(f"SELECT 1, {shape}: {warm_up} + {count} pairs")
+    processes = GatewayProcesses(gateway.pid)
+    with RawClient(direct) as straight, RawClient(governed) as through:
+        for n in range(warm_up):
+            run(straight, n)
+            run(through, n)
+        without: list[float] = []
+        with_: list[float] = []
+        before = processes.cpu()
+        for n in range(warm_up, warm_up + count):
+            # Whoever comes second finds warmer caches: they take turns.
+            pair = ((straight, without), (through, with_))
+            for client, times in pair if n % 2 else reversed(pair):
+                times.append(run(client, n))
+        used = since(before, processes.cpu())
+    ratio = median_ms(with_) / median_ms(without)
+    added = median_ms([a - b for a, b in zip(with_, without, strict=True)])
+    record.add(
+        SECTION,
+        f"p50, {shape}",
+        f"{ratio:.2f} × (direct {median_ms(without):.2f} ms, gateway {median_ms(with_):.2f} ms, "
+        f"median of the pairs' differences {added:+.2f} ms; p95 {p95_ms(without):.1f} and "
+        f"{p95_ms(with_):.1f} ms; fastest {1e3 * min(without):.2f} and {1e3 * min(with_):.2f} ms)",
+        aim=aim,
+        met=ratio <= 1.10 if aim else None,
+        ratio=ratio,
+        direct_p50_ms=median_ms(without),
+        gateway_p50_ms=median_ms(with_),
+        direct_p95_ms=p95_ms(without),
+        gateway_p95_ms=p95_ms(with_),
+        added_ms=added,
+        statements=count,
+    )
+    record.add(
+        SECTION,
+        f"CPU of a statement, {shape}",
+        f"gateway {1e3 * used.gateway_s / count:.2f} ms, parser {1e3 * used.reader_s / count:.2f} ms, "
+        f"PostgreSQL {1e3 * used.postgres_s / count:.2f} ms",
+        gateway_ms=1e3 * used.gateway_s / count,
+        reader_ms=1e3 * used.reader_s / count,
+        postgres_ms=1e3 * used.postgres_s / count,
+    )
