@@ -18,8 +18,8 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, OutputColumn, Parts, Source, Unclear
-from gateway.sql.analyse_walk import Output, Walk
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, Source, Unclear
+from gateway.sql.analyse_walk import Walk
 
 MAX_LENGTH = 65_536
 """Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""

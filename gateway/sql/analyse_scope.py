@@ -102,6 +102,21 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Output:
+    """The columns of a query's result; not `complete` when their number is not known."""
+
+    columns: list[OutputColumn]
+    complete: bool = True
+
+    def source(self, qualifier: Parts = ()) -> Source:
+        return Source(qualifier, self.columns, None, self.complete)
+
+    def renamed(self, name: str, columns: Sequence[str]) -> Output:
+        """Return the output with its columns renamed by position if names are given."""
+        return Output(self.source().renamed(name, columns).columns) if columns else self
+
+
+@dataclass(frozen=True, slots=True)
 class StarColumn:
     """What one column of `*` is, and the table that it is shown of when it is a base column."""
 

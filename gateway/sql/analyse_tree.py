@@ -10,6 +10,29 @@ from gateway.sql.analyse_scope import Parts, Unclear
 
 NOT_UNDERSTOOD = "the analyst does not understand "
 
+# What the walk reads of each kind of node. A node that says anything else silences the analyst, so a newer
+# sqlglot cannot put columns where nobody looks.
+ORDERING = ("sort", "order", "cluster", "distribute")
+SELECT_PARTS = frozenset(
+    {"with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group", "having",
+     "qualify", "windows", "limit", "offset", *ORDERING}
+)  # fmt: skip
+SET_OPERATION_PARTS = frozenset({"with_", "this", "expression", "distinct", "limit", "offset", *ORDERING})
+SUBQUERY_PARTS = frozenset(
+    {"this", "alias", "with_", "sample", "pivots", "joins", "laterals", "limit", "offset", *ORDERING}
+)
+TABLE_PARTS = frozenset(
+    {"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals", "version", "when"}
+)
+JOIN_PARTS = frozenset({"this", "on", "using", "method", "side", "kind", "hint"})
+VALUES_PARTS = frozenset({"expressions", "alias", "sample", "joins", "laterals"})
+LATERAL_PARTS = frozenset({"this", "alias", "view", "outer", "ordinality"})
+PIVOT_PARTS = frozenset(
+    {"expressions", "fields", "alias", "unpivot", "columns", "include_nulls", "default_on_null",
+     "value_columns_first", "identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming"}
+)  # fmt: skip
+LEAVES = (exp.Identifier, exp.Literal, exp.DataType, exp.Var, exp.Null, exp.Boolean, exp.Hint)
+
 
 def only(node: exp.Expr, known: frozenset[str]) -> None:
     """Raise Unclear when a node says something that the walk does not read."""

@@ -18,6 +18,7 @@ from gateway.sql.analyse_scope import (
     Environment,
     Frame,
     Origins,
+    Output,
     OutputColumn,
     Parts,
     Source,
@@ -25,7 +26,17 @@ from gateway.sql.analyse_scope import (
     Unclear,
 )
 from gateway.sql.analyse_tree import (
+    JOIN_PARTS,
+    LATERAL_PARTS,
+    LEAVES,
     NOT_UNDERSTOOD,
+    ORDERING,
+    PIVOT_PARTS,
+    SELECT_PARTS,
+    SET_OPERATION_PARTS,
+    SUBQUERY_PARTS,
+    TABLE_PARTS,
+    VALUES_PARTS,
     counts_outputs,
     folded,
     is_star_query,
@@ -37,44 +48,11 @@ from gateway.sql.analyse_tree import (
     without_list,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """The columns of a query's result; not `complete` when their number is not known."""
-
-    columns: list[OutputColumn]
-    complete: bool = True
-
-    def source(self, qualifier: Parts = ()) -> Source:
-        return Source(qualifier, self.columns, None, self.complete)
-
-
 Ctes = Mapping[str, Output]
 
 MAX_STEPS = 5_000
 """Queries walked; recursive ones are walked until nothing new flows through them, nested ones each time."""
 
-# Parts of a query after its select list, in the order that does not matter: all are read, none is output.
-_AFTER = ("sort", "order", "cluster", "distribute")
-_SELECT = frozenset(
-    {"with_", "expressions", "hint", "distinct", "from_", "joins", "laterals", "where", "group", "having",
-     "qualify", "windows", "limit", "offset", *_AFTER}
-)  # fmt: skip
-_SET_OPERATION = frozenset({"with_", "this", "expression", "distinct", "limit", "offset", *_AFTER})
-_SUBQUERY = frozenset(
-    {"this", "alias", "with_", "sample", "pivots", "joins", "laterals", "limit", "offset", *_AFTER}
-)
-_TABLE = frozenset(
-    {"this", "db", "catalog", "alias", "sample", "pivots", "joins", "laterals", "version", "when"}
-)
-_JOIN = frozenset({"this", "on", "using", "method", "side", "kind", "hint"})
-_VALUES = frozenset({"expressions", "alias", "sample", "joins", "laterals"})
-_LATERAL = frozenset({"this", "alias", "view", "outer", "ordinality"})
-_PIVOT = frozenset(
-    {"expressions", "fields", "alias", "unpivot", "columns", "include_nulls", "default_on_null",
-     "value_columns_first", "identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming"}
-)  # fmt: skip
-_LEAVES = (exp.Identifier, exp.Literal, exp.DataType, exp.Var, exp.Null, exp.Boolean, exp.Hint)
 # Generators, and functions that sqlglot does not know and that may be generators.
 _MAY_BE_MANY = (
     exp.Explode,
@@ -115,7 +93,7 @@ class Walk:
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, outer, scope)
         if isinstance(node, exp.Subquery):
-            only(node, _SUBQUERY - {"alias", "sample", "pivots", "joins", "laterals"})
+            only(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
             output = self.query(node.this, outer, scope)
             return self._modified(node, output, outer, scope)
         if isinstance(node, exp.Values):
@@ -136,16 +114,16 @@ class Walk:
                 # round: `SELECT x … UNION ALL SELECT ssn FROM r WHERE n = 1` compares ssn in the third.
                 before = self.query(body.this, outer, self._with(body.args.get("with_"), outer, scope))
                 while (
-                    output := self.query(body, outer, {**scope, name: _renamed(before, name, columns)})
+                    output := self.query(body, outer, {**scope, name: before.renamed(name, columns)})
                 ) != before:
                     before = output
             else:
                 output = self.query(body, outer, scope)
-            scope[name] = _renamed(output, name, columns)
+            scope[name] = output.renamed(name, columns)
         return scope
 
     def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> Output:
-        only(node, _SELECT)
+        only(node, SELECT_PARTS)
         args = node.args
         frame = Frame()
         if (source := args.get("from_")) is not None:
@@ -160,13 +138,13 @@ class Walk:
         self._clause(args.get("group"), Environment(frame, outer, written), ctes)
         for name in ("having", "qualify"):
             self._clause(args.get(name), Environment(frame, outer, written, "both"), ctes)
-        for name in (*_AFTER, "limit", "offset"):
-            self._clause(args.get(name), Environment(frame, outer, written, "outputs"), ctes)
+        for name in (*ORDERING, "limit", "offset"):
+            self._order(args.get(name), frame, outer, written, ctes)
         for window in args.get("windows") or ():
             self._clause(window, Environment(frame, outer, written), ctes)
         if (distinct := args.get("distinct")) is not None:
             self._clause(distinct, place, ctes)
-        if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *_AFTER)):
+        if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *ORDERING)):
             self._compute(output.columns)
         return output
 
@@ -207,7 +185,7 @@ class Walk:
         return Output(columns, complete), Source((), columns).names
 
     def _set_operation(self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes) -> Output:
-        only(node, _SET_OPERATION)
+        only(node, SET_OPERATION_PARTS)
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
         if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
@@ -223,9 +201,9 @@ class Walk:
         frame = Frame()
         frame.add(output.source())
         place = Environment(frame, outer)
-        for name in (*_AFTER, "limit", "offset"):
+        for name in (*ORDERING, "limit", "offset"):
             self._clause(node.args.get(name), place, ctes)
-        if any(counts_outputs(node.args.get(name)) for name in _AFTER):
+        if any(counts_outputs(node.args.get(name)) for name in ORDERING):
             self._compute(output.columns)
         return output
 
@@ -245,12 +223,12 @@ class Walk:
     def _first(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
         match node:
             case exp.Table():
-                only(node, _TABLE)
+                only(node, TABLE_PARTS)
                 self._clause(node.args.get("version"), lateral, ctes)
                 self._clause(node.args.get("when"), lateral, ctes)
                 source = self._table(node, lateral, ctes)
             case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
-                only(node, _SUBQUERY)
+                only(node, SUBQUERY_PARTS)
                 # ORDER BY and the like belong to the query inside, the alias to the relation.
                 output = self.query(node.this, lateral.parent, self._with(node.args.get("with_"), None, ctes))
                 source = self._modified(node, output, lateral.parent, ctes).source()
@@ -303,7 +281,7 @@ class Walk:
         return self.scans[parts]
 
     def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> Source:
-        only(node, _VALUES)
+        only(node, VALUES_PARTS)
         width = 0
         place = place or Environment(Frame())
         for row in node.expressions:
@@ -312,7 +290,7 @@ class Walk:
         return Source((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
 
     def _lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> Source:
-        only(node, _LATERAL)
+        only(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
             source = self.query(this, place, ctes).source()
@@ -337,7 +315,7 @@ class Walk:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
-        only(node, _PIVOT)
+        only(node, PIVOT_PARTS)
         frame = Frame()
         frame.add(source)
         for part in (*node.expressions, *node.args.get("fields", ())):
@@ -350,7 +328,7 @@ class Walk:
         return Source(source.qualifier, [], None, complete=False)
 
     def _join(self, node: exp.Join, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
-        only(node, _JOIN)
+        only(node, JOIN_PARTS)
         args = node.args
         right = Frame()
         self._relation(node.this, right, Environment(frame, outer), ctes)
@@ -383,7 +361,7 @@ class Walk:
         stack = [root]
         while stack:
             node = stack.pop()
-            if isinstance(node, _LEAVES):
+            if isinstance(node, LEAVES):
                 continue
             if (star := star_of(node)) is not None:
                 shown, _ = self._expand(star, qualifier_of(node), place)
@@ -405,6 +383,23 @@ class Walk:
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
             else:
                 stack.extend(node.iter_expressions())
+
+    def _order(
+        self,
+        clause: exp.Expr | None,
+        frame: Frame,
+        outer: Environment | None,
+        written: dict[str, Origins],
+        ctes: Ctes,
+    ) -> None:
+        """Walk ORDER BY and the like, where a bare name is the output column.
+
+        Within an expression it may be either: `SELECT max(x) AS y … ORDER BY max(y)`.
+        """
+        for item in clause.iter_expressions() if clause is not None else ():
+            bare = parts_of(item.this if isinstance(item, exp.Ordered) else item) is not None
+            place = Environment(frame, outer, written, "outputs" if bare else "both")
+            self._expression(item, place, ctes)
 
     def _reference(self, parts: Parts, place: Environment, *, plain: bool) -> Origins:
         self.references.add(parts)
@@ -443,9 +438,3 @@ class Walk:
     def _compute(self, columns: Iterable[OutputColumn]) -> None:
         for column in columns:
             self.computed |= column.origins
-
-
-def _renamed(output: Output, name: str, columns: list[str]) -> Output:
-    if not columns:
-        return output
-    return Output(output.source().renamed(name, columns).columns)
