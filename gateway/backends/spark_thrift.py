@@ -115,7 +115,10 @@ class SparkThriftBackend:
         return SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
 
     async def close(self) -> None:
-        """Close now what would be closed later; a gateway that stops calls it after its last session."""
+        """Wait until everything that was stopped is closed, at most about `stop_grace_s`.
+
+        For a gateway that stops, after its last session: closed earlier, a job might be left behind.
+        """
         await self.endings.close()
 
     @property

@@ -1,17 +1,15 @@
-"""What has to be done a little later, and at the latest when the gateway stops."""
+"""What has to be done a little later, and before the gateway stops."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 
 class Endings:
-    """Runs each ending once: after its delay, or at once when everything is closed or cancelled."""
+    """Runs each ending once: after its delay, or at once when its task is cancelled."""
 
     def __init__(self) -> None:
-        self._hurry = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def later(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
@@ -21,15 +19,12 @@ class Endings:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Run everything that waits, now."""
-        self._hurry.set()
+        """Return when every ending has run; takes as long as the longest delay that is left."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _end(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay_s):
-                    await self._hurry.wait()
+            await asyncio.sleep(delay_s)
         finally:
             await ending()

@@ -401,7 +401,7 @@ async def test_a_cancelled_statement_takes_its_session_along() -> None:
 async def test_what_was_stopped_is_closed_a_little_later() -> None:
     """Spark loses a cancel that comes while it plans; a close that comes after that makes it good."""
     async with FakeHiveServer() as server:
-        backend = backend_for(server, stop_grace_s=60)
+        backend = backend_for(server, stop_grace_s=0.5)
         session = await backend.open_session(ALICE, protocol_version=9, settings={})
         server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
         server.on("Q", Answer.text(("x",)))
