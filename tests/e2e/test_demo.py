@@ -130,6 +130,18 @@ def test_ctrl_c_while_it_starts_leaves_nothing(directory: Path) -> None:
     assert demo.left_running() == []
 
 
+@pytest.mark.timeout(400)
+def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
+    demo = Demo(directory, "--no-tour")
+    demo.wait_for("Ctrl-C stops everything.")
+    pid = re.search(r"java started.* pid (\d+)", demo.output)
+    assert pid is not None
+    os.kill(int(pid[1]), signal.SIGKILL)
+    assert demo.end() == 5
+    assert "the embedded Spark ended by itself" in demo.output
+    assert demo.left_running() == []
+
+
 def test_a_port_that_is_taken_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,0 +1,129 @@
+"""Starting and stopping in order: plain errors, threads that end before their undoing, one place each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from gateway.app.gateway import only_one, require_free, session_limits, tls_context, to_the_end, together
+from gateway.app.signals import until_signalled
+from gateway.errors import BackendUnavailable, Faults
+from gateway.settings.models import SessionSettings, Tls
+
+
+async def test_parts_start_together_and_come_back_in_order() -> None:
+    both = asyncio.Barrier(2)
+
+    async def part(name: str) -> str:
+        await both.wait()  # would hang if one started after the other
+        return name
+
+    async with asyncio.timeout(5):
+        assert await together(part("a"), part("b")) == ["a", "b"]
+
+
+async def test_the_first_error_cancels_the_other_parts_and_is_the_one_raised() -> None:
+    cancelled = asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async def broken() -> None:
+        raise BackendUnavailable("no Spark")
+
+    with pytest.raises(BackendUnavailable, match="no Spark"):
+        await together(slow(), broken())
+    assert cancelled.is_set()
+
+
+async def test_a_thread_ends_before_its_canceller_goes_on() -> None:
+    """Else PostgreSQL would start after `stop` has looked for it."""
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(10)
+        ended.set()
+
+    task = asyncio.create_task(to_the_end(work))
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.05)
+    assert not done
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+def test_a_directory_belongs_to_one_gateway(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    with only_one(ledger), pytest.raises(Faults, match="another gateway runs"), only_one(ledger):
+        pass
+    with only_one(ledger):
+        pass
+
+
+def test_a_port_that_is_taken_is_a_fault_and_a_free_one_stays_free() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(Faults, match=f"cannot listen on 127.0.0.1:{port}"):
+            require_free("127.0.0.1", port)
+    require_free("127.0.0.1", port)
+    require_free("::1", 0)
+    require_free("127.0.0.1", 0)
+
+
+def test_a_certificate_that_cannot_be_used_is_a_fault(tmp_path: Path) -> None:
+    assert tls_context(None) is None
+    (tmp_path / "x").write_text("not a certificate")
+    for path in (tmp_path / "x", tmp_path / "absent"):
+        with pytest.raises(Faults, match="cannot be used"):
+            tls_context(Tls(certificate=path, key=path))
+
+
+def test_every_limit_of_the_settings_reaches_the_sessions() -> None:
+    settings = SessionSettings(idle_s=1, operation_idle_s=2, total=3, per_user=4, operations=5, fetch_rows=6)
+    limits = session_limits(settings)
+    assert (limits.session_idle_s, limits.operation_idle_s) == (1, 2)
+    assert (limits.sessions, limits.sessions_per_user) == (3, 4)
+    assert (limits.operations_per_session, limits.fetch_rows) == (5, 6)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_stops_once_and_a_second_one_does_not_disturb_the_cleaning_up(
+    number: signal.Signals,
+) -> None:
+    cleaned = False
+
+    async def work() -> None:
+        nonlocal cleaned
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            os.kill(os.getpid(), number)
+            await asyncio.sleep(0.01)
+            cleaned = True
+
+    await until_signalled(work())
+    assert cleaned
+
+
+async def test_work_that_ends_or_fails_by_itself_is_told() -> None:
+    async def fails() -> None:
+        raise BackendUnavailable("gone")
+
+    with pytest.raises(BackendUnavailable):
+        await until_signalled(fails())
