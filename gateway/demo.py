@@ -19,7 +19,7 @@ from gateway import demo_data
 from gateway.app.explaining import make_backend
 from gateway.app.gateway import Addresses, Gateway
 from gateway.app.rules import shipped_rules
-from gateway.app.spark import OwnQueries
+from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
 from gateway.demo_tour import ENGINEER, PEOPLE, connect_help, tour
 from gateway.frontends.users import read_users, set_user
@@ -113,22 +113,22 @@ def prepare(options: DemoOptions) -> Path:
 
 async def load_data(settings: Settings, where: Addresses, progress: Callable[[str], None]) -> None:
     """Make the sample tables unless an earlier start made the same ones."""
-    queries = OwnQueries(make_backend(settings.backend, where.spark_host, where.spark_port))
+    queries = SparkThriftService(make_backend(settings.backend, where.spark_host, where.spark_port))
     try:
         if await _are_there(queries):
             progress("sample data are there")
             return
         for what, sql in demo_data.statements():
-            await queries(sql)
+            await queries.query(sql)
             if what:
                 progress(f"sample data: {what}")
     finally:
         await queries.close()
 
 
-async def _are_there(queries: OwnQueries) -> bool:
+async def _are_there(queries: SparkThriftService) -> bool:
     try:
-        rows = await queries(demo_data.DIGEST_QUERY)
+        rows = await queries.query(demo_data.DIGEST_QUERY)
     except BackendError:
         return False  # There is no such table yet.
     return any(row[-1] == demo_data.digest() for row in rows)

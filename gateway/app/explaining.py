@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from gateway.app.rules import RulesInForce
-from gateway.app.spark import OwnQueries, check_version
+from gateway.app.spark import check_version
 from gateway.backends.embedded_spark import HOST, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable
@@ -56,9 +57,9 @@ def make_backend(settings: BackendSettings, host: str, port: int) -> SparkThrift
     return SparkThriftBackend(SparkThriftOptions(address=address))
 
 
-def make_catalog(settings: Settings, queries: OwnQueries) -> LiveCatalog:
+def make_catalog(settings: Settings, queries: SparkThriftService) -> LiveCatalog:
     """Return the catalog that asks Spark."""
-    return LiveCatalog(queries, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
 
 
 async def explain(
@@ -101,7 +102,7 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    queries = OwnQueries(make_backend(settings.backend, *_running_spark(settings.backend)))
+    queries = SparkThriftService(make_backend(settings.backend, *_running_spark(settings.backend)))
     await check_version(queries, reader.spark_version)
     catalog = make_catalog(settings, queries)
     try:

@@ -18,12 +18,13 @@ import structlog
 from gateway.admin.listener import AdminListener
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
 from gateway.app.rules import RulesInForce
-from gateway.app.spark import OwnQueries, check_version
+from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.backends.spark_thrift import SparkThriftBackend
+from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
@@ -112,7 +113,9 @@ class Gateway:
         )
         await rules.start()
         backend = make_backend(settings.backend, spark_host, spark_port)
-        queries = OwnQueries(backend)
+        # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
+        self._stack.push_async_callback(backend.close)
+        queries = SparkThriftService(backend)
         self._stack.push_async_callback(queries.close)
         spark_version = await check_version(queries, reader.spark_version)
         catalog = make_catalog(settings, queries)
