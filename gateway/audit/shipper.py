@@ -8,6 +8,7 @@ this task; the spool grows meanwhile.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -62,6 +63,11 @@ class ShipperLimits:
     command_timeout_s: float = 60.0
     first_pause_s: float = 0.1
     longest_pause_s: float = 5.0
+    linger_s: float = 0.2
+    """Seconds between one batch and the next while little is behind. Without it statements that come one
+    after the other were shipped three times each: 3 ms of CPU in PostgreSQL and 2 here (measured)."""
+    linger_bytes: int = 256 * 1024
+    """What is behind by this much is shipped at once."""
 
 
 @dataclass(slots=True)
@@ -92,6 +98,7 @@ class Shipper:
     _days: set[date] = field(default_factory=set)
     _caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _kept: set[int] = field(default_factory=set)
+    _hurried: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Connect, ship, and start again after any failure."""
@@ -116,7 +123,8 @@ class Shipper:
             pause = min(2 * pause, self.limits.longest_pause_s)
 
     async def caught_up(self) -> None:
-        """Return at a moment when PostgreSQL has everything that is durable."""
+        """Return at a moment when PostgreSQL has everything that is durable; from now on nothing lingers."""
+        self._hurried.set()
         while bytes_behind(self.spool.segments, self.position):
             self._caught_up.clear()
             await self._caught_up.wait()
@@ -181,6 +189,14 @@ class Shipper:
             self.progress.shipped_events += len(entries)
             self.spool.shipped(stretch.passed)
             await self._remove_done()
+            if bytes_behind(self.spool.segments, self.position) < self.limits.linger_bytes:
+                await self._linger()
+
+    async def _linger(self) -> None:
+        """Let a batch gather, unless somebody waits for its end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.linger_s):
+                await self._hurried.wait()
 
     async def _insert(self, connection: Any, entries: Sequence[Entry], rows: Sequence[Row]) -> None:
         """Insert rows; of those that are refused, each alone, what is certain to be taken."""

@@ -15,6 +15,7 @@ import pytest
 
 from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.rows import event_of
+from gateway.audit.shipper import ShipperLimits
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import ask, kinds, running, shipped
 from tests.audit.samples import cleared, completed, login, until
@@ -82,6 +83,31 @@ async def test_nul_surrogates_and_a_megabyte_arrive(tmp_path: Path, database: st
         assert found[event.event_id] == event
     rows = await ask(database, "SELECT statement FROM sluice.audit_event WHERE user_name = 'u0␀�'")
     assert sorted(row["statement"] or "" for row in rows) == ["", "SELECT '␀' FROM hr.employee"]
+
+
+async def test_little_waits_for_more_until_the_end(tmp_path: Path, database: str) -> None:
+    """One transaction for each event would cost more than the statement that it tells of."""
+    events = [cleared() for _ in range(30)]
+    async with running(tmp_path, database, shipper=ShipperLimits(linger_s=3600)) as ledger:
+        await ledger.record(login())
+        await shipped(ledger)
+        for event in events:
+            await ledger.decided(event)
+            await ledger.record(completed(event))
+        assert ledger.figures().shipped_events == 1, "the first goes at once, the others gather"
+    assert len(await stored(database)) == 1 + 2 * len(events), "closing waits for nothing"
+
+
+async def test_much_does_not_wait_for_more(tmp_path: Path, database: str) -> None:
+    limits = ShipperLimits(linger_s=3600, linger_bytes=1, batch_entries=10)
+    events = [cleared() for _ in range(50)]
+    async with running(tmp_path, None) as ledger:
+        await asyncio.gather(*(ledger.decided(event) for event in events))
+        for event in events:
+            await ledger.record(completed(event))
+    async with running(tmp_path, database, shipper=limits) as ledger:
+        await until(lambda: ledger.figures().backlog_bytes == 0)
+    assert len(await stored(database)) == 2 * len(events)
 
 
 @pytest.mark.parametrize(
