@@ -1,4 +1,4 @@
-"""A database with canaries, and a gateway whose packs are the lab's and TPC-H's."""
+"""A database with canaries, and a gateway whose packs are the lab's, TPC-H's and the generated queries'."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 
 from gateway.frontends.users import set_user
 from tests.e2e.running import Spark
+from tests.property import world
 from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED
 
 CANARY = "CANARY"
 HERE = Path(__file__).parent
 PASSWORD = "correct horse battery"
-PEOPLE = {"mallory": frozenset[str](), UNGOVERNED.user: UNGOVERNED.groups, GOVERNED.user: GOVERNED.groups}
+PEOPLE = {"mallory": frozenset[str]()} | {
+    principal.user: principal.groups for principal in (UNGOVERNED, GOVERNED, world.PRINCIPAL)
+}
 
 TABLES = (
     "CREATE DATABASE lab",
@@ -32,10 +35,11 @@ def write_settings(directory: Path, spark: Spark) -> Path:
     directory.chmod(0o711)
     for user, groups in PEOPLE.items():
         set_user(directory / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
+    (directory / "shop.yaml").write_text(world.PACK)
     settings = {
         "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
         "backend": {"thrift": {"host": spark.host, "port": spark.port}},
-        "policies": {"paths": [str(HERE), str(POLICIES)]},
+        "policies": {"paths": [str(HERE), str(POLICIES), "shop.yaml"]},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "logging": {"format": "json"},

@@ -1,0 +1,123 @@
+"""Random queries through a running gateway: what a client sees is what the data that it may see would give.
+
+Every query is asked of Spark over a copy that was governed by hand and of the gateway as somebody whom the
+pack of tests/property/world.py governs; then of Spark over the real tables and of the gateway as somebody
+who may read everything. Rows, names and types must be equal each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.wire.tcli import TColumnDesc, TSessionHandle
+from tests.e2e.lab import PASSWORD
+from tests.e2e.running import RunningGateway, Spark
+from tests.e2e.wire_client import StatusError, WireClient
+from tests.property.queries import of_seed
+from tests.property.world import DATABASE, PRINCIPAL, copy_statements, statements
+from tests.tpch.governed import UNGOVERNED
+
+QUERIES = 60
+"""Seeds 0 to this; a failure names its seed, and `of_seed(seed)` in tests/property makes it again."""
+COPY = "shop_governed"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: columns and rows, in an order that says nothing unless the query asked for one."""
+
+    columns: list[TColumnDesc]
+    rows: list[str]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """That nothing came back, and the error's class."""
+
+    error_class: str
+    message: str
+
+
+Outcome = Answer | Refusal
+
+
+class Session:
+    """A session that begins in one database."""
+
+    def __init__(self, client: WireClient, database: str) -> None:
+        self.client = client
+        self.handle: TSessionHandle = client.open_session()
+        self.database = database
+        self.client.result(self.handle, f"USE {database}")
+
+    def ask(self, sql: str, *, ordered: bool) -> Outcome:
+        try:
+            result = self.client.result(self.handle, sql)
+        except StatusError as error:
+            message = error.status.errorMessage or ""
+            found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", message)
+            return Refusal(found[1] if found else message, message)
+        rows = [repr(row) for row in result.rows]
+        return Answer(result.schema.columns, rows if ordered else sorted(rows))
+
+
+def compare(through: Session, direct: Session, seeds: range) -> Counter[str]:
+    """Ask both for every query and count how it went; both must say the same unless the gateway refuses."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        query = of_seed(seed)
+        ours = through.ask(query.over(through.database), ordered=query.ordered)
+        if isinstance(ours, Refusal) and ours.error_class.startswith("SLUICE_"):
+            seen[ours.error_class] += 1
+            print(f"seed {seed}: {ours.message}\n  {query}")
+            continue
+        theirs = direct.ask(query.over(direct.database), ordered=query.ordered)
+        if isinstance(ours, Refusal) and isinstance(theirs, Refusal):
+            assert ours.error_class == theirs.error_class, f"seed {seed}: {query}"
+            seen["both refuse"] += 1
+        else:
+            assert ours == theirs, f"seed {seed}: {query}"
+            assert isinstance(ours, Answer)
+            seen["rows" if ours.rows else "empty"] += 1
+    return seen
+
+
+@pytest.fixture(scope="module")
+def shop(spark: Spark) -> Iterator[None]:
+    spark.query(*statements(), *copy_statements(DATABASE, COPY), user="loader")
+    yield
+    spark.query(*(f"DROP DATABASE {name} CASCADE" for name in (DATABASE, COPY)), user="loader")
+
+
+@pytest.fixture
+def direct(spark: Spark) -> Iterator[WireClient]:
+    """Spark itself. A few dozen rows need no generated code, and parsing it out costs most of the time."""
+    with WireClient(spark.host, spark.port, "direct") as client:
+        yield client
+
+
+def enough_of(seen: Counter[str]) -> None:
+    """Few queries are refused or fail, and many give rows: else equality would say little."""
+    refused = sum(count for kind, count in seen.items() if kind.startswith("SLUICE_"))
+    assert refused <= 0.1 * seen.total(), seen
+    assert seen["both refuse"] <= 0.1 * seen.total(), seen
+    assert seen["rows"] >= 0.3 * seen.total(), seen
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.timeout(900)
+def test_a_governed_answer_is_that_of_governed_data(lab_gateway: RunningGateway, direct: WireClient) -> None:
+    with WireClient(lab_gateway.host, lab_gateway.port, PRINCIPAL.user, PASSWORD) as client:
+        enough_of(compare(Session(client, DATABASE), Session(direct, COPY), range(QUERIES)))
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.timeout(900)
+def test_an_allowed_answer_is_that_of_the_data(lab_gateway: RunningGateway, direct: WireClient) -> None:
+    with WireClient(lab_gateway.host, lab_gateway.port, UNGOVERNED.user, PASSWORD) as client:
+        enough_of(compare(Session(client, DATABASE), Session(direct, DATABASE), range(QUERIES)))
