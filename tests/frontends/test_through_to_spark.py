@@ -28,7 +28,8 @@ async def line(limits: ThriftLimits | None = None) -> AsyncIterator[tuple[FakeHi
     async with FakeHiveServer() as spark:
         spark.on("SELECT 1", Answer.of(COLUMNS, [(1, "one"), (2, None)]))
         address = SparkAddress(host=spark.host, port=spark.port)
-        backend = SparkThriftBackend(SparkThriftOptions(address=address))
+        # Spark forgets a cancel that comes while it plans, so a stopped session ends only after a while.
+        backend = SparkThriftBackend(SparkThriftOptions(address=address, stop_grace_s=0.1))
         async with listening(limits, backend=backend) as gateway:
             yield spark, gateway
 
