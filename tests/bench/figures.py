@@ -11,7 +11,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -60,15 +60,17 @@ class Record:
         *,
         aim: str = "",
         met: bool | None = None,
+        numbers: Mapping[str, float] | None = None,
         **values: float,
     ) -> None:
+        """Add a line; `numbers` and the other keywords are what JSON keeps of it."""
         figure = Figure(
             section=section,
             name=name,
             measured=measured,
             aim=aim,
             met=met,
-            values={key: round(value, 6) for key, value in values.items()},
+            values={key: round(value, 6) for key, value in (dict(numbers or {}) | values).items()},
             others_cores=round(self._load.others_cores(), 2),
         )
         self.figures.append(figure)

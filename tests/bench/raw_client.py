@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -24,6 +25,7 @@ from gateway.wire.tcli import (
 from gateway.wire.thrift import Struct
 
 R = TypeVar("R", bound=Struct)
+T = TypeVar("T")
 
 PEEK_BYTES = 512
 
@@ -36,6 +38,20 @@ class Server:
     port: int
     user: str
     password: str = "anonymous"
+
+
+class Laps(dict[str, float]):
+    """Seconds of each call of one statement."""
+
+    def timed(self, name: str, call: Callable[[], T]) -> T:
+        began = time.perf_counter()
+        answer = call()
+        self[name] = time.perf_counter() - began
+        return answer
+
+    @property
+    def total_s(self) -> float:
+        return sum(self.values())
 
 
 class RawClient:
@@ -148,24 +164,24 @@ class RawClient:
 
     # -- whole statements ------------------------------------------------------------------------------------
 
-    def in_four_calls(self, text: str) -> float:
-        """Run a statement of one batch as PyHive does; return the seconds that it took."""
-        began = time.perf_counter()
-        operation = self.execute(text)
-        self.columns(operation)
-        self.fetch(operation, 1000)
-        self.close(operation)
-        return time.perf_counter() - began
+    def in_four_calls(self, text: str) -> Laps:
+        """Run a statement of one batch as PyHive does."""
+        laps = Laps()
+        operation = laps.timed("execute", lambda: self.execute(text))
+        laps.timed("metadata", lambda: self.columns(operation))
+        laps.timed("fetch", lambda: self.fetch(operation, 1000))
+        laps.timed("close", lambda: self.close(operation))
+        return laps
 
-    def in_five_calls(self, text: str) -> float:
-        """Run a statement of one batch as Hive's JDBC driver does; return the seconds that it took."""
-        began = time.perf_counter()
-        operation = self.execute(text, run_async=True)
-        self.until_finished(operation)
-        self.columns(operation)
-        self.fetch(operation, 1000)
-        self.close(operation)
-        return time.perf_counter() - began
+    def in_five_calls(self, text: str) -> Laps:
+        """Run a statement of one batch as Hive's JDBC driver does."""
+        laps = Laps()
+        operation = laps.timed("execute", lambda: self.execute(text, run_async=True))
+        laps.timed("status", lambda: self.until_finished(operation))
+        laps.timed("metadata", lambda: self.columns(operation))
+        laps.timed("fetch", lambda: self.fetch(operation, 1000))
+        laps.timed("close", lambda: self.close(operation))
+        return laps
 
     # -- bytes -----------------------------------------------------------------------------------------------
 

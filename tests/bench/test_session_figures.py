@@ -50,7 +50,7 @@ def test_idle_sessions(record: Record, governed: Server, gateway: RunningGateway
         assert held(gateway) == count
         grown = memory.resident_mib - resident
         opening = since(before, processes.cpu())
-        answers = [client.in_four_calls("SELECT 1") for client in (clients[0], clients[-1])]
+        answers = [client.in_four_calls("SELECT 1").total_s for client in (clients[0], clients[-1])]
     until(lambda: held(gateway) == 0, "the sessions of connections that are gone are closed", 120)
     record.add(
         SECTION,
