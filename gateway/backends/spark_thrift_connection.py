@@ -37,6 +37,8 @@ PAUSE_BYTES = 512 * 1024
 MAX_ERROR_BYTES = 4 * 1024 * 1024
 """Length of an error reply to FetchResults; Spark's hold a stack and a plan."""
 
+_BELOW_THE_SERVICE = "Spark failed to answer a call of HiveServer2's protocol"
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -393,7 +395,9 @@ class SparkConnection(asyncio.Protocol):
         try:
             reply = decode_reply(data, response)
         except CallFailed as failure:
-            raise BackendError(failure.message, "HY000", failure.kind) from failure
+            # INVARIANT (handles stay here): the text of a Thrift exception may repeat the whole request, and
+            # with it Spark's handle and secret, which anybody may use.
+            raise BackendError(_BELOW_THE_SERVICE, "HY000", failure.kind) from failure
         except MalformedMessage as fault:
             raise self._break(
                 BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")

@@ -20,6 +20,8 @@ from gateway.session.verdicts import Verdicts
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty."""
+ORIENTATIONS = range(6)
+"""HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""
 LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
@@ -65,6 +67,10 @@ class Results:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
             raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+        if orientation not in ORIENTATIONS:
+            raise InvalidRequest(
+                f"fetch orientation {orientation} is not known; use FETCH_NEXT or FETCH_FIRST"
+            )
         if _is_filtered(operation):
             await self.filter(operation)
         if operation.answer is not None:

@@ -197,9 +197,11 @@ async def test_errors_keep_their_sqlstate_wherever_they_come() -> None:
         server.misbehave("GetResultSetMetadata", Refuse("0A000", "Unrecognized type name: variant"))
         with pytest.raises(BackendError, match="variant"):
             await operation.schema()
-        server.misbehave("GetResultSetMetadata", Refuse(message="boom", application_exception=True))
-        with pytest.raises(BackendError, match="boom"):
+        # Spark repeats the request in such a text, with its handle and the secret in it.
+        server.misbehave("GetResultSetMetadata", Refuse(message="secret:F2 BE", application_exception=True))
+        with pytest.raises(BackendError) as told:
             await operation.schema()
+        assert "F2" not in str(told.value)
         await operation.schema()
 
 
@@ -238,7 +240,7 @@ async def test_an_error_reply_is_returned_and_nothing_of_it_is_written() -> None
             relayed = await operation.relay(0, 1000, 0, 1, sink)
             assert (relayed.bytes, relayed.rows, relayed.status, bytes(sink.data)) == (0, 0, 3, b"")
             assert relayed.error is not None
-            assert relayed.error.message == fault.message
+            assert (relayed.error.message == fault.message) is not fault.application_exception
         sink = Sink()
         assert (await operation.relay(0, 1000, 0, 1, sink)).rows == 1000
 

@@ -707,7 +707,7 @@ async def test_an_answer_is_not_filtered_before_it_is_finished() -> None:
         await fetch(world, operation)
 
 
-async def test_negative_rows_unknown_fetch_types_and_logs() -> None:
+async def test_negative_rows_unknown_fetch_types_orientations_and_logs() -> None:
     world = World()
     operation = await run(world, await open_session(world), "SELECT 1")
     with pytest.raises(InvalidRequest):
@@ -716,6 +716,11 @@ async def test_negative_rows_unknown_fetch_types_and_logs() -> None:
         with pytest.raises(InvalidRequest):
             await world.sessions.fetch(
                 BOB, operation, orientation=0, max_rows=1, fetch_type=fetch_type, seqid=1, sink=Sink()
+            )
+    for orientation in (6, -1):
+        with pytest.raises(InvalidRequest):
+            await world.sessions.fetch(
+                BOB, operation, orientation=orientation, max_rows=1, fetch_type=0, seqid=1, sink=Sink()
             )
     log = await world.sessions.fetch(
         BOB, operation, orientation=0, max_rows=1, fetch_type=1, seqid=1, sink=Sink()
