@@ -22,6 +22,8 @@ from tests.tpch.governed import POLICIES, UNGOVERNED
 PASSWORD = "correct horse battery"
 SESSIONS = 1000
 """Room for so many: Spark itself takes 500 connections unless told otherwise."""
+QUICK = os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
+"""Whether a tenth of everything will do, to try the benchmarks themselves."""
 HERE = Path(__file__).parent
 ORDER = tuple(f"test_{what}_figures.py" for what in ("judge", "ledger", "session", "statement", "fetch"))
 RECORD = pytest.StashKey[Record]()
@@ -43,15 +45,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     record = config.stash.get(RECORD, None)
     if record is None or not record.figures:
         return
-    record.write()
     terminalreporter.write_line(table(record.figures))
-    terminalreporter.write_line(f"\n{conditions(record.document())}; {OUTPUT}")
+    terminalreporter.write_line(f"\n{conditions(record.document())}")
+    if not QUICK and not config.option.keyword:
+        # A part of the benchmarks does not take the place of a whole run.
+        record.write()
+        terminalreporter.write_line(f"written to {OUTPUT}")
 
 
 @pytest.fixture(scope="session")
 def quick() -> bool:
-    """Whether a tenth of everything will do: SLUICE_BENCH_QUICK=1, to try the benchmarks themselves."""
-    return os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
+    return QUICK
 
 
 @pytest.fixture(scope="session")
