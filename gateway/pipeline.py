@@ -7,12 +7,12 @@ that one of them does not know is refused. Nothing here does I/O but asking the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.decision import Decision
+from gateway.model.decision import ColumnMask, Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
 from gateway.model.snapshot import Snapshot
@@ -28,7 +28,7 @@ from gateway.model.statement import (
 )
 from gateway.policy.engine import TableView, engine_for
 from gateway.reader.port import ReaderPort
-from gateway.sql import guard
+from gateway.sql import guard, policy_text
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
@@ -184,7 +184,7 @@ async def _govern_reading(
 
     usage = _analyse(text, reading, scans, judging.snapshot)
     views = {name.folded(): evaluation.view(name) for _, name in scans}
-    bodies = await _view_bodies(scans, judging, depth)
+    bodies = await _view_bodies((*(name for _, name in scans), *_commanded(wants)), judging, depth)
     if not isinstance(bodies, dict):
         return bodies
     guarded: list[guard.GuardedRelation] = []
@@ -207,8 +207,12 @@ async def _govern_reading(
         records[name.folded()] = ScanRecord(
             table=table.name, access="select", columns=used, obligations=obligations
         )
+    obliged_views = frozenset(name for name, body in bodies.items() if body.obliged)
     denied = (
-        evaluation.denied() or evaluation.raw(wants.raw) or _past_guards(reading, wants, guarded, judging)
+        evaluation.denied()
+        or evaluation.raw(wants.raw, wants.shown, obliged_views)
+        or _past_guards(reading, wants, guarded, judging)
+        or _shown_only(reading, records.values(), bodies.values(), judging)
     )
     if denied is not None:
         return _access_denied(denied, evaluation)
@@ -222,6 +226,8 @@ async def _govern_reading(
     policy_relations = await _policy_relations(scans, views, judging)
     if isinstance(policy_relations, NotGovernable):
         return _not_governable(policy_relations)
+    if isinstance(policy_relations, NeedsCatalog):
+        return policy_relations
     temporary = {r.parts for r in reading.relations if r.role is RelationRole.SCAN} - {
         relation.parts for relation, _ in scans
     }
@@ -247,7 +253,7 @@ async def _govern_reading(
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
         agree=_agreement(usage) if scans else None,
         obliged=any(scan.query is not None for scan in guarded),
-        answer=evaluation.answer(wants),
+        answer=evaluation.answer(wants, obliged_views),
     )
 
 
@@ -262,9 +268,14 @@ def _access_denied(denied: Denied, evaluation: Evaluation) -> _Stop:
 
 def _unknown(scans: Sequence[Scan], wants: Wants, snapshot: Snapshot) -> tuple[TableName, ...]:
     """Return the names that must be looked up before the statement can be judged."""
-    described = () if wants.described is None else (wants.described,)
-    tables = (*(name for _, name in scans), *wants.raw, *described)
+    tables = (*(name for _, name in scans), *_commanded(wants))
     return tuple(dict.fromkeys(name.folded() for name in tables if not snapshot.catalog.knows(name)))
+
+
+def _commanded(wants: Wants) -> tuple[TableName, ...]:
+    """Return the tables that commands show, change or describe without reading them as rows."""
+    described = () if wants.described is None else (wants.described,)
+    return (*wants.raw, *wants.shown, *described)
 
 
 def _exists(table: Table, judging: _Judging) -> bool:
@@ -297,11 +308,11 @@ def _agreement(usage: Usage | Silent) -> bool | None:
 
 
 async def _view_bodies(
-    scans: Sequence[Scan], judging: _Judging, depth: int
+    names: Sequence[TableName], judging: _Judging, depth: int
 ) -> dict[TableName, _Governed] | _Stop | NeedsCatalog:
-    """Govern the text of every persistent view that is read, in the session that it was written in."""
+    """Govern the text of every persistent view among `names`, in the session that it was written in."""
     bodies: dict[TableName, _Governed] = {}
-    for name in dict.fromkeys(name.folded() for _, name in scans):
+    for name in dict.fromkeys(name.folded() for name in names):
         table = judging.snapshot.catalog.table(name)
         if table is None or table.kind is not TableKind.VIEW:
             continue
@@ -343,19 +354,35 @@ def _past_guards(
     return None
 
 
+def _shown_only(
+    reading: Reading, records: Iterable[ScanRecord], bodies: Iterable[_Governed], judging: _Judging
+) -> Denied | None:
+    """Deny views over columns that may only be shown: what a later statement does with them is not seen."""
+    inside = [scan for body in bodies for scan in body.scans]
+    if any(command.node == "CreateViewCommand" for command in reading.commands):
+        inside += records
+    for scan in inside:
+        for obligation in scan.obligations:
+            if isinstance(obligation, ColumnMask) and obligation.predicate == "deny":
+                return Denied(
+                    f"column {scan.table}.{obligation.column} is masked for user {judging.principal.user} "
+                    f"and may only be shown, not be read through a view"
+                )
+    return None
+
+
 async def _policy_relations(
     scans: Sequence[Scan], views: Mapping[TableName, TableView | None], judging: _Judging
-) -> frozenset[tuple[str, ...]] | NotGovernable:
-    """Check that row filters and masks speak of columns of their table only; return the tables they read.
+) -> frozenset[tuple[str, ...]] | NotGovernable | NeedsCatalog:
+    """Check that row filters and masks speak of columns that exist; return the tables that they read.
 
-    A column that the table lacks could be answered by a relation of the user's, outside of the guard.
+    A column that is nowhere inside of the guard could be answered by a relation of the user's, outside of it.
     """
     found: set[tuple[str, ...]] = set()
     for name in dict.fromkeys(name.folded() for _, name in scans):
         table, view = judging.snapshot.catalog.table(name), views[name]
         if table is None or view is None:
             continue
-        columns = {column.name.lower() for column in table.columns}
         texts = [mask.expression for mask in view.masks.values()]
         if view.row_filter is not None:
             texts.append(view.row_filter.expression)
@@ -364,8 +391,15 @@ async def _policy_relations(
             if not isinstance(reading, Reading):
                 return NotGovernable(f"a policy for {name} cannot be read")
             read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
-            strange = [c for c in reading.columns if c.parts and c.parts[0].lower() not in columns]
-            if any(len(parts) != 3 for parts in read) or (strange and not read):
+            if any(len(parts) != 3 for parts in read):
+                return NotGovernable(f"a policy for {name} names a table without its catalog and database")
+            tables = [TableName(*parts) for parts in read]
+            unknown = tuple(t.folded() for t in tables if not judging.snapshot.catalog.knows(t))
+            if unknown:
+                return NeedsCatalog(unknown)
+            if not policy_text.fits(
+                text, reading, table, [judging.snapshot.catalog.table(t) for t in tables]
+            ):
                 return NotGovernable(f"a policy for {name} does not fit its columns")
             found |= read
     return frozenset(found)

@@ -21,7 +21,7 @@ SERVICE_DEFS = Path(__file__).parents[1] / "rules" / "service_defs"
 
 BOBS_EMPLOYEES = (
     "SELECT `id`, `name`, {email} AS `email`, `region` FROM `spark_catalog`.`hr`.`employee` "
-    "WHERE (region = 'EMEA')"
+    "AS `employee` WHERE (region = 'EMEA')"
 )
 
 

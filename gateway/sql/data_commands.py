@@ -8,7 +8,7 @@ from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
 from gateway.sql import storage
-from gateway.sql.names import TempViewName
+from gateway.sql.names import TempViewName, Ungovernable
 from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Pin, Want, Wants
 
@@ -134,10 +134,10 @@ def rename_table(scope: Scope) -> Wants:
         raise CannotClassify("the new name could not be read")
     parts = tuple(str(part) for part in value)
     # Spark completes a one-part new name with the table's own database, not with the session's.
-    if len(parts) == 1:
-        new = type(existing.table)(existing.table.catalog, existing.table.database, parts[0])
-    else:
-        raise CannotClassify("RENAME TO takes a name without a database here")
+    database = (existing.table.catalog, existing.table.database)
+    new = scope.names.new_table((*database, *parts) if len(parts) == 1 else parts)
+    if isinstance(new, Ungovernable) or (new.catalog, new.database) != database or len(parts) > 2:
+        raise CannotClassify("RENAME TO takes a name in the table's own database")
     return Wants(
         wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),
         pins=(existing,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
@@ -110,37 +110,43 @@ class Evaluation:
             )
         return tuple(sorted(used))
 
-    def raw(self, names: Iterable[TableName]) -> Denied | None:
-        """Deny commands that would show or change rows and columns past masks and filters."""
-        for name in names:
+    def raw(
+        self, names: Iterable[TableName], shown: Iterable[TableName], obliged_views: frozenset[TableName]
+    ) -> Denied | None:
+        """Deny commands that would show or change rows and columns past masks and filters.
+
+        `obliged_views` are the views whose sources carry obligations. Of `shown` tables every column must
+        be selectable; of the others, with no column granted at all, the command's own privilege decides.
+        """
+        strict = set(shown)
+        for name in (*names, *strict):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
-            # With no column granted at all, the command's own privilege decides.
-            partly = 0 < len(hidden_columns(table, view)) < len(table.columns)
-            if view.masks or view.row_filter is not None or partly:
+            hidden = len(hidden_columns(table, view))
+            barred = hidden > 0 if name in strict else 0 < hidden < len(table.columns)
+            if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
                 )
         return None
 
-    def answer(self, wants: Wants) -> AnswerRule:
+    def answer(self, wants: Wants, obliged_views: frozenset[TableName]) -> AnswerRule:
         """Complete the answer's rule with the columns of a described table that may be shown."""
         rule = wants.answer
         if wants.described is None:
             return rule
         view, table = self.view(wants.described), self.catalog.table(wants.described)
         if view is None or table is None:
-            return rule
+            # It does not exist; should it appear meanwhile, nothing of it is shown.
+            return replace(rule, columns=frozenset(), details=False)
         hidden = {name.lower() for name in hidden_columns(table, view)}
-        return AnswerRule(
-            filter=rule.filter,
-            catalog=rule.catalog,
-            database=rule.database,
-            table=rule.table,
+        plain = not hidden and not view.masks and view.row_filter is None
+        return replace(
+            rule,
             columns=frozenset(c.name.lower() for c in table.columns) - hidden,
-            details=not hidden and not view.masks and view.row_filter is None,
+            details=plain and wants.described.folded() not in obliged_views,
         )
 
     def _denied_below(self, resource: Resource) -> bool:

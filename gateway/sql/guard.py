@@ -18,6 +18,8 @@ from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
+_APPEARED = "the table did not exist when the statement was judged; run the statement again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedRelation:
@@ -49,8 +51,11 @@ def guarded_query(
         mask = masks.get(column.name)
         name = quote(column.name)
         columns.append(name if mask is None else f"{mask.expression} AS {name}")
-    where = f" WHERE ({row_filter.expression})" if row_filter is not None else ""
-    return f"SELECT {', '.join(columns)} FROM {source}{where}"
+    shown_columns = ", ".join(columns)
+    if row_filter is None:
+        return f"SELECT {shown_columns} FROM {source}"
+    # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
+    return f"SELECT {shown_columns} FROM {source} WHERE ({row_filter.expression})"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -104,15 +109,16 @@ def guard_scan(
 
 
 def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRelation:
-    """Let Spark say that a table does not exist, and show no row of it should it appear meanwhile."""
+    """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
-    query = f"SELECT * FROM {_named_source(text, relation, table)} WHERE false"
+    source = _named_source(text, relation, table)
+    query = f"SELECT * FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
     return GuardedRelation(relation=relation, table=table, query=query)
 
 
 def _named_source(text: str, relation: Relation, table: Table) -> str:
     suffix = f" {relation.suffix.of(text)}" if relation.suffix else ""
-    return dotted(pinned_parts(table)) + suffix
+    return f"{dotted(pinned_parts(table))}{suffix} AS {quote(table.name.table)}"
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:
@@ -146,6 +152,8 @@ def splices(
                         f"give each of them an alias"
                     )
                 alias = f"{guard.table.name.database}.{guard.table.name.table}"
+                if alias.lower() in reading.subquery_aliases:
+                    return NotGovernable(f"the alias `{alias}` is needed for a guarded table; choose another")
             for reference in references:
                 if reference.span is None:
                     return NotGovernable(f"`{'.'.join(reference.parts)}` is not written literally")

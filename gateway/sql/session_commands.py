@@ -38,12 +38,12 @@ def use_namespace(scope: Scope) -> Wants:
 
 
 def set_catalog(scope: Scope) -> Wants:
-    value = scope.node("catalogNameExpr")
-    name = value.get("value") if value.get("node") == "Literal" else None
-    parts = value.get("parts") or value.get("nameParts")
-    if name is None and isinstance(parts, tuple) and len(parts) == 1:
-        name = parts[0]
-    if not isinstance(name, str):
+    value = scope.field("catalogNameExpr")
+    name = value if isinstance(value, str) else None
+    parts = value.get("parts") if isinstance(value, Mapping) else None
+    if isinstance(parts, tuple) and len(parts) == 1:
+        name = str(parts[0])
+    if name is None:
         raise CannotClassify("SET CATALOG takes a name")
     if name.lower() not in scope.names.catalogs:
         raise CannotClassify(f"the catalog `{name}` is not configured")

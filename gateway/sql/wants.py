@@ -48,6 +48,8 @@ class Wants:
     namespaces: tuple[NamespacePin, ...] = ()
     raw: tuple[TableName, ...] = ()
     """Tables that the command would show or change past masks and filters: the principal must have none."""
+    shown: tuple[TableName, ...] = ()
+    """Targets whose columns and location the answer prints (EXPLAIN of a write): nothing may be hidden."""
     described: TableName | None = None
     """A table whose columns the answer lists: only selectable ones are shown."""
     effects: tuple[SessionEffect, ...] = ()
@@ -76,6 +78,7 @@ def join(parts: Iterable[Wants]) -> Wants:
         pins=tuple(pin for part in all_parts for pin in part.pins),
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
+        shown=tuple(pin.table for part in all_parts for pin in part.pins) if explains else (),
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.
         effects=() if explains else tuple(e for part in all_parts for e in part.effects),

@@ -93,6 +93,9 @@ final class CanonicalDump {
         } else if (plans.containsKey(value)) {
             met.put(value, Boolean.TRUE);
             writeInstead((Standing) plans.get(value));
+        } else if (value instanceof DataType) {
+            // Before Product: a string type with a collation is none.
+            writeType((DataType) value);
         } else if (value instanceof scala.Product && !(value instanceof scala.collection.Iterable)) {
             writeProduct((scala.Product) value);
         } else if (value instanceof scala.collection.Map) {
@@ -127,6 +130,15 @@ final class CanonicalDump {
         expressionIds = around;
     }
 
+    private void writeType(DataType type) {
+        String written = (String) types.get(type);
+        if (written == null) {
+            written = className(type) + " " + type.json() + " " + type.catalogString();
+            types.put(type, written);
+        }
+        text('t', written);
+    }
+
     private void writeProduct(scala.Product product) {
         if (product instanceof Origin) {
             return;
@@ -138,16 +150,6 @@ final class CanonicalDump {
                 expressionIds.put(product, number);
             }
             out.append('#').append(number);
-            return;
-        }
-        if (product instanceof DataType) {
-            String type = (String) types.get(product);
-            if (type == null) {
-                type = className(product) + " " + ((DataType) product).json() + " "
-                    + ((DataType) product).catalogString();
-                types.put(product, type);
-            }
-            text('t', type);
             return;
         }
         if (references.containsKey(product)) {

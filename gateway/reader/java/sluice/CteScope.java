@@ -1,7 +1,5 @@
 package sluice;
 
-import java.util.Locale;
-
 /** Names of the common table expressions that a place in a plan can refer to; grows by one, never changes. */
 final class CteScope {
     static final CteScope EMPTY = new CteScope(null, null);
@@ -15,13 +13,14 @@ final class CteScope {
     }
 
     CteScope with(String added) {
-        return new CteScope(this, added.toLowerCase(Locale.ROOT));
+        return new CteScope(this, added);
     }
 
     boolean has(String wanted) {
-        String lower = wanted.toLowerCase(Locale.ROOT);
+        // As Spark compares: letter by letter. Lower-casing would make `İ` two letters and find a name that
+        // Spark does not find, so that a table would pass for a reference.
         for (CteScope at = this; at != EMPTY; at = at.outer) {
-            if (at.name.equals(lower)) {
+            if (at.name.equalsIgnoreCase(wanted)) {
                 return true;
             }
         }

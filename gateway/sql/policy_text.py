@@ -1,0 +1,57 @@
+"""Whether the text of a row filter or mask can mean only what its author meant, whatever stands around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gateway.model.catalog import Table
+from gateway.model.reading import Reading
+
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`]|``)*`", re.DOTALL)
+_QUERY = re.compile(r"\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+
+
+def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> bool:
+    """Whether every column that the text names is one of its table, or, within a subquery, of a table read.
+
+    Nothing may be left for a relation around the guard to answer: not a misspelt column, not one that the
+    table has lost.
+    """
+    if any(other is None for other in read):
+        return False
+    own = {column.name.lower() for column in table.columns}
+    inner = {column.name.lower() for other in read if other is not None for column in other.columns}
+    queries = _subqueries(text)
+    for reference in reading.columns:
+        parts = [part.lower() for part in reference.parts]
+        if not parts:
+            continue  # a star
+        if reference.span is None:
+            return False
+        at = reference.span.start
+        inside = any(start < at < end for start, end in queries)
+        columns = own | inner if inside else own
+        qualifiers = {table.name.table.lower()}
+        if inside:
+            qualifiers |= reading.subquery_aliases | {o.name.table.lower() for o in read if o is not None}
+        named = parts[0] in columns
+        qualified = len(parts) > 1 and parts[0] in qualifiers and (parts[1] in columns or inside)
+        if not (named or qualified or (reference.star and parts[0] in qualifiers)):
+            return False
+    return True
+
+
+def _subqueries(text: str) -> list[tuple[int, int]]:
+    """Return where bracketed queries stand: from the opening bracket to the closing one."""
+    plain = _QUOTED.sub(lambda found: "_" * len(found.group()), text)
+    opened: list[int] = []
+    found: list[tuple[int, int]] = []
+    for at, sign in enumerate(plain):
+        if sign == "(":
+            opened.append(at)
+        elif sign == ")" and opened:
+            start = opened.pop()
+            if _QUERY.match(plain, start + 1):
+                found.append((start, at))
+    return found
