@@ -76,6 +76,7 @@ class _Governed:
     """Whether any scan is guarded, views inside included; a table that does not exist is too, so that a
     view over it cannot show rows of one that appears meanwhile."""
     answer: AnswerRule
+    provisional: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,7 @@ async def judge(
         effects=outcome.wants.effects,
         answer=outcome.answer,
         readers_agree=outcome.agree,
+        provisional=outcome.provisional,
         written_by_us=outcome.words,
     )
 
@@ -254,6 +256,8 @@ async def _govern_reading(
         agree=_agreement(usage) if scans else None,
         obliged=any(scan.query is not None for scan in guarded),
         answer=evaluation.answer(wants, obliged_views),
+        provisional=any(not _exists(scan.table, judging) for scan in guarded)
+        or any(body.provisional for body in bodies.values()),
     )
 
 

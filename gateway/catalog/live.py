@@ -46,7 +46,7 @@ class LiveCatalog:
         refusal: type[Exception],
         catalogs: Sequence[str] = ("spark_catalog",),
         max_age_s: float = 30.0,
-        missing_age_s: float = 5.0,
+        missing_age_s: float = 1.0,
         timeout_s: float = 30.0,
         concurrency: int = 4,
         max_names: int = 50_000,

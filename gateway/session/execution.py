@@ -13,6 +13,7 @@ from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, Li
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
+    CreateTempView,
     Refused,
     SessionContext,
     Statement,
@@ -142,7 +143,7 @@ class Execution:
             self._forget(operation)
             await self._recorder.completed(operation, "not_forwarded", "the session was closed")
             require_open(session)
-        session.forwarding(cleared.effects)
+        session.forwarding(cleared)
         try:
             upstream = await session.backend.execute(cleared, run_async=True, timeout_s=timeout_s)
             operation.upstream = upstream
@@ -233,7 +234,9 @@ class Execution:
             session.finished(cleared, operation.policies_version)
             return True
         stopped = operation.state != ERROR
-        return not (stopped and any(isinstance(effect, UseNamespace) for effect in cleared.effects))
+        # A view that was being replaced may be the old one or the new one now.
+        uncertain = (UseNamespace, CreateTempView)
+        return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
 
     async def _settle_pending(self, session: Session) -> None:
         """Wait for the statement before this one, if it changes names or tables.
@@ -276,14 +279,20 @@ class Execution:
     # -- temporary views under changed policies ------------------------------------------------------------
 
     async def _renew_views(self, session: Session) -> None:
-        """Judge every temporary view again when the policies have changed since it was made.
+        """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
 
         A view whose text would be the same stays. One that would be written differently is dropped and made
         again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
         """
         version = self._verdicts.policies_version
-        while stale := [v for v in session.views.values() if v.policies_version < version]:
-            await self._renew(session, stale[0], version)
+        judged: set[str] = set()
+        while due := [
+            view
+            for name, view in session.views.items()
+            if name not in judged or view.policies_version < version
+        ]:
+            judged.add(due[0].name.lower())
+            await self._renew(session, due[0], version)
 
     async def _renew(self, session: Session, view: TempView, version: int) -> None:
         verdict = await self._judge_view(session, view)

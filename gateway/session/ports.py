@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.decision import Decision
 from gateway.model.principal import Principal
-from gateway.model.resource import Resource
+from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, NeedsCatalog, Statement, Verdict
 
@@ -159,4 +160,8 @@ class Authority(Protocol):
 
     def visible(self, principal: Principal, resource: Resource) -> bool:
         """Whether the principal has any access to the resource or to something below it."""
+        ...
+
+    def decide(self, request: AccessRequest) -> Decision:
+        """Say whether the principal may, and which policy settled it."""
         ...

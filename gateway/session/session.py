@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.principal import Principal
@@ -15,7 +14,6 @@ from gateway.model.statement import (
     CreateTempView,
     DropTempView,
     SessionContext,
-    SessionEffect,
     UseNamespace,
 )
 from gateway.session.identifiers import Handle
@@ -35,8 +33,6 @@ class TempView:
     forwarded: str
     """What Spark was given: as long as judging gives this text again, the view is still right."""
     policies_version: int
-    obliged: bool
-    """Whether it carries row filters or masks."""
 
 
 class Session:
@@ -72,20 +68,20 @@ class Session:
         self.turn = asyncio.Lock()
         self.used_at = opened
         self.closed = False
-
-    @property
-    def views_obliged(self) -> bool:
-        """Whether some temporary view carries row filters or masks."""
-        return any(view.obliged for view in self.views.values())
+        self.views_obliged = False
+        """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
+        of a statement can still be computed when the view that it read is long dropped."""
 
     @property
     def busy(self) -> bool:
         """Whether a statement is being judged or may still be running."""
         return self.turn.locked() or any(operation.running for operation in self.operations.values())
 
-    def forwarding(self, effects: Sequence[SessionEffect]) -> None:
-        """Take out what a statement that is about to reach Spark may drop."""
-        for effect in effects:
+    def forwarding(self, cleared: Cleared) -> None:
+        """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
+        for effect in cleared.effects:
+            if isinstance(effect, CreateTempView) and cleared.obligations:
+                self.views_obliged = True
             if isinstance(effect, DropTempView):
                 self._forget(effect.name)
                 self.ended_views.discard(effect.name.lower())
@@ -142,7 +138,6 @@ class Session:
             context=cleared.statement.context,
             forwarded=cleared.forwarded,
             policies_version=policies_version,
-            obliged=bool(cleared.obligations) or self.views_obliged,
         )
         self.ended_views.discard(folded)
         self.context = replace(self.context, temp_views=self.context.temp_views | {folded})

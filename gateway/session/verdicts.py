@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.resource import Resource
+from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, NeedsCatalog, Refused, Statement, Verdict
 from gateway.session.limits import SessionLimits
@@ -53,7 +53,15 @@ class Verdicts:
     def visible_to(self, principal: Principal) -> Callable[[Resource], bool]:
         """Return whether `principal` may know of a resource, under the policies of this instant."""
         authority = self._authority(self._policies())
-        return lambda resource: authority.visible(principal, resource)
+
+        def may_know(resource: Resource) -> bool:
+            if resource.kind != "column":
+                return authority.visible(principal, resource)
+            # As DESCRIBE does: whoever may only write a column is not told that it is there.
+            request = AccessRequest(principal=principal, resource=resource, access="select")
+            return authority.decide(request).allowed
+
+        return may_know
 
     async def judge(self, statement: Statement) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times."""
@@ -70,7 +78,7 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if isinstance(answer, Cleared):
+                if isinstance(answer, Cleared) and not answer.provisional:
                     self._keep((statement, policies.version, snapshot.catalog.version), answer)
                 return answer
             snapshot = Snapshot(policies=policies, catalog=await self._catalog.look_up(answer.tables))

@@ -11,9 +11,10 @@ from typing import Any
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.resource import Resource
+from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
     AnswerRule,
@@ -288,6 +289,9 @@ class FakeAuthority:
     def visible(self, principal: Principal, resource: Resource) -> bool:
         dotted = str(resource)
         return not any(dotted == name or dotted.startswith(name + ".") for name in self.hidden)
+
+    def decide(self, request: AccessRequest) -> Decision:
+        return Decision(request=request, allowed=self.visible(request.principal, request.resource))
 
 
 class FakeJudge:
