@@ -258,7 +258,7 @@ async def test_facts_are_used_until_they_are_too_old(live: Live) -> None:
     assert len(live.described()) == 2
     live.clock.now += 2
     assert not live.catalog.snapshot.knows(NOTHING)
-    live.clock.now += 25
+    live.clock.now += 28
     assert not live.catalog.snapshot.knows(EMPLOYEE)
     assert (await live.catalog.look_up([EMPLOYEE])).version == version
     assert len(live.described()) == 3
