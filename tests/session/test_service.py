@@ -471,6 +471,36 @@ async def test_a_use_stopped_half_way_ends_the_session(state: int) -> None:
         await run(world, handle, "SELECT 1")
 
 
+@pytest.mark.parametrize("state", [3, 4, 8])
+async def test_a_view_whose_making_was_stopped_ends_the_session(state: int) -> None:
+    """It may be the old view or the new one: Spark loses a cancel that comes while it analyses."""
+    world = World()
+    names(world)
+    world.backend.slow = "CREATE"
+    handle = await open_session(world)
+    operation = await run(world, handle, "CREATE TEMP VIEW v AS SELECT 1", run_async=True)
+    world.backend.last.end(state=state)
+    await world.sessions.status(BOB, operation)
+    with pytest.raises(InvalidHandle):
+        await run(world, handle, "SELECT 1")
+
+
+async def test_a_view_is_judged_again_when_what_it_reads_has_changed() -> None:
+    world = World()
+    names(world)
+    handle = await open_session(world)
+    await run(world, handle, "CREATE TEMP VIEW v AS SELECT 1")
+    world.judge.mark = " /* masked now */"
+    # Somebody changed a table; the policies are as they were.
+    await world.catalog.look_up([TableName("spark_catalog", "default", "t")])
+    await run(world, handle, "SELECT 1")
+    assert world.backend.received[-3:] == [
+        "DROP VIEW IF EXISTS `V` /* masked now */",
+        "CREATE TEMP VIEW v AS SELECT 1 /* masked now */",
+        "SELECT 1 /* masked now */",
+    ]
+
+
 async def test_an_outcome_that_cannot_be_learnt_ends_the_session() -> None:
     world = World(SessionLimits(settle_timeout_s=0.1))
     names(world)
