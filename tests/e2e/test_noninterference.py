@@ -104,7 +104,7 @@ def direct(spark: Spark) -> Iterator[WireClient]:
 def enough_of(seen: Counter[str]) -> None:
     """Few queries are refused or fail, and many give rows: else equality would say little."""
     refused = sum(count for kind, count in seen.items() if kind.startswith("SLUICE_"))
-    assert refused <= 0.1 * seen.total(), seen
+    assert refused <= 0.15 * seen.total(), seen
     assert seen["both refuse"] <= 0.1 * seen.total(), seen
     assert seen["rows"] >= 0.3 * seen.total(), seen
 

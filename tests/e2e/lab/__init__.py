@@ -13,7 +13,9 @@ from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED
 CANARY = "CANARY"
 HERE = Path(__file__).parent
 PASSWORD = "correct horse battery"
-PEOPLE = {"mallory": frozenset[str]()} | {
+TESTER = "tess"
+"""Who may do everything that anybody can be allowed to do."""
+PEOPLE = {"mallory": frozenset[str](), TESTER: frozenset[str]()} | {
     principal.user: principal.groups for principal in (UNGOVERNED, GOVERNED, world.PRINCIPAL)
 }
 
