@@ -90,7 +90,8 @@ class Load:
         took = max(time.monotonic() - self._began, 1e-3)
         ours = _ours_s()
         used = sum(seconds - self._ours.get(key, 0.0) for key, seconds in ours.items())
-        return max(0.0, (_busy_s() - self._busy - used) / took)
+        busy = (_busy_s() - self._busy - used) / took
+        return min(max(0.0, busy), float(psutil.cpu_count() or 1))
 
 
 def _busy_s() -> float:
@@ -103,7 +104,9 @@ def _ours_s() -> dict[tuple[int, float], float]:
 
 
 def _tree() -> Iterator[tuple[psutil.Process, float]]:
+    """Yield our processes with what they used, children that have ended included."""
     me = psutil.Process()
     for process in (me, *me.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
-            yield process, cpu_s(process)
+            times = process.cpu_times()
+            yield process, float(times.user + times.system + times.children_user + times.children_system)
