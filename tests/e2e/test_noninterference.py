@@ -24,7 +24,9 @@ from tests.tpch.governed import UNGOVERNED
 
 QUERIES = 60
 """Seeds 0 to this; a failure names its seed, and `of_seed(seed)` in tests/property makes it again."""
+VIEWS = 12
 COPY = "shop_governed"
+NO_CODE = "SET spark.sql.codegen.wholeStage=false"
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,16 @@ class Session:
         self.client = client
         self.handle: TSessionHandle = client.open_session()
         self.database = database
-        self.client.result(self.handle, f"USE {database}")
+        # A few dozen rows need no parallelism, and generating code costs more than it saves.
+        for statement in (f"USE {database}", "SET spark.sql.shuffle.partitions=1", NO_CODE):
+            self.client.result(self.handle, statement)
 
-    def ask(self, sql: str, *, ordered: bool) -> Outcome:
+    def ask(self, sql: str, *, ordered: bool, view: bool) -> Outcome:
+        """Run a query; `view` makes a temporary view of it and reads that."""
         try:
-            result = self.client.result(self.handle, sql)
+            if view:
+                self.client.result(self.handle, f"CREATE OR REPLACE TEMPORARY VIEW made AS {sql}")
+            result = self.client.result(self.handle, "SELECT * FROM made" if view else sql)
         except StatusError as error:
             message = error.status.errorMessage or ""
             found = re.search(r"\[([A-Z][A-Z0-9_.]+)\]", message)
@@ -66,17 +73,18 @@ class Session:
         return Answer(result.schema.columns, rows if ordered else sorted(rows))
 
 
-def compare(through: Session, direct: Session, seeds: range) -> Counter[str]:
+def compare(through: Session, direct: Session, seeds: range, *, view: bool = False) -> Counter[str]:
     """Ask both for every query and count how it went; both must say the same unless the gateway refuses."""
     seen: Counter[str] = Counter()
     for seed in seeds:
         query = of_seed(seed)
-        ours = through.ask(query.over(through.database), ordered=query.ordered)
+        ordered = query.ordered and not view
+        ours = through.ask(query.over(through.database), ordered=ordered, view=view)
         if isinstance(ours, Refusal) and ours.error_class.startswith("SLUICE_"):
             seen[ours.error_class] += 1
             print(f"seed {seed}: {ours.message}\n  {query}")
             continue
-        theirs = direct.ask(query.over(direct.database), ordered=query.ordered)
+        theirs = direct.ask(query.over(direct.database), ordered=ordered, view=view)
         if isinstance(ours, Refusal) and isinstance(theirs, Refusal):
             assert ours.error_class == theirs.error_class, f"seed {seed}: {query}"
             seen["both refuse"] += 1
@@ -96,7 +104,7 @@ def shop(spark: Spark) -> Iterator[None]:
 
 @pytest.fixture
 def direct(spark: Spark) -> Iterator[WireClient]:
-    """Spark itself. A few dozen rows need no generated code, and parsing it out costs most of the time."""
+    """Spark itself."""
     with WireClient(spark.host, spark.port, "direct") as client:
         yield client
 
@@ -114,6 +122,16 @@ def enough_of(seen: Counter[str]) -> None:
 def test_a_governed_answer_is_that_of_governed_data(lab_gateway: RunningGateway, direct: WireClient) -> None:
     with WireClient(lab_gateway.host, lab_gateway.port, PRINCIPAL.user, PASSWORD) as client:
         enough_of(compare(Session(client, DATABASE), Session(direct, COPY), range(QUERIES)))
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.timeout(300)
+def test_a_governed_temporary_view_is_that_of_governed_data(
+    lab_gateway: RunningGateway, direct: WireClient
+) -> None:
+    with WireClient(lab_gateway.host, lab_gateway.port, PRINCIPAL.user, PASSWORD) as client:
+        through, plain = Session(client, DATABASE), Session(direct, COPY)
+        enough_of(compare(through, plain, range(QUERIES, QUERIES + VIEWS), view=True))
 
 
 @pytest.mark.usefixtures("shop")
