@@ -19,8 +19,9 @@ from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e import lab
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, query
 from tests.e2e.tpch_session import tpch
+from tests.e2e.wire_comparison import pair
 
-__all__ = ["tpch"]
+__all__ = ["pair", "tpch"]
 
 
 @pytest.fixture(scope="session")
