@@ -12,7 +12,7 @@ from typing import Self
 import structlog
 
 from gateway.errors import BackendUnavailable
-from gateway.model.reading import NotRead, Proof, ReadingAnswer, Splice
+from gateway.model.reading import NotRead, Proof, Reading, ReadingAnswer, Splice
 from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.process import ParserGone, ParserProcess
@@ -25,6 +25,12 @@ BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
 START_TIMEOUT_S = 60.0
 """Seconds until a JVM must have said hello: 2.5 idle, 6 with both cores busy."""
+
+
+KEPT_EXPRESSIONS = 4096
+"""Readings of mask and filter texts that are kept; a full store is emptied and costs one parse each."""
+
+KEPT_EXPRESSION_CHARS = 10_000
 
 
 class ReaderPool:
@@ -58,6 +64,7 @@ class ReaderPool:
         self._keepers: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._hello: Hello | None = None
+        self._expressions: dict[str, Reading] = {}
 
     async def start(self) -> None:
         """Find Java and Spark, and wait until every process answers.
@@ -128,7 +135,16 @@ class ReaderPool:
         return await self._read("read", text)
 
     async def read_expression(self, text: str) -> ReadingAnswer:
-        return await self._read("expression", text)
+        """Read one expression. Masks and filters come again with every statement, so readings are kept."""
+        known = self._expressions.get(text)
+        if known is not None:
+            return known
+        answer = await self._read("expression", text)
+        if isinstance(answer, Reading) and len(text) <= KEPT_EXPRESSION_CHARS:
+            if len(self._expressions) >= KEPT_EXPRESSIONS:
+                self._expressions.clear()
+            self._expressions[text] = answer
+        return answer
 
     async def prove(
         self,
