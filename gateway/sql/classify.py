@@ -13,10 +13,10 @@ from gateway.sql import data_commands as data
 from gateway.sql import session_commands as session
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import (
-    ALLOWED_FUNCTIONS,
-    ALLOWED_TABLE_FUNCTIONS,
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
+    builtin_name,
+    builtin_refusal,
 )
 from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
@@ -164,17 +164,12 @@ def _functions(reading: Reading) -> NotGovernable | None:
     A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
     """
     for function in reading.functions:
-        name = function.parts[-1].lower()
-        written = ".".join(function.parts)
-        if function.table_valued:
-            refused, known = REFUSED_TABLE_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
-        else:
-            refused, known = REFUSED_FUNCTIONS, ALLOWED_FUNCTIONS
-        if name in refused:
-            return NotGovernable(f"the function `{written}` is refused: {refused[name]}")
-        if is_builtin(function):
-            if name not in known:
-                return NotGovernable(f"the function `{written}` is not one that Sluice knows")
+        name, written = function.parts[-1].lower(), ".".join(function.parts)
+        deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
+        if name in deliberately or is_builtin(function):
+            why = builtin_refusal(name, table_valued=function.table_valued)
+            if why is not None:
+                return NotGovernable(f"the function `{written}` is refused: {why}")
         elif function.table_valued:
             return NotGovernable(f"the table function `{written}` is not one that Sluice knows")
         elif function.parts[0].lower() in ("session", "system", "builtin"):
@@ -184,5 +179,4 @@ def _functions(reading: Reading) -> NotGovernable | None:
 
 def is_builtin(function: FunctionRef) -> bool:
     """Whether the name can only mean a function of Spark itself; sessions cannot create functions here."""
-    qualifier = tuple(part.lower() for part in function.parts[:-1])
-    return function.builtin if not qualifier else qualifier in (("builtin",), ("system", "builtin"))
+    return builtin_name(function.parts) is not None and (len(function.parts) > 1 or function.builtin)
