@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import ColumnMask, Decision, Obligation
@@ -14,6 +14,7 @@ from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
+from gateway.policy.matching import fold, glob
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin
 from gateway.sql.names import Names, TempViewName, Ungovernable
@@ -157,7 +158,7 @@ class Evaluation:
             policy.enabled
             and (policy.deny or policy.deny_all_else)
             and policy.type is PolicyType.ACCESS
-            and all(name in levels and _may_mean(levels[name], value) for name, value in database)
+            and all(name in levels and may_mean(levels[name], value) for name, value in database)
             for policy in self.policies.policies
             for levels in (policy.resources, *policy.additional_resources)
         )
@@ -219,10 +220,16 @@ def function_wants(reading: Reading, names: Names) -> tuple[Want, ...] | NotGove
     return tuple(wants)
 
 
-def _may_mean(values: ResourceValues, name: str) -> bool:
-    """Whether a policy's values could match the name; in doubt they do."""
-    return values.excludes or any(
-        "{" in value or fnmatchcase(name.lower(), value.lower()) for value in values.values
+def may_mean(values: ResourceValues, name: str) -> bool:
+    """Whether a policy's values could match the name, as the engine reads wildcards; in doubt they do."""
+    kept = [value for value in values.values if value.strip()]
+    return (
+        values.excludes
+        or not kept
+        or any(
+            "{" in value or "\\" in value or re.fullmatch(glob([(fold(value), True)]), fold(name))
+            for value in kept
+        )
     )
 
 
