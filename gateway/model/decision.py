@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.model.policy import PolicyType
 from gateway.model.resource import AccessRequest
+from gateway.model.tags import Tag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,46 @@ class Decision:
     allowed: bool
     policy: PolicyRef = NO_POLICY
     reason: str = ""
+    item: str = ""
+    """The item that settled it, as `allow[0]` or `deny[2]`; empty when no item did."""
+    determined: bool = True
+    """False when no policy said anything, so that the ground state decided."""
+    audited: bool = True
+    """Whether Ranger's audit rules want a record of it; the gateway's own ledger records it anyway."""
+    zone: str = ""
+    """The security zone whose policies were asked."""
+    tag: str = ""
+    """The tag whose policy settled it."""
+    facets: frozenset[str] = frozenset()
+    """Fields of the AccessContext that the answer depends on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Considered:
+    """Why one policy settled a decision or did not; the answer to "explain access"."""
+
+    policy: PolicyRef
+    type: PolicyType
+    settled: bool
+    why: str
+    """In words, such as `its resources do not match: database is sales, not hr`."""
+    tag: str = ""
+    zone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """A decision, its obligations, and what every policy of the service had to say."""
+
+    decision: Decision
+    mask: ColumnMask | None
+    row_filter: RowFilter | None
+    considered: tuple[Considered, ...]
+    """In the order in which they are asked; those that were not asked come last."""
+    roles: frozenset[str] = frozenset()
+    """Roles of the principal, nested ones included."""
+    tags: tuple[Tag, ...] = ()
+    """Tags of the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +80,8 @@ class RowFilter:
 
     expression: str
     policy: PolicyRef
+    facets: frozenset[str] = frozenset()
+    """Fields of the AccessContext that it depends on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +96,9 @@ class ColumnMask:
     expression: str
     policy: PolicyRef
     predicate: str = "masked"
+    condition: str = ""
+    """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
+    facets: frozenset[str] = frozenset()
 
 
 Obligation = RowFilter | ColumnMask

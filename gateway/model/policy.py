@@ -6,8 +6,10 @@ Shapes follow Apache Ranger's JSON (`RangerServiceDef`, `RangerPolicy`); values 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from gateway.model.tags import Tag, ValiditySchedule
 
 
 class PolicyType(enum.IntEnum):
@@ -42,6 +44,17 @@ class AccessTypeDef:
 
     name: str
     implied: frozenset[str] = frozenset()
+    category: str = ""
+    """CREATE, READ, UPDATE, DELETE, MANAGE or empty; Ranger's marker access types are made of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionDef:
+    """A condition that policies of a service may use: `evaluator` is the last part of Ranger's class name."""
+
+    name: str
+    evaluator: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +82,13 @@ class ServiceDef:
     filter_accesses: frozenset[str] = frozenset({"select"})
     access_aliases: Mapping[str, str] = field(default_factory=dict)
     """Access type of the gateway → the one that stands for it here, e.g. `insert` → hive's `update`."""
+    markers: tuple[AccessTypeDef, ...] = ()
+    """Ranger's marker access types (`_READ`, `_ALL`, …) with all that they grant; policies may list them."""
+    conditions: tuple[ConditionDef, ...] = ()
+    deny_enabled: bool = True
+    """False: deny items and both lists of exceptions are ignored, as Ranger does for such a service type."""
+    id: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def levels(self, type_: PolicyType) -> tuple[ResourceDef, ...]:
         """Return the levels on which policies of a type match."""
@@ -104,6 +124,7 @@ class Condition:
 
     type: str
     values: tuple[str, ...] = ()
+    place: Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +190,49 @@ class Policy:
     filters: tuple[FilterItem, ...] = ()
     conditions: tuple[Condition, ...] = ()
     deny_all_else: bool = False
+    schedules: tuple[ValiditySchedule, ...] = ()
+    """The policy holds only while one of these applies; empty: always."""
+    zone: str = ""
+    """Security zone; empty: unzoned."""
+    labels: tuple[str, ...] = ()
     audited: bool = True
     description: str = ""
-    place: Place | None = None
+    guid: str = ""
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """A security zone as one service sees it: resources whose policies are the zone's alone."""
+
+    name: str
+    resources: tuple[ResourceSet, ...]
+    governs_tags: bool = False
+    """Whether the zone lists the tag service: then only tag policies of the zone apply in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggedResource:
+    """Tags on whatever the resource set matches, and, by Ranger's rule, on what lies below it."""
+
+    resources: ResourceSet
+    tags: tuple[Tag, ...]
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """One entry of Ranger's `ranger.plugin.audit.filters`; an empty part means any. The first match decides."""
+
+    audited: bool
+    result: str = ""
+    """DENIED, ALLOWED, NOT_DETERMINED or empty."""
+    resources: ResourceSet = field(default_factory=dict)
+    accesses: frozenset[str] = frozenset()
+    actions: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +245,53 @@ class Role:
     roles: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserStore:
+    """Attributes of users and groups, and memberships, as a directory or Ranger's user store tells them."""
+
+    users: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    memberships: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """User → groups; counts only when `adds_groups`."""
+    adds_groups: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditRules:
+    """Which decisions of a service are audited, beyond the flags of its policies."""
+
+    mode: str = "audit-default"
+    """Ranger's `audit-default`, `audit-all` or `audit-none`."""
+    filters: tuple[AuditFilter, ...] = ()
+    """In the order in which they are asked: those of the tag service first."""
+    excluded_users: frozenset[str] = frozenset()
+    excluded_groups: frozenset[str] = frozenset()
+    excluded_roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Service:
+    """One service in Ranger's sense: a definition, and the policies, zones and tags that hold for it.
+
+    Packs make one service for each definition that they name, called like the definition.
+    """
+
+    name: str
+    definition: ServiceDef
+    policies: tuple[Policy, ...] = ()
+    """Policies of all zones and of none; each knows its own."""
+    version: int = -1
+    """Ranger's policy version; −1 when the source counts none."""
+    zones: tuple[Zone, ...] = ()
+    tags: Service | None = None
+    """The tag service: definition with the resource `tag`, and its policies. Access and mask types of its
+    policies are this service's own: the prefix (`hive:`) is gone, what was for other components as well."""
+    tagged: tuple[TaggedResource, ...] = ()
+    super_users: frozenset[str] = frozenset()
+    super_groups: frozenset[str] = frozenset()
+    audit: AuditRules = field(default_factory=AuditRules)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class PolicySet:
     """All policies at one instant. Immutable: a reload builds another one with a higher version.
@@ -192,9 +300,18 @@ class PolicySet:
     """
 
     version: int
-    service_defs: Mapping[str, ServiceDef]
-    """Service type → definition."""
-    policies: tuple[Policy, ...]
+    services: Mapping[str, Service] = field(default_factory=dict)
+    """Service name → service."""
     roles: tuple[Role, ...] = ()
+    users: UserStore = field(default_factory=UserStore)
     catalog_services: Mapping[str, str] = field(default_factory=dict)
-    """Catalog → service type that speaks for it; a catalog not listed uses `spark`."""
+    """Catalog → service that speaks for it; a catalog not listed uses `spark`."""
+    warnings: tuple[str, ...] = ()
+    """What was loaded and does not mean what its author may think, with its place."""
+
+    def policies(self) -> Iterator[Policy]:
+        """Yield every policy, those on tags too."""
+        for service in self.services.values():
+            yield from service.policies
+            if service.tags is not None:
+                yield from service.tags.policies

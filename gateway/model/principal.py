@@ -13,8 +13,9 @@ class Principal:
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     attributes: tuple[tuple[str, str], ...] = field(default=())
-    """User attributes as sorted (name, value) pairs; bound into filters as literals only."""
+    """User attributes as sorted (name, value) pairs, a name once for each of its values; bound into filters
+    as literals only."""
 
-    def attribute(self, name: str) -> str | None:
-        """Return the attribute's value, or None when the user has none of that name."""
-        return dict(self.attributes).get(name)
+    def values(self, name: str) -> tuple[str, ...]:
+        """Return the attribute's values, none when the user has no attribute of that name."""
+        return tuple([value for key, value in self.attributes if key == name])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
+from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.principal import Principal
 
 
@@ -63,6 +65,15 @@ class Resource:
 
 ANY_ACCESS = "_any"
 """Ranger's wildcard request: allowed when at least one access type is."""
+ADMIN_ACCESS = "_admin"
+"""Ranger's request for delegated administration: allowed by items with `delegate_admin`."""
+
+
+class Scope(enum.Enum):
+    """What a policy may speak of and still count; the names are Ranger's."""
+
+    SELF = "SELF"
+    SELF_OR_DESCENDANTS = "SELF_OR_DESCENDANTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +83,10 @@ class AccessRequest:
     principal: Principal
     resource: Resource
     access: str
+    context: AccessContext = NO_CONTEXT
+    service: str | None = None
+    """Name of the service to ask; None: the one that speaks for the resource's catalog."""
+    scope: Scope = Scope.SELF
+    ignore_descendant_deny: bool = True
+    """Whether a denial of something below the resource leaves the resource itself alone, as Ranger's
+    default is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.model.catalog import CatalogSnapshot
+from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.policy import PolicySet
 
 
@@ -14,6 +15,8 @@ class Snapshot:
 
     policies: PolicySet
     catalog: CatalogSnapshot
+    context: AccessContext = NO_CONTEXT
+    """When and from where the statement came."""
 
     @property
     def version(self) -> str:

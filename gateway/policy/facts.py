@@ -1,0 +1,34 @@
+"""What conditions, macros and expressions may ask about one access: gathered once, never looked up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.model.context import NO_CONTEXT, AccessContext
+from gateway.model.tags import Tag
+
+NO_NAMES: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Facts:
+    """One access as conditions see it. Everything is plain data; nothing here can be called."""
+
+    user: str
+    groups: frozenset[str] = NO_NAMES
+    """The user's own groups; `public` is not among them."""
+    roles: frozenset[str] = NO_NAMES
+    user_attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Attributes of the user, from login and user store; each has one value or more."""
+    group_attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Group → its attributes, for the user's own groups."""
+    resource: Mapping[str, str] = field(default_factory=dict)
+    """Level → value, as it was asked."""
+    owner: str | None = None
+    access: str = ""
+    context: AccessContext = NO_CONTEXT
+    tags: tuple[Tag, ...] = ()
+    """Tags of the resource that hold now."""
+    tag: Tag | None = None
+    """The tag whose policy is being asked; None for policies on resources."""
