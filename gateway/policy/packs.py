@@ -19,6 +19,7 @@ from gateway.model.policy import (
     PolicySet,
     PolicyType,
     Role,
+    Service,
     ServiceDef,
 )
 from gateway.model.principal import Principal
@@ -94,8 +95,14 @@ def load_packs(
         raise Faults(faults)
     policy_set = PolicySet(
         version=version,
-        service_defs=dict(service_defs),
-        policies=policies,
+        services={
+            name: Service(
+                name=name,
+                definition=definition,
+                policies=tuple(policy for policy in policies if policy.service == name),
+            )
+            for name, definition in service_defs.items()
+        },
         roles=tuple(roles.values()),
         catalog_services=dict(catalog_services or {}),
     )
@@ -116,7 +123,7 @@ def expressions(policies: PolicySet) -> list[tuple[Place, str, str]]:
     Kind is `filter` or `mask`; tokens are replaced by plausible values.
     """
     found: list[tuple[Place, str, str]] = []
-    for policy in policies.policies:
+    for policy in policies.policies():
         somewhere = policy.place or Place(file=f"policy {policy.id}", line=1)
         found.extend(
             (mask.place or somewhere, sample(mask.value_expression), "mask")
