@@ -25,8 +25,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "session": frozenset({"errors", "model", "pipeline"}),
     "frontends": frozenset({"errors", "model", "wire", "session"}),
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),
-    "audit": frozenset({"errors", "model", "session.ports"}),
-    "admin": frozenset({"errors", "model", "session", "pipeline", "policy"}),
+    "database": frozenset({"errors", "model"}),
+    "audit": frozenset({"errors", "model", "session.ports", "database"}),
+    "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database"}),
     "jobs": frozenset({"errors", "model", "policy"}),
     # The composition level.
     "settings": EVERYTHING,

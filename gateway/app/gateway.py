@@ -20,11 +20,11 @@ from gateway.app.explaining import make_backend, make_catalog, make_judge, make_
 from gateway.app.rules import RulesInForce
 from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
-from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits

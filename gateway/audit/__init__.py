@@ -6,6 +6,6 @@
                                        shipper (COPY, ON CONFLICT DO NOTHING) ──▶ PostgreSQL, by day
 
 `segment` is the file format, `disk` the system calls, `spool` the writer, `backlog` the reader of what is
-not shipped yet, `shipper` and `rows` the way to PostgreSQL, `migrate` its tables, `recovery` what a crash
-leaves behind, `postgres` a server of our own when none is configured, `search` the auditor's questions.
+not shipped yet, `shipper` and `rows` the way to PostgreSQL, `partitions` its days, `recovery` what a crash
+leaves behind, `search` the auditor's questions. The server and the tables are `gateway.database`'s.
 """

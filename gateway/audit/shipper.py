@@ -18,10 +18,11 @@ import asyncpg
 import structlog
 
 from gateway.audit.backlog import Position, bytes_behind, done_with, read_stretch, remove, write_checkpoint
-from gateway.audit.migrate import days_ahead, make_partitions, migrate
+from gateway.audit.partitions import days_ahead, make_partitions
 from gateway.audit.rows import COLUMNS, Row, row, unfit
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
+from gateway.database.migrate import migrate
 from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)

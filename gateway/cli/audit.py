@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app import logs
-from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.search import Found, Question, search, tail
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.settings import Settings, load_settings

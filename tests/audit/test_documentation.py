@@ -10,9 +10,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audit.migrate import migrate
 from gateway.audit.recovery import abandoned
 from gateway.audit.rows import COLUMNS
+from gateway.database.migrate import migrate
 from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
 from gateway.model.statement import Client

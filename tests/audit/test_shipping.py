@@ -13,9 +13,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.rows import event_of
 from gateway.audit.shipper import ShipperLimits
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.model.audit import AuditEvent
 from tests.audit.ledgers import ask, kinds, running, shipped
 from tests.audit.samples import cleared, completed, login, until

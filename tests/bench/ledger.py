@@ -19,8 +19,8 @@ from pathlib import Path
 import structlog
 
 from gateway.audit.ledger import FileLedger, LedgerSettings
-from gateway.audit.postgres import EmbeddedPostgres
 from gateway.audit.rows import encode_event
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared, completed, fresh_id, until
 from tests.bench.figures import Record, median_ms, p95_ms, table

@@ -22,7 +22,7 @@ import psutil
 import pyspark
 import pytest
 
-from gateway.audit.postgres import EmbeddedPostgres
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.wire.tcli import TSessionHandle, TTypeId
 from tests.backends.fake_hive_server import Answer, FakeHiveServer

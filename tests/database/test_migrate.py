@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import asyncpg
 import pytest
 
-from gateway.audit.migrate import Migration, days_ahead, make_partitions, migrate, migrations
+from gateway.audit.partitions import days_ahead, make_partitions
+from gateway.database.migrate import Migration, migrate, migrations
 from gateway.errors import Faults
 
 ALL = [migration.version for migration in migrations()]
@@ -65,26 +66,3 @@ async def test_a_database_that_is_ahead_is_taken_as_it_is(database: str) -> None
     await migrate(connection, [*migrations(), Migration(99, "later", "SELECT 1")])
     assert await migrate(connection) == []
     await connection.close()
-
-
-async def test_partitions_are_made_for_odd_days(database: str) -> None:
-    connection = await asyncpg.connect(database)
-    await migrate(connection)
-    days = {date(1970, 1, 1), date(2200, 12, 31), date(2024, 2, 29)}
-    await make_partitions(connection, days)
-    await make_partitions(connection, days)
-    names = await connection.fetch(
-        "SELECT relname AS name FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid"
-        " WHERE inhparent = 'sluice.audit_event'::regclass ORDER BY 1"
-    )
-    assert [found["name"] for found in names] == [
-        "audit_event_19700101",
-        "audit_event_20240229",
-        "audit_event_22001231",
-    ]
-    await connection.close()
-
-
-def test_partitions_are_ahead_of_midnight() -> None:
-    late = datetime(2026, 12, 31, 23, 59, tzinfo=UTC)
-    assert days_ahead(late) == {date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2)}

@@ -1,4 +1,4 @@
-"""The tables of the audit database come from numbered files, each applied once and in order, never undone.
+"""The tables of the database come from numbered files, each applied once and in order, never undone.
 
 Gateways of two versions may share a database during an upgrade: a database that is ahead of this gateway is
 taken as it is, so every migration must leave the columns that older gateways write.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
 from importlib import resources
 from typing import Any
 
@@ -19,7 +18,7 @@ from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
 
-_LOCK = 0x736C75696365
+LOCK = 0x736C75696365
 """Key of the advisory lock (`sluice` in ASCII): of all gateways one changes tables at a time."""
 
 
@@ -38,7 +37,7 @@ class Migration:
 
 def migrations() -> list[Migration]:
     """Return the migrations of this gateway, lowest version first."""
-    folder = resources.files("gateway.audit") / "migrations"
+    folder = resources.files("gateway.database") / "migrations"
     found = []
     for file in folder.iterdir():
         number, _, name = file.name.removesuffix(".sql").partition("_")
@@ -54,7 +53,7 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
     """
     applied = []
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
         # Looked for first: even IF NOT EXISTS wants a right that a database's owner may withhold.
         if await connection.fetchval("SELECT to_regnamespace('sluice')") is None:
             await connection.execute("CREATE SCHEMA sluice")
@@ -79,23 +78,5 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
             )
             applied.append(migration.version)
     if applied:
-        log.info("audit_database_migrated", versions=applied)
+        log.info("database_migrated", versions=applied)
     return applied
-
-
-def days_ahead(now: datetime, count: int = 3) -> set[date]:
-    """Return today and the days to come: their partitions exist before midnight needs them."""
-    return {now.astimezone(UTC).date() + timedelta(days=n) for n in range(count)}
-
-
-async def make_partitions(connection: Any, days: Iterable[date]) -> None:
-    """Make the days' partitions where they are missing, in a transaction of its own."""
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        for day in sorted(days):
-            name = f"audit_event_{day:%Y%m%d}"
-            await connection.execute(
-                f"CREATE TABLE IF NOT EXISTS sluice.{name} PARTITION OF sluice.audit_event"
-                f" FOR VALUES FROM ('{day.isoformat()} 00:00:00+00')"
-                f" TO ('{(day + timedelta(days=1)).isoformat()} 00:00:00+00')"
-            )

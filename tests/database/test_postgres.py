@@ -18,8 +18,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway.audit.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
-from gateway.audit.postgres import EmbeddedPostgres
+from gateway.database.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendUnavailable, Faults
 from tests.audit.samples import until
 
@@ -139,7 +139,7 @@ PARENT = textwrap.dedent(
     """
     import os, signal, sys
     from pathlib import Path
-    from gateway.audit.postgres import EmbeddedPostgres
+    from gateway.database.postgres import EmbeddedPostgres
     server = EmbeddedPostgres(Path(sys.argv[1]))
     server.start()
     print(server.pid, flush=True)

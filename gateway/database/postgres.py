@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 import structlog
 
-from gateway.audit.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
+from gateway.database.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
 from gateway.errors import BackendUnavailable, Faults
 
 log = structlog.get_logger(__name__)
