@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -15,11 +16,6 @@ from impala.dbapi import connect as impala_connect
 
 from gateway.reader.java_runtime import find_java, find_spark_home
 from tests.e2e.running import PASSWORDS, RunningGateway
-
-# PyHive leaves sockets to the garbage collector when it raises.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
 
 Rows = list[tuple[str | None, ...]]
 Run = Callable[[RunningGateway, str, str], Rows]
@@ -116,9 +112,10 @@ def with_impyla(gateway: RunningGateway, user: str, sql: str) -> Rows:
         gateway.host, gateway.port, auth_mechanism="PLAIN", user=user, password=PASSWORDS[user]
     )
     try:
-        cursor = connection.cursor()
-        cursor.execute(sql)
-        return texts(cursor.fetchall())
+        # A cursor of impyla that outlives its connection opens another one when it is collected.
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute(sql)
+            return texts(cursor.fetchall())
     except Exception as error:  # whatever a client makes of a refusal
         raise Refused(str(error)) from error
     finally:

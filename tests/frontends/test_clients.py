@@ -95,6 +95,7 @@ async def test_a_refusal_says_why_and_what_to_quote(connect: Callable[[Gateway],
             cursor.execute("SELECT secret FROM t")
         cursor.execute("SELECT 1")
         assert len(cursor.fetchall()) == 2
+        cursor.close()  # one of impyla that outlives its connection opens another when it is collected
         connection.close()
         return str(refused.value)
 
@@ -112,6 +113,7 @@ async def test_filtered_answers_arrive(connect: Callable[[Gateway], Any]) -> Non
         cursor = connection.cursor()
         cursor.execute("SHOW DATABASES")
         rows: list[Any] = cursor.fetchall()
+        cursor.close()
         connection.close()
         return rows
 
@@ -156,6 +158,7 @@ async def test_impyla_lists_what_may_be_seen() -> None:
         cursor.get_tables(database_name="hr")
         tables = cursor.fetchall()
         columns = cursor.get_table_schema("employee", "hr")
+        cursor.close()
         connection.close()
         return databases, tables, columns
 
