@@ -1,0 +1,232 @@
+"""How fields of Ranger's JSON are read, and how objects are written.
+
+Read as Ranger's own reader does: unknown fields are passed over, absent lists are empty, a number may stand
+where a text is wanted and the other way round. What fits no type is a fault with its path, and all are told
+at once. Objects stay plain dicts with every default filled in; dates are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+"""A JSON object in Ranger's spelling."""
+
+_DATES = (
+    "%Y%m%d-%H:%M:%S.%f-%z",
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%Y-%m-%dT%H:%M:%S.%fZ",
+    "%Y-%m-%dT%H:%M:%SZ",
+)
+_WHOLE = re.compile(r"-?[0-9]{1,19}\Z")
+_MAX_WHOLE = 2**63
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How one value is read, and what stands for an absent one (called anew each time)."""
+
+    read: Callable[[object, str, list[str]], Any]
+    default: Callable[[], Any] = lambda: None
+
+
+def _wrong(expected: str, value: object, path: str, faults: list[str]) -> None:
+    kind = {dict: "an object", list: "a list", bool: "a boolean", str: "a text"}.get(type(value), "a number")
+    faults.append(f"`{path or 'the body'}`: {expected} is expected, not {kind}")
+
+
+def _text(value: object, path: str, faults: list[str]) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    _wrong("a text", value, path, faults)
+    return None
+
+
+def _whole(value: object, path: str, faults: list[str]) -> int | None:
+    if value is None or value == "":
+        return None
+    number: int | None = None
+    if isinstance(value, str) and _WHOLE.match(value):
+        number = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, float) and value.is_integer():
+        number = int(value)
+    if number is None or not -_MAX_WHOLE <= number < _MAX_WHOLE:
+        _wrong("a whole number", value, path, faults)
+        return None
+    return number
+
+
+def _flag(value: object, path: str, faults: list[str]) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    _wrong("true or false", value, path, faults)
+    return None
+
+
+def _date(value: object, path: str, faults: list[str]) -> int | None:
+    if isinstance(value, str) and value and not _WHOLE.match(value):
+        for form in _DATES:
+            try:
+                found = dt.datetime.strptime(value, form)  # noqa: DTZ007 - the zone is set below
+            except ValueError:
+                continue
+            if found.tzinfo is None:
+                found = found.replace(tzinfo=dt.UTC)
+            return round(found.timestamp() * 1000)
+        _wrong("a date in epoch milliseconds", value, path, faults)
+        return None
+    return _whole(value, path, faults)
+
+
+def _anything(value: object, path: str, faults: list[str]) -> Any:
+    return value
+
+
+def list_of(of: Field, *, nulls: bool = False) -> Field:
+    def read(value: object, path: str, faults: list[str]) -> list[Any] | None:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            _wrong("a list", value, path, faults)
+            return []
+        found = []
+        for i, entry in enumerate(value):
+            if entry is None and not nulls:
+                faults.append(f"`{path}[{i}]`: null stands in the list")
+                continue
+            found.append(of.read(entry, f"{path}[{i}]", faults))
+        return found
+
+    return Field(read, list)
+
+
+def map_of(of: Field, *, drop_null: bool = False) -> Field:
+    def read(value: object, path: str, faults: list[str]) -> Object:
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            _wrong("an object", value, path, faults)
+            return {}
+        entries = {str(k): v for k, v in value.items() if not (drop_null and v is None)}
+        return {k: of.read(v, f"{path}.{k}" if path else k, faults) for k, v in entries.items()}
+
+    return Field(read, dict)
+
+
+def object_of(fields: Mapping[str, Field], *, rest: bool = False) -> Field:
+    """Read an object of these fields; with `rest` unknown fields are kept as they are."""
+
+    def read(value: object, path: str, faults: list[str]) -> Object | None:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            _wrong("an object", value, path, faults)
+            return None
+        found: Object = {k: v for k, v in value.items() if k not in fields} if rest else {}
+        for name, field in fields.items():
+            given = value.get(name, _ABSENT)
+            if given is _ABSENT or given is None:
+                found[name] = field.default()
+                continue
+            got = field.read(given, f"{path}.{name}" if path else name, faults)
+            found[name] = field.default() if got is None else got
+        return found
+
+    return Field(read)
+
+
+def defaulting(field: Field, value: Any) -> Field:
+    return Field(field.read, lambda: value)
+
+
+TEXT = Field(_text)
+WHOLE = Field(_whole)
+FLAG = Field(_flag)
+DATE = Field(_date)
+ANY = Field(_anything)
+NAME = defaulting(TEXT, "")
+OFF = defaulting(FLAG, value=False)
+ON = defaulting(FLAG, value=True)
+ZERO = defaulting(WHOLE, 0)
+TEXTS = list_of(TEXT, nulls=True)
+"""Nulls stay, for validation to name them."""
+TEXT_MAP = map_of(TEXT)
+
+_VERBATIM = frozenset(
+    {
+        "options", "configs", "matcherOptions", "evaluatorOptions", "enricherOptions", "dataMaskOptions",
+        "attributes", "additionalInfo", "serviceConfig", "userAttrMapping", "groupAttrMapping",
+        "userGroupMapping", "info",
+    }
+)  # fmt: skip
+"""Maps whose entries are the author's: an empty text in them is a value."""
+_KEPT_EMPTY = frozenset({"filterExpr"})
+"""An empty filter means no filter, an absent one means no answer."""
+
+
+def read(shape: Field, value: object) -> tuple[Object, list[str]]:
+    """Return the object with defaults filled in, and what is wrong with it."""
+    faults: list[str] = []
+    if not isinstance(value, Mapping):
+        _wrong("an object", value, "", faults)
+        return {}, faults
+    found: Object = shape.read(value, "", faults)
+    return found, faults
+
+
+def show(value: Any) -> Any:
+    """Return what Ranger's writer would send: no nulls, no empty texts, lists or maps; `false` and 0 stay."""
+    if isinstance(value, Mapping):
+        shown: Object = {}
+        for key, entry in value.items():
+            if key in _VERBATIM and isinstance(entry, Mapping):
+                kept: Any = {k: v for k, v in entry.items() if v is not None}
+            else:
+                kept = show(entry)
+            empty = kept is None or (kept in ("", [], {}) and not isinstance(kept, bool | int))
+            if not empty or (key in _KEPT_EMPTY and kept == ""):
+                shown[key] = kept
+        return shown
+    if isinstance(value, list | tuple):
+        return [show(entry) for entry in value]
+    return value
+
+
+def stamped(given: Object, old: Mapping[str, Any] | None, *, user: str, now_ms: int, guid: str) -> Object:
+    """Return the object with its book-keeping: a new one gets version 1, an updated one keeps what it is.
+
+    `guid` is for a new object that brings none. An id is the store's to give.
+    """
+    if old is None:
+        return {
+            **given,
+            "guid": given.get("guid") or guid,
+            "createdBy": user,
+            "updatedBy": user,
+            "createTime": now_ms,
+            "updateTime": now_ms,
+            "version": 1,
+        }
+    return {
+        **given,
+        "id": old.get("id"),
+        "guid": old.get("guid") or guid,
+        "createdBy": old.get("createdBy"),
+        "createTime": old.get("createTime"),
+        "updatedBy": user,
+        "updateTime": now_ms,
+        "version": (old.get("version") or 0) + 1,
+    }
