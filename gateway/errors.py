@@ -65,6 +65,13 @@ class LimitExceeded(SluiceError):
     sqlstate = "54000"
 
 
+class PoliciesStale(SluiceError):
+    """The source of the policies has not been heard for longer than its limit, so nothing may run."""
+
+    code = "POLICIES_STALE"
+    sqlstate = "57000"
+
+
 class Faults(SluiceError):
     """Everything that is wrong with a set of files, told together with file and line."""
 

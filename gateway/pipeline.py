@@ -77,6 +77,7 @@ class _Governed:
     view over it cannot show rows of one that appears meanwhile."""
     answer: AnswerRule
     provisional: bool
+    facets: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +95,8 @@ class _Judging:
         return Evaluation(
             principal=self.principal,
             engine=engine_for(self.snapshot.policies),
-            policies=self.snapshot.policies,
             catalog=self.snapshot.catalog,
+            context=self.snapshot.context,
             star_shows_visible=self.rules.star == "visible",
         )
 
@@ -138,6 +139,7 @@ async def judge(
         answer=outcome.answer,
         readers_agree=outcome.agree,
         provisional=outcome.provisional,
+        facets=outcome.facets,
         written_by_us=outcome.words,
     )
 
@@ -185,6 +187,9 @@ async def _govern_reading(
         return NeedsCatalog(unknown)
 
     usage = _analyse(text, reading, scans, judging.snapshot)
+    evaluation.context = replace(
+        evaluation.context, accessed_together=_together(usage, scans, judging.snapshot)
+    )
     views = {name.folded(): evaluation.view(name) for _, name in scans}
     bodies = await _view_bodies((*(name for _, name in scans), *_commanded(wants)), judging, depth)
     if not isinstance(bodies, dict):
@@ -258,6 +263,7 @@ async def _govern_reading(
         answer=evaluation.answer(wants, obliged_views),
         provisional=any(not _exists(scan.table, judging) for scan in guarded)
         or any(body.provisional for body in bodies.values()),
+        facets=frozenset(evaluation.facets).union(*(body.facets for body in bodies.values())),
     )
 
 
@@ -302,6 +308,18 @@ def _analyse(text: str, reading: Reading, scans: Sequence[Scan], snapshot: Snaps
         folded = name.folded() if name is not None else None
         scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
     return analyse(text, scanned, reading.columns)
+
+
+def _together(usage: Usage | Silent, scans: Sequence[Scan], snapshot: Snapshot) -> frozenset[str]:
+    """Return the columns that the text reads, as `database.table.column`; all of its tables' columns when the
+    analyst could not tell, which is the safe side for a policy on what may not be read together."""
+    found = set()
+    for name in {name.folded() for _, name in scans}:
+        table = snapshot.catalog.table(name)
+        columns = [column.name.lower() for column in table.columns] if table is not None else []
+        used = usage.columns.get(name, frozenset()) if isinstance(usage, Usage) else columns
+        found.update(f"{name.database}.{name.table}.{column}" for column in used)
+    return frozenset(found)
 
 
 def _agreement(usage: Usage | Silent) -> bool | None:

@@ -17,7 +17,7 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
-from gateway.model.statement import SessionContext, Statement, Verdict
+from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
 from gateway.reader.limits import ReaderLimits
@@ -72,7 +72,9 @@ async def explain(
 ) -> Verdict:
     """Return the verdict on a statement; see `verdicts_without_sessions`."""
     async with verdicts_without_sessions(settings, tables=tables) as verdicts:
-        return await verdicts.judge(Statement(text=text, principal=principal, context=context))
+        return await verdicts.judge(
+            Statement(text=text, principal=principal, context=context), Client(protocol="explain")
+        )
 
 
 @asynccontextmanager

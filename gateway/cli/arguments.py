@@ -204,7 +204,7 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="add: for {USER.name} in filters",
+        help="add: for {USER.name} in filters; may repeat, also with one name for several values",
     )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
 

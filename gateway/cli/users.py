@@ -78,10 +78,7 @@ def _list(path: Path, as_json: bool, terminal: Terminal) -> int:
     people = sorted(_known(path).values(), key=lambda principal: principal.user)
     if as_json:
         terminal.json(
-            [
-                {"user": one.user, "groups": sorted(one.groups), "attributes": dict(one.attributes)}
-                for one in people
-            ]
+            [{"user": one.user, "groups": sorted(one.groups), "attributes": _listed(one)} for one in people]
         )
     else:
         rows = [
@@ -92,13 +89,17 @@ def _list(path: Path, as_json: bool, terminal: Terminal) -> int:
     return exit_codes.OK
 
 
-def _attributes(pairs: Sequence[str]) -> dict[str, str]:
-    found = {}
+def _listed(principal: Principal) -> dict[str, list[str]]:
+    return {name: list(principal.values(name)) for name, _ in principal.attributes}
+
+
+def _attributes(pairs: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             raise Faults([f"`{pair}` is no attribute; write name=value"])
-        found[name] = value
+        found.setdefault(name, []).append(value)
     return found
 
 

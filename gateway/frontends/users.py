@@ -14,7 +14,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -118,23 +118,30 @@ class _Reading:
         before = len(self.faults)
         if "\0" in name or name != name.strip():
             self.fault(node, f"the user name `{name}` has blanks around it or a NUL in it")
-        password, groups, attributes = "", frozenset[str](), dict[str, str]()
+        password, groups, attributes = "", frozenset[str](), list[tuple[str, str]]()
         for key, value in self.mapping(node, f"user `{name}`"):
             if key == "password":
                 password = self._hash(value, name)
             elif key == "groups":
                 groups = self._groups(value)
             elif key == "attributes":
-                pairs = [(k, self.text(v, f"attribute `{k}`")) for k, v in self.mapping(value, "attributes")]
-                attributes = {k: v for k, v in pairs if v is not None}
+                attributes = [
+                    (k, text) for k, v in self.mapping(value, "attributes") for text in self._values(k, v)
+                ]
             else:
                 self.fault(value, f"unknown key `{key}`; a user has {', '.join(sorted(_KEYS))}")
         if not password and len(self.faults) == before:
             self.fault(node, f"user `{name}` has no password")
         if len(self.faults) > before:
             return None
-        principal = Principal(user=name, groups=groups, attributes=tuple(sorted(attributes.items())))
+        principal = Principal(user=name, groups=groups, attributes=tuple(sorted(set(attributes))))
         return User(principal=principal, password_hash=password)
+
+    def _values(self, attribute: str, node: yaml.Node) -> list[str]:
+        """Return the values of an attribute: one text, or a list of them."""
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        texts = [self.text(one, f"attribute `{attribute}`") for one in nodes]
+        return [text for text in texts if text is not None]
 
     def _hash(self, node: yaml.Node, name: str) -> str:
         text = self.text(node, "password")
@@ -171,7 +178,7 @@ def set_user(
     *,
     password: str | None = None,
     groups: list[str] | None = None,
-    attributes: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str | Sequence[str]] | None = None,
 ) -> bool:
     """Add a user or change what is given; True when the user is new. Raises Faults.
 
@@ -190,7 +197,10 @@ def set_user(
         if groups is not None:
             entry["groups"] = sorted(set(groups))
         if attributes is not None:
-            entry["attributes"] = dict(attributes)
+            entry["attributes"] = {
+                key: value if isinstance(value, str) else value[0] if len(value) == 1 else list(value)
+                for key, value in attributes.items()
+            }
         users[name] = entry
 
     _change(path, change)

@@ -119,6 +119,8 @@ class Cleared:
     """Whether Spark's parser and the analyst saw the same relations; None when the analyst was silent."""
     provisional: bool = False
     """Whether it rests on a table that did not exist: the next time, that must be looked up again."""
+    facets: frozenset[str] = frozenset()
+    """Fields of the AccessContext that it depends on: in another context it may not be used again."""
     written_by_us: tuple[tuple[str, str], ...] = ()
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
 

@@ -108,7 +108,7 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = without_ended_views(session, await self._verdicts.judge(statement))
+        verdict = without_ended_views(session, await self._verdicts.judge(statement, session.client))
         verdict = without_dangling_views(session, verdict)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
@@ -316,7 +316,7 @@ class Execution:
 
     async def _judge_view(self, session: Session, view: TempView) -> Verdict:
         statement = Statement(text=view.text, principal=session.principal, context=context_of(session, view))
-        return without_ended_views(session, await self._verdicts.judge(statement))
+        return without_ended_views(session, await self._verdicts.judge(statement, session.client))
 
     async def _run_inside(self, session: Session, text: str, context: SessionContext) -> None:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""

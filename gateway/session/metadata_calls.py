@@ -43,7 +43,7 @@ class MetadataCalls:
         """Return the rows that the session's principal may know of."""
         listing = Metadata(
             self._catalog,
-            self._verdicts.visible_to(session.principal),
+            self._verdicts.visible_to(session.principal, session.client),
             max_rows=self._limits.answer_rows,
             lookup_batch=self._limits.lookup_batch,
         )

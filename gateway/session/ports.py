@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -158,7 +159,7 @@ class Judge(Protocol):
 class Authority(Protocol):
     """The policy engine of one policy set: what a principal may know of."""
 
-    def visible(self, principal: Principal, resource: Resource) -> bool:
+    def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
         """Whether the principal has any access to the resource or to something below it."""
         ...
 

@@ -120,7 +120,7 @@ class Results:
             rows, schema = await operation.upstream.fetch(limit + 1)
             if len(rows) > limit:
                 raise UnknownShape(f"it has more than {limit} rows")
-            visible = self._verdicts.visible_to(operation.session.principal)
+            visible = self._verdicts.visible_to(operation.session.principal, operation.session.client)
             shown = filter_rows(operation.cleared.answer, rows, visible)
         except BackendError as fault:
             operation.error = self._execution.failure(operation, fault)

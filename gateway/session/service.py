@@ -84,7 +84,9 @@ class Sessions:
         metrics: Metrics | None = None,
         limits: SessionLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        stale: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`stale` says why the policies in force are too old to be relied on, None when they are not."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -98,6 +100,7 @@ class Sessions:
             limits=self.limits,
             metrics=self.metrics,
             clock=clock,
+            stale=stale,
         )
         self._execution = Execution(
             verdicts=self._verdicts,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from gateway.errors import PoliciesStale
+from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, NeedsCatalog, Refused, Statement, Verdict
+from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, Statement, Verdict
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge
@@ -18,12 +22,25 @@ from gateway.session.ports import Authority, Catalog, Judge
 _Key = tuple[Statement, int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A clearance, when it was made, and the circumstances that it depends on."""
+
+    made: float
+    cleared: Cleared
+    circumstances: tuple[object, ...]
+
+
+_TEXTS_OWN = frozenset({"accessed_together", "request_data"})
+"""Facets that the statement's text determines, which is in the key already."""
+
+
 class Verdicts:
     """Answers a statement with a verdict under the policies in force.
 
     Only clearances are kept, never refusals: a refusal may come from a parser that was down for a moment. A
-    clearance is used again only under the same policy and catalog versions, and not for longer than
-    `verdict_age_s`.
+    clearance is used again only under the same policy and catalog versions, in circumstances that are the
+    same as far as policies ask for them, and not for longer than `verdict_age_s`.
     """
 
     def __init__(
@@ -36,7 +53,10 @@ class Verdicts:
         limits: SessionLimits,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        stale: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`stale` says why the policies are too old to be relied on, None when they are not."""
         self._judge = judge
         self._policies = policies
         self._authority = authority
@@ -44,44 +64,64 @@ class Verdicts:
         self._limits = limits
         self._metrics = metrics
         self._clock = clock
-        self._kept: OrderedDict[_Key, tuple[float, Cleared]] = OrderedDict()
+        self._now = now
+        self._stale = stale
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
 
     @property
     def policies_version(self) -> int:
         return self._policies().version
 
-    def visible_to(self, principal: Principal) -> Callable[[Resource], bool]:
-        """Return whether `principal` may know of a resource, under the policies of this instant."""
+    def visible_to(self, principal: Principal, client: Client) -> Callable[[Resource], bool]:
+        """Return whether `principal` may know of a resource, under the policies of this instant.
+
+        Raises PoliciesStale.
+        """
+        stale = self._stale()
+        if stale is not None:
+            raise PoliciesStale(stale)
         authority = self._authority(self._policies())
+        context = self._context(client, "METADATA OPERATION", "")
 
         def may_know(resource: Resource) -> bool:
             if resource.kind != "column":
-                return authority.visible(principal, resource)
+                return authority.visible(principal, resource, context)
             # As DESCRIBE does: whoever may only write a column is not told that it is there.
-            request = AccessRequest(principal=principal, resource=resource, access="select")
+            request = AccessRequest(principal=principal, resource=resource, access="select", context=context)
             return authority.decide(request).allowed
 
         return may_know
 
-    async def judge(self, statement: Statement) -> Verdict:
+    async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times."""
         begun = time.perf_counter()
         # INVARIANT (a snapshot is one instant): the policies are taken once, however often the catalog grows.
         policies = self._policies()
         catalog = self._catalog.snapshot
-        kept = self._find((statement, policies.version, catalog.version))
+        stale = self._stale()
+        if stale is not None:
+            return Refused(
+                statement=statement,
+                code=PoliciesStale.code,
+                sqlstate=PoliciesStale.sqlstate,
+                message=stale,
+                snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
+            )
+        context = self._context(client, "QUERY", statement.text)
+        kept = self._find((statement, policies.version, catalog.version), context)
         if kept is not None:
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return kept
-        snapshot = Snapshot(policies=policies, catalog=catalog)
+        snapshot = Snapshot(policies=policies, catalog=catalog, context=context)
         for _ in range(self._limits.catalog_rounds):
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
                 if isinstance(answer, Cleared) and not answer.provisional:
-                    self._keep((statement, policies.version, snapshot.catalog.version), answer)
+                    self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
-            snapshot = Snapshot(policies=policies, catalog=await self._catalog.look_up(answer.tables))
+            catalog = await self._catalog.look_up(answer.tables)
+            snapshot = Snapshot(policies=policies, catalog=catalog, context=context)
         return Refused(
             statement=statement,
             code="NOT_GOVERNABLE",
@@ -90,21 +130,35 @@ class Verdicts:
             snapshot_version=snapshot.version,
         )
 
-    def _find(self, key: _Key) -> Cleared | None:
+    def _context(self, client: Client, action: str, text: str) -> AccessContext:
+        return AccessContext(
+            time=self._now(),
+            client_ip=client.address or None,
+            client_type=client.protocol,
+            action=action,
+            request_data=text,
+        )
+
+    def _find(self, key: _Key, context: AccessContext) -> Cleared | None:
         found = self._kept.get(key)
         if found is None:
             return None
-        made, cleared = found
-        if self._clock() - made > self._limits.verdict_age_s:
+        if self._clock() - found.made > self._limits.verdict_age_s:
             del self._kept[key]
             return None
+        if found.circumstances and found.circumstances != _circumstances(found.cleared, context):
+            return None
         self._kept.move_to_end(key)
-        return cleared
+        return found.cleared
 
-    def _keep(self, key: _Key, cleared: Cleared) -> None:
+    def _keep(self, key: _Key, cleared: Cleared, context: AccessContext) -> None:
         if len(key[0].text) > self._limits.verdict_text_chars:
             return
-        self._kept[key] = (self._clock(), cleared)
+        self._kept[key] = _Kept(self._clock(), cleared, _circumstances(cleared, context))
         self._kept.move_to_end(key)
         while len(self._kept) > self._limits.verdicts_cached:
             self._kept.popitem(last=False)
+
+
+def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:
+    return context.values(sorted(cleared.facets - _TEXTS_OWN))

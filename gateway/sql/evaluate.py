@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
-from gateway.model.policy import PolicySet, PolicyType, ResourceValues
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
-from gateway.policy.matching import fold, glob
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin
 from gateway.sql.names import Names, TempViewName, Ungovernable
@@ -38,11 +36,14 @@ class Evaluation:
 
     principal: Principal
     engine: Engine
-    policies: PolicySet
     catalog: CatalogSnapshot
+    context: AccessContext
+    """When and from where; completed with the columns that are read together once they are known."""
     star_shows_visible: bool
     decisions: list[Decision] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    facets: set[str] = field(default_factory=set)
+    """Fields of the context that some answer depended on."""
 
     def denied(self) -> Denied | None:
         """Return all missing privileges at once, or None when nothing is missing."""
@@ -56,11 +57,13 @@ class Evaluation:
         if table is None:
             return None
         resource = table_resource(table.name, table.owner)
-        return self.engine.table_view(self.principal, resource, table.columns, "select")
+        view = self.engine.table_view(self.principal, resource, table.columns, "select", self.context)
+        self.facets |= view.facets
+        return view
 
     def wants(self, wants: Iterable[Want]) -> None:
         for want in wants:
-            if want.visible_is_enough and self.engine.visible(self.principal, want.resource):
+            if want.visible_is_enough and self._visible(want.resource):
                 continue
             decision = self._decide(want.resource, want.access)
             if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
@@ -72,7 +75,7 @@ class Evaluation:
         The answer is the same whether the table exists or not, so that refusals do not tell names.
         """
         for name in dict.fromkeys(name for _, name in scans):
-            if not self.engine.visible(self.principal, table_resource(name)):
+            if not self._visible(table_resource(name)):
                 self._decide(table_resource(name), "select")
                 self.missing.append(f"select on table {name}")
 
@@ -153,15 +156,7 @@ class Evaluation:
     def _denied_below(self, resource: Resource) -> bool:
         """Whether some policy denies anything in the database, whoever it is about: then it is not for one
         statement to touch all of it."""
-        database = resource.elements[:2]
-        return any(
-            policy.enabled
-            and (policy.deny or policy.deny_all_else)
-            and policy.type is PolicyType.ACCESS
-            and all(name in levels and may_mean(levels[name], value) for name, value in database)
-            for policy in self.policies.policies
-            for levels in (policy.resources, *policy.additional_resources)
-        )
+        return self.engine.may_be_denied_below(resource)
 
     def _decide_columns(self, table: Table, view: TableView, wanted: frozenset[str]) -> None:
         for column in table.columns:
@@ -176,10 +171,20 @@ class Evaluation:
 
     def _decide(self, resource: Resource, access: str) -> Decision:
         decision = self.engine.decide(
-            AccessRequest(principal=self.principal, resource=resource, access=access)
+            AccessRequest(principal=self.principal, resource=resource, access=access, context=self.context)
         )
         self.decisions.append(decision)
+        self.facets |= decision.facets
         return decision
+
+    def _visible(self, resource: Resource) -> bool:
+        decision = self.engine.decide(
+            AccessRequest(
+                principal=self.principal, resource=resource, access=ANY_ACCESS, context=self.context
+            )
+        )
+        self.facets |= decision.facets
+        return decision.allowed
 
 
 def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable:
@@ -218,19 +223,6 @@ def function_wants(reading: Reading, names: Names) -> tuple[Want, ...] | NotGove
             )
         wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)
-
-
-def may_mean(values: ResourceValues, name: str) -> bool:
-    """Whether a policy's values could match the name, as the engine reads wildcards; in doubt they do."""
-    kept = [value for value in values.values if value.strip()]
-    return (
-        values.excludes
-        or not kept
-        or any(
-            "{" in value or "\\" in value or re.fullmatch(glob([(fold(value), True)]), fold(name))
-            for value in kept
-        )
-    )
 
 
 def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:

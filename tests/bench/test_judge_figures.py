@@ -12,7 +12,7 @@ from gateway.catalog.static import StaticCatalog
 from gateway.model.principal import Principal
 from gateway.model.reading import Proof, ReadingAnswer, Splice
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, NeedsCatalog, SessionContext, Statement, Verdict
+from gateway.model.statement import Cleared, Client, NeedsCatalog, SessionContext, Statement, Verdict
 from gateway.pipeline import judge
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
@@ -101,7 +101,7 @@ class Bench:
 
     async def seconds(self, statement: Statement) -> float:
         began = time.perf_counter()
-        verdict = await self.verdicts.judge(statement)
+        verdict = await self.verdicts.judge(statement, Client())
         took = time.perf_counter() - began
         assert isinstance(verdict, Cleared), verdict
         return took

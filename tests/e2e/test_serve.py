@@ -14,7 +14,7 @@ from gateway.app.explaining import verdicts_without_sessions
 from gateway.cli import exit_codes
 from gateway.cli.users import principal_of
 from gateway.demo_tour import PEOPLE, STOPS
-from gateway.model.statement import Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import Client, Refused, SessionContext, Statement, Verdict
 from gateway.settings import load_settings
 from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, until
 
@@ -112,7 +112,8 @@ def test_explain_shows_exactly_what_spark_is_sent(gateway: RunningGateway, sessi
                         text=stop.sql,
                         principal=principal_of(settings.users.file, person.name, None),
                         context=SessionContext(),
-                    )
+                    ),
+                    Client(),
                 )
                 for person in PEOPLE
                 for stop in STOPS

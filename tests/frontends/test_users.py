@@ -19,7 +19,7 @@ GOOD = f"users:\n  bob:\n    password: {HASH}\n    groups: [analysts, eu]\n    a
 def test_a_good_file() -> None:
     bob = parse_users(GOOD)["bob"]
     assert bob.principal.groups == {"analysts", "eu"}
-    assert bob.principal.attribute("region") == "EU"
+    assert bob.principal.values("region") == ("EU",)
     assert HASH not in repr(bob)
 
 
@@ -76,11 +76,14 @@ def test_users_are_added_changed_and_removed(tmp_path: Path) -> None:
     assert set_user(path, "bob", password="one", groups=["b", "a"])
     before = read_users(path)["bob"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not set_user(path, "bob", attributes={"region": "EU"})
+    assert not set_user(path, "bob", attributes={"region": "EU", "project": ["b", "a"], "one": ["x"]})
     after = read_users(path)["bob"]
     assert after.password_hash == before.password_hash
     assert after.principal.groups == {"a", "b"}
-    assert after.principal.attribute("region") == "EU"
+    assert after.principal.values("region") == ("EU",)
+    assert after.principal.values("project") == ("a", "b")
+    assert after.principal.values("one") == ("x",)
+    assert after.principal.values("none") == ()
     assert remove_user(path, "bob")
     assert not remove_user(path, "bob")
     assert read_users(path) == {}
