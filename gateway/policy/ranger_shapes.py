@@ -1,0 +1,241 @@
+"""Reads Ranger's JSON, whose types are loose and whose fields may be missing, and gathers what is wrong.
+
+Ranger's own readers pass over what they do not know and take absent for empty. So does this one; a value of
+the wrong type is a fault, because guessing what was meant would guess about access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from gateway.errors import Faults
+from gateway.model.policy import Place
+from gateway.policy.documents import Path
+
+_LARGEST = 2**63
+
+
+class Located(Protocol):
+    """A parsed file that can say where its values stand."""
+
+    file: str
+
+    def line(self, path: Path) -> int:
+        """Return the line of the value at `path`."""
+
+
+class Findings:
+    """Faults and warnings about one document, each with its place.
+
+    The place is `file:line` when the document was a file, else the way to the value, as `policies[3].name`.
+    """
+
+    def __init__(self, document: Located | None = None, *, file: str = "") -> None:
+        self._document = document
+        self._file = document.file if document is not None else file
+        self._faults: dict[tuple[int, str], None] = {}
+        self._warnings: dict[tuple[int, str], None] = {}
+
+    @property
+    def faulty(self) -> bool:
+        return bool(self._faults)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple([text for _, text in self._warnings])
+
+    def fault(self, path: Path, message: str) -> None:
+        """Note what makes the document unusable."""
+        self._faults[self._told(path, message)] = None
+
+    def warn(self, path: Path, message: str) -> None:
+        """Note what is taken and does not mean what its author may think."""
+        self._warnings[self._told(path, message)] = None
+
+    def _told(self, path: Path, message: str) -> tuple[int, str]:
+        if self._document is not None:
+            line = self._document.line(path)
+            return line, f"{self._file}:{line}: {message}"
+        where = ": ".join(part for part in (self._file, spelled(path)) if part)
+        return len(self._faults) + len(self._warnings), f"{where}: {message}" if where else message
+
+    def place(self, path: Path) -> Place | None:
+        """Return where a value stands; None when the document was no file."""
+        if self._document is not None:
+            return Place(file=self._file, line=self._document.line(path))
+        return None
+
+    def texts(self) -> list[str]:
+        """Return the faults in the order of lines."""
+        return [text for _, text in sorted(self._faults, key=lambda told: told[0])]
+
+    def raise_any(self) -> None:
+        """Raise Faults when there is any."""
+        if self._faults:
+            raise Faults(self.texts())
+
+
+def spelled(path: Path) -> str:
+    """Return a path as one writes it: `policies[3].name`."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+class Reader:
+    """Reads values of one document; `label` stands before every message, such as `policy 7 \\`pii\\``."""
+
+    def __init__(self, findings: Findings, label: str = "") -> None:
+        self.findings = findings
+        self.label = f"{label}: " if label else ""
+
+    def fault(self, path: Path, message: str) -> None:
+        self.findings.fault(path, self.label + message)
+
+    def warn(self, path: Path, message: str) -> None:
+        self.findings.warn(path, self.label + message)
+
+    def mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
+        """Return an object; nothing for null, and for anything else, which is a fault."""
+        if isinstance(value, Mapping):
+            return value
+        if value is not None:
+            self.fault(path, f"{what or _last(path)} must be an object (`{{…}}`), not {_kind(value)}")
+        return {}
+
+    def field(self, data: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
+        """Return the object under a key."""
+        return self.mapping(data.get(key), (*path, key))
+
+    def listed(self, data: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+        """Return the list under a key."""
+        value = data.get(key)
+        if isinstance(value, list):
+            return value
+        if value is None:
+            return []
+        if isinstance(value, tuple | set | frozenset):
+            return list(value)
+        self.fault((*path, key), f"`{key}` must be a list, not {_kind(value)}")
+        return []
+
+    def entries(self, data: Mapping[str, Any], key: str, path: Path) -> list[tuple[Mapping[str, Any], Path]]:
+        """Return the objects of the list under a key, each with its path."""
+        found = []
+        for i, entry in enumerate(self.listed(data, key, path)):
+            where = (*path, key, i)
+            if isinstance(entry, Mapping):
+                found.append((entry, where))
+            else:
+                self.fault(where, f"`{key}` must hold objects (`{{…}}`), not {_kind(entry)}")
+        return found
+
+    def text(self, data: Mapping[str, Any], key: str, path: Path, default: str = "") -> str:
+        """Return a text; absent and null are the default."""
+        value = data.get(key)
+        if isinstance(value, str):
+            return value
+        if value is not None:
+            self.fault((*path, key), f"`{key}` must be a text, not {_kind(value)}")
+        return default
+
+    def required(self, data: Mapping[str, Any], key: str, path: Path) -> str:
+        """Return a text that must be there and say something."""
+        value = data.get(key)
+        if isinstance(value, str) and value.strip():
+            return value
+        what = "is missing" if value is None else "must not be empty" if value == "" else "must be a text"
+        self.fault((*path, key), f"`{key}` {what}")
+        return ""
+
+    def flag(self, data: Mapping[str, Any], key: str, path: Path, *, default: bool) -> bool:
+        """Return a boolean, which may be written as text."""
+        value = data.get(key)
+        if isinstance(value, bool):
+            return value
+        if value is None:
+            return default
+        if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            return value.strip().lower() == "true"
+        self.fault((*path, key), f"`{key}` must be true or false, not {_kind(value)}")
+        return default
+
+    def number(self, data: Mapping[str, Any], key: str, path: Path, default: int = 0) -> int:
+        """Return a whole number of at most 64 bits, which may be written as text."""
+        value = data.get(key)
+        if value is None:
+            return default
+        found = whole(value)
+        if found is None:
+            self.fault((*path, key), f"`{key}` must be a whole number, not {_kind(value)}")
+            return default
+        return found
+
+    def names(self, data: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
+        """Return the names in the list under a key; blank ones name nobody."""
+        value = data.get(key)
+        if not value:
+            if value is not None and not isinstance(value, list | tuple | set | frozenset):
+                self.fault((*path, key), f"`{key}` must be a list, not {_kind(value)}")
+            return frozenset()
+        return frozenset(self.texts(data, key, path))
+
+    def texts(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
+        """Return the texts in the list under a key, less the blank ones."""
+        found = []
+        for i, entry in enumerate(self.listed(data, key, path)):
+            if isinstance(entry, str):
+                if entry.strip():
+                    found.append(entry)
+            else:
+                self.fault((*path, key, i), f"`{key}` must hold texts, not {_kind(entry)}")
+        return tuple(found)
+
+    def scalars(self, data: Mapping[str, Any], key: str, path: Path) -> dict[str, str]:
+        """Return the object under a key as texts: numbers and booleans as JSON spells them, nulls left out."""
+        found = {}
+        for name, value in self.field(data, key, path).items():
+            if isinstance(value, str):
+                found[name] = value
+            elif isinstance(value, bool):
+                found[name] = "true" if value else "false"
+            elif isinstance(value, int | float):
+                found[name] = str(value)
+            elif value is not None:
+                self.fault((*path, key, name), f"`{name}` must be a text, not {_kind(value)}")
+        return found
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number of at most 64 bits from a number or a text, or None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, str) and len(value) <= 20:
+        digits = value.strip()
+        if digits.removeprefix("-").isdecimal() and digits.isascii():
+            value = int(digits)
+    return value if isinstance(value, int) and -_LARGEST <= value < _LARGEST else None
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, in the words of its file."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return f"the text `{value if len(value) <= 40 else value[:40] + '…'}`"
+    return "an object" if isinstance(value, Mapping) else "a list"
+
+
+def _last(path: Path) -> str:
+    return f"`{path[-1]}`" if path and isinstance(path[-1], str) else "an entry" if path else "the document"
