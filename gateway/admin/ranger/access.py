@@ -1,0 +1,273 @@
+"""Who may do what: administrators, administrators of services and zones, delegated administrators, plugins.
+
+A delegated administrator must hold every access type that a policy gives or denies on all that the policy
+covers, with items that delegate; the policy engine itself decides that, on policies reduced to those items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Protocol
+
+import structlog
+
+from gateway.admin.ranger.kinds import Body, Kind, Version, What
+from gateway.errors import Faults
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
+from gateway.policy.engine import Engine
+from gateway.policy.ranger import load
+
+_log = structlog.get_logger(__name__)
+
+_ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
+_ALL_ITEM_LISTS = (*_ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
+_MAX_COMBINATIONS = 4096
+"""Resources that one policy may name before a delegated administrator may not write it."""
+_MAX_ENGINES = 64
+_STRANGE = "\ue000\ue001"
+"""Characters for private use: no name of a table has them, so that only a wildcard can match them."""
+
+
+class Instant(Protocol):
+    """What of the store is looked at: `Reading` has it."""
+
+    async def all(self, kind: Kind, *, service: str | None = None, zone: str | None = None) -> list[Body]: ...
+    async def named(self, kind: Kind, name: str) -> Body | None: ...
+    async def version(self, service: str, what: What) -> Version: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """Who has rights everywhere, from the settings."""
+
+    administrators: frozenset[str] = frozenset()
+    administrator_groups: frozenset[str] = frozenset()
+    plugins: frozenset[str] = frozenset()
+    """Users that may download policies, tags, roles and users of every service."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delegated:
+    """What is delegated in one zone of a service, ready to be asked."""
+
+    service: str
+    levels: Mapping[str, int]
+    """Level name → its place from the root down, which PostgreSQL's JSON does not keep."""
+    engine: Engine
+
+
+@dataclass(slots=True)
+class Access:
+    """Answers what a principal may do; keeps engines of the delegated policies it was asked about."""
+
+    rights: Rights
+    _kept: OrderedDict[tuple[str, str], tuple[tuple[int, int], _Delegated | None]] = field(
+        default_factory=OrderedDict
+    )
+
+    def is_administrator(self, principal: Principal) -> bool:
+        """Whether the principal may do everything."""
+        groups = self.rights.administrator_groups
+        return principal.user in self.rights.administrators or not groups.isdisjoint(principal.groups)
+
+    def administers_service(self, principal: Principal, service: Mapping[str, Any]) -> bool:
+        """Whether the principal may do everything with a service's policies."""
+        configs = service.get("configs") or {}
+        return (
+            self.is_administrator(principal)
+            or principal.user in listed(configs.get("service.admin.users"))
+            or not listed(configs.get("service.admin.groups")).isdisjoint(principal.groups)
+        )
+
+    def administers_zone(self, principal: Principal, zone: Mapping[str, Any] | None) -> bool:
+        """Whether the principal is an administrator of a zone."""
+        return self.is_administrator(principal) or (zone is not None and _is_among(principal, zone, "admin"))
+
+    def audits_zone(self, principal: Principal, zone: Mapping[str, Any] | None) -> bool:
+        """Whether the principal may read a zone and its policies."""
+        return self.administers_zone(principal, zone) or (
+            zone is not None and _is_among(principal, zone, "audit")
+        )
+
+    def may_download(
+        self, principal: Principal, service: Mapping[str, Any], config: str = "policy.download.auth.users"
+    ) -> bool:
+        """Whether the principal may download what plugins of the service need."""
+        named = listed((service.get("configs") or {}).get(config))
+        return (
+            self.is_administrator(principal)
+            or principal.user in self.rights.plugins
+            or principal.user in named
+            or "*" in named
+        )
+
+    async def may_change(
+        self, instant: Instant, principal: Principal, service: Body, policy: Mapping[str, Any]
+    ) -> bool:
+        """Whether the principal may create, change or delete this policy of the service."""
+        if await self._governs(instant, principal, service, policy.get("zoneName") or ""):
+            return True
+        wanted = accesses_of(policy)
+        delegated = await self._delegated(instant, service, policy.get("zoneName") or "")
+        if delegated is None or not wanted:
+            return False
+        return await asyncio.to_thread(_holds, delegated, principal, policy, wanted)
+
+    async def readable(
+        self, instant: Instant, principal: Principal, service: Body, policies: Collection[Body]
+    ) -> list[Body]:
+        """Return those of the service's policies that the principal may read."""
+        found: list[Body] = []
+        by_zone: dict[str, list[Body]] = {}
+        for policy in policies:
+            by_zone.setdefault(policy.get("zoneName") or "", []).append(policy)
+        for zone, those in by_zone.items():
+            if await self._governs(instant, principal, service, zone, reading=True):
+                found += those
+                continue
+            delegated = await self._delegated(instant, service, zone)
+            if delegated is not None:
+                found += await asyncio.to_thread(_readable, delegated, principal, those)
+        wanted = {id(policy) for policy in found}
+        return [policy for policy in policies if id(policy) in wanted]
+
+    async def _governs(
+        self, instant: Instant, principal: Principal, service: Body, zone: str, *, reading: bool = False
+    ) -> bool:
+        if self.administers_service(principal, service):
+            return True
+        if not zone:
+            return False
+        body = await instant.named(Kind.ZONE, zone)
+        return self.audits_zone(principal, body) if reading else self.administers_zone(principal, body)
+
+    async def _delegated(self, instant: Instant, service: Body, zone: str) -> _Delegated | None:
+        """Return what a service's policies delegate in a zone; None when they cannot be read."""
+        name = service["name"]
+        versions = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
+        key, stamp = (name, zone), (versions[0].number, versions[1].number)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] != stamp:
+            definition = await instant.named(Kind.SERVICE_DEF, service["type"])
+            policies = await instant.all(Kind.POLICY, service=name, zone=zone)
+            roles = await instant.all(Kind.ROLE)
+            found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
+            self._kept[key] = kept = (stamp, found)
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MAX_ENGINES:
+            self._kept.popitem(last=False)
+        return kept[1]
+
+
+def listed(text: object) -> frozenset[str]:
+    """Return the names of a comma-separated configuration value."""
+    return frozenset(filter(None, (name.strip() for name in str(text or "").split(","))))
+
+
+def accesses_of(policy: Mapping[str, Any]) -> frozenset[str]:
+    """Return the access types that the policy's items speak of."""
+    return frozenset(
+        str(access.get("type")).lower()
+        for items in _ALL_ITEM_LISTS
+        for item in policy.get(items) or ()
+        for access in item.get("accesses") or ()
+    )
+
+
+def _is_among(principal: Principal, zone: Mapping[str, Any], kind: str) -> bool:
+    return (
+        principal.user in (zone.get(f"{kind}Users") or ())
+        or not principal.groups.isdisjoint(zone.get(f"{kind}UserGroups") or ())
+        or not principal.roles.isdisjoint(zone.get(f"{kind}Roles") or ())
+    )
+
+
+def _delegated(
+    service: str, definition: Body, policies: Iterable[Body], roles: list[Body]
+) -> _Delegated | None:
+    delegating = [reduced for policy in policies if (reduced := _delegating(policy)) is not None]
+    document = {
+        "serviceName": service,
+        "serviceDef": definition,
+        "policies": delegating,
+        "roles": {"serviceName": service, "rangerRoles": roles},
+    }
+    try:
+        policy_set: PolicySet = load(document)
+    except Faults as faults:
+        # Fail closed: without an engine nobody is a delegated administrator.
+        _log.warning("delegated_policies_unreadable", service=service, faults=len(faults.faults))
+        return None
+    levels = {level["name"]: level.get("level") or 0 for level in definition.get("resources") or ()}
+    return _Delegated(service, levels, Engine(policy_set))
+
+
+def _delegating(policy: Mapping[str, Any]) -> Body | None:
+    """Return the policy with the items that delegate only; None when it has none."""
+    if policy.get("policyType") or policy.get("isEnabled") is False:
+        return None
+    items = {
+        name: [item for item in policy.get(name) or () if item.get("delegateAdmin")] for name in _ITEM_LISTS
+    }
+    if not any(items.values()):
+        return None
+    return {**policy, **items, "isDenyAllElse": False, "zoneName": ""}
+
+
+def _holds(
+    delegated: _Delegated, principal: Principal, policy: Mapping[str, Any], wanted: frozenset[str]
+) -> bool:
+    resources = _resources(policy, delegated.levels)
+    if resources is None:
+        return False
+    decide, service = delegated.engine.decide, delegated.service
+    return all(
+        decide(AccessRequest(principal=principal, resource=resource, access=access, service=service)).allowed
+        for resource in resources
+        for access in wanted
+    )
+
+
+def _readable(delegated: _Delegated, principal: Principal, policies: Iterable[Body]) -> list[Body]:
+    return [p for p in policies if _holds(delegated, principal, p, frozenset({ANY_ACCESS}))]
+
+
+def _resources(policy: Mapping[str, Any], places: Mapping[str, int]) -> list[Resource] | None:
+    """Return resources that are allowed exactly when all that the policy covers is; None: too many."""
+    found: list[Resource] = []
+    for resources in (policy.get("resources") or {}, *(policy.get("additionalResources") or ())):
+        names = sorted(resources, key=lambda name: places.get(name, 0))
+        levels = [[(name, text) for text in _probes(resources[name])] for name in names]
+        combinations = 1
+        for level in levels:
+            combinations *= len(level)
+        if combinations + len(found) > _MAX_COMBINATIONS:
+            return None
+        found += [Resource(elements) for elements in product(*levels)]
+    return found if all(resource.elements for resource in found) else None
+
+
+def _probes(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield texts which are all matched only by a pattern that matches everything the values do."""
+    if values.get("isExcludes"):
+        # Everything but something: whoever delegates must cover everything.
+        yield "*"
+        return
+    for value in dict.fromkeys(map(str, values.get("values") or ())):
+        if not value.strip("*"):
+            yield "*"
+            continue
+        texts = [value.replace("?", _STRANGE[0])]
+        if "*" in value:
+            # Longer than any number of `?`s that a delegating pattern may have.
+            texts = [text.replace("*", stuffing) for text in texts for stuffing in ("", _STRANGE * 512)]
+        for text in texts:
+            yield text
+            if values.get("isRecursive"):
+                yield text.rstrip("/") + "/" + _STRANGE

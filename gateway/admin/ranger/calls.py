@@ -1,0 +1,200 @@
+"""What a route is handed and what it answers: parameters, bodies and errors in Ranger's shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway.admin.ranger.access import Access
+from gateway.admin.ranger.json_fields import Field, read, show
+from gateway.admin.ranger.kinds import Body
+from gateway.admin.ranger.store import Store
+from gateway.admin.ranger.validation import Failure, message, messages, unreadable
+from gateway.model.principal import Principal
+
+PUBLIC = "/public/v2/api"
+"""Where Ranger's own client finds everything, below `/service`."""
+
+MAX_BODY_BYTES = 8 * 1024**2
+"""One object; a policy with thousands of items has a few hundred kilobytes."""
+MAX_ID = 2**63 - 1
+MAX_DEPTH = 64
+
+
+class RestError(Exception):
+    """An answer in Ranger's error shape. `status` is HTTP's; `code` Ranger's own, by default the same."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: int | None = None,
+        messages: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = status if code is None else code
+        self.messages = tuple(messages)
+
+
+def not_found(message: str = "Not found") -> RestError:
+    """Ranger's client takes it as None."""
+    return RestError(404, message)
+
+
+def bad_request(message: str) -> RestError:
+    """A generic failure: Ranger answers these with 400 and its own code 1."""
+    return RestError(400, message, code=1)
+
+
+def forbidden(message: str) -> RestError:
+    return RestError(403, message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One authenticated request."""
+
+    request: web.Request
+    principal: Principal
+    store: Store
+    access: Access
+
+    @property
+    def user(self) -> str:
+        return self.principal.user
+
+    def path(self, name: str) -> str:
+        """Return a part of the path, decoded."""
+        return self.request.match_info[name]
+
+    def path_id(self, name: str = "id") -> int:
+        """Return an id of the path. Raises RestError 404, as Ranger's routes do, when it is none."""
+        return _id(self.path(name), not_found())
+
+    def parameter(self, name: str, default: str = "") -> str:
+        """Return a query parameter, the last one when it is there several times."""
+        found = self.request.query.getall(name, [])
+        return found[-1] if found else default
+
+    def parameters(self) -> dict[str, str]:
+        """Return all query parameters, for a search."""
+        return {name: self.parameter(name) for name in self.request.query}
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a true-or-false parameter; anything but `true` is false, as in Java."""
+        text = self.parameter(name)
+        return text.strip().lower() == "true" if text else default
+
+    def number(self, name: str, default: int) -> int:
+        """Return a numeric parameter. Raises RestError 400 when it is none."""
+        text = self.parameter(name)
+        return _number(text, f"parameter `{name}` is not a number") if text else default
+
+    async def read(self, limit: int = MAX_BODY_BYTES) -> bytes:
+        """Return the body's bytes. Raises RestError 413 as soon as they are more than the limit."""
+        if (self.request.content_length or 0) > limit:
+            raise RestError(413, f"the body has more than {limit} bytes")
+        chunks, size = [], 0
+        async for chunk in self.request.content.iter_any():
+            size += len(chunk)
+            if size > limit:
+                raise RestError(413, f"the body has more than {limit} bytes")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
+        """Return the body, a JSON object. Raises RestError 400 or 413 otherwise."""
+        found = parse(await self.read(limit))
+        if not isinstance(found, dict):
+            raise bad_request("the body is not a JSON object")
+        return found
+
+
+def parse(raw: bytes) -> Any:
+    """Return a JSON document that PostgreSQL and we can hold. Raises RestError 400 otherwise."""
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+    _require_holdable(found)
+    return found
+
+
+def checked(shape: Field, value: object) -> Body:
+    """Return an object with Ranger's defaults filled in. Raises RestError 400 that tells every wrong type."""
+    found, faults = read(shape, value)
+    refuse(unreadable(faults))
+    return found
+
+
+def refuse(failures: Sequence[Failure]) -> None:
+    """Raise the failures of a validation, if there are any, as Ranger tells them."""
+    if failures:
+        raise RestError(400, message(failures), code=1, messages=messages(failures))
+
+
+def answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return JSON as Ranger's writer does: without what is empty."""
+    return web.Response(
+        body=orjson.dumps(show(body)), status=status, content_type="application/json", headers=headers
+    )
+
+
+def no_content() -> web.Response:
+    return web.Response(status=204)
+
+
+def error_answer(error: RestError) -> web.Response:
+    """Return an error in Ranger's shape."""
+    shape: dict[str, Any] = {"statusCode": error.code, "msgDesc": error.message}
+    if error.messages:
+        shape["messageList"] = list(error.messages)
+    return answer(shape, error.status)
+
+
+Handler = Callable[[Call], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint; `path` is below `/service`."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+def _require_holdable(document: Any) -> None:
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise bad_request(f"the body is nested deeper than {MAX_DEPTH} levels")
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value)
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+            elif isinstance(value, str) and "\0" in value:
+                raise bad_request("the body holds the character NUL")
+        level = below
+
+
+def _id(text: str, error: RestError) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > MAX_ID:
+        raise error
+    return int(text)
+
+
+def _number(text: str, message: str) -> int:
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    return sign * _id(digits, bad_request(message))
