@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from gateway.model.context import AccessContext
+from gateway.model.decision import Explanation
 from gateway.model.policy import PolicyType, ServiceDef
 from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, AccessRequest, Resource
+from gateway.model.tags import Tag
 from gateway.policy.compiled import way_down
 from gateway.policy.documents import Path, hint, unknown_keys
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.pack_shapes import Shapes
+from gateway.policy.pack_times import read_moment, read_tags
 
 NONE = "none"
 """What a case expects of `mask` or `filter` when there shall be none."""
+_CASE_KEYS = (
+    "as",
+    "wants",
+    "on",
+    "owner",
+    "type",
+    "at",
+    "from",
+    "tags",
+    "together",
+    "context",
+    "expect",
+    "note",
+)
+_CONTEXT_KEYS = ("action", "cluster", "cluster_type", "client_type", "attributes")
+_EXPECT_KEYS = ("effect", "mask", "shows", "filter", "policy", "visible", "explanation")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +47,7 @@ class Case:
     principal: Principal
     resource: Resource
     wants: str
+    context: AccessContext
     column_type: str
     effect: str | None
     mask: str | None
@@ -33,6 +55,8 @@ class Case:
     filter: str | None
     policy: str | None
     visible: bool | None
+    explanation: tuple[str, ...]
+    """Texts that must occur in the explanation."""
 
 
 def read_case(
@@ -42,32 +66,23 @@ def read_case(
     faults = shapes.faults
     before = len(faults.faults)
     data = shapes.mapping(entry, path)
-    unknown_keys(data, ("as", "wants", "on", "owner", "type", "expect", "note"), path, faults, "a case")
-    who = data.get("as")
-    where: Path = (*path, "as")
-    if isinstance(who, str):
-        principal = people.get(who, Principal(user=who))
-        if who not in people:
-            near = hint(who, people)
-            faults.add(where, f"`{who}` is not known; write `{{user: {who}, groups: […]}}`{near}")
-    else:
-        found = shapes.mapping(who, where)
-        unknown_keys(found, ("user", "groups", "roles", "attributes"), where, faults, "`as`")
-        principal = shapes.principal(found, where)
+    unknown_keys(data, _CASE_KEYS, path, faults, "a case")
+    principal = _principal(data.get("as"), (*path, "as"), people, shapes)
     expected = data.get("expect")
     if isinstance(expected, str):
         expected = {"effect": expected}
     expect = shapes.mapping(expected, (*path, "expect"))
     at: Path = (*path, "expect")
-    unknown_keys(expect, ("effect", "mask", "shows", "filter", "policy", "visible"), at, faults, "`expect`")
+    unknown_keys(expect, _EXPECT_KEYS, at, faults, "`expect`")
     effect = shapes.text(expect, "effect", at) or None
     if effect not in (None, "allow", "deny"):
         faults.add((*at, "effect"), "`effect` must be `allow` or `deny`")
     mask = shapes.text(expect, "mask", at) or None
-    if mask not in (None, NONE, *MASK_TYPES):
-        faults.add((*at, "mask"), f"unknown mask type `{mask}`{hint(str(mask), MASK_TYPES)}")
+    masks = {NONE, *MASK_TYPES, *(found.name for found in definition.mask_types)}
+    if mask is not None and mask not in masks:
+        faults.add((*at, "mask"), f"unknown mask type `{mask}`{hint(mask, masks)}")
     wants = shapes.text(data, "wants", path) or "select"
-    accesses = {access.name for access in definition.access_types} | {"_any"}
+    accesses = {access.name.lower() for access in definition.access_types} | {ANY_ACCESS, ADMIN_ACCESS}
     if wants.lower() not in accesses:
         faults.add((*path, "wants"), f"unknown access type `{wants}`{hint(wants, accesses)}")
     visible = shapes.flag(expect, "visible", at, default=True) if "visible" in expect else None
@@ -77,7 +92,8 @@ def read_case(
         path=path,
         principal=principal,
         resource=resource,
-        wants=wants,
+        wants=wants.lower(),
+        context=_context(data, path, shapes),
         column_type=shapes.text(data, "type", path) or "string",
         effect=effect,
         mask=mask,
@@ -85,12 +101,51 @@ def read_case(
         filter=shapes.text(expect, "filter", at) or None,
         policy=shapes.text(expect, "policy", at) or None,
         visible=visible,
+        explanation=shapes.texts(expect, "explanation", at),
     )
     if len(faults.faults) == before and not expect:
         faults.add(at, "a case must expect something")
     if (case.mask or case.shows) and resource.kind != "column":
         faults.add(at, "a mask is asked of a column")
     return case if len(faults.faults) == before else None
+
+
+def _principal(who: object, path: Path, people: Mapping[str, Principal], shapes: Shapes) -> Principal:
+    if isinstance(who, str):
+        if who not in people:
+            near = hint(who, people)
+            known = f"`{who}` is not known; write `{{user: {who}, groups: […]}}`{near}"
+            shapes.faults.add(path, known)
+        return people.get(who, Principal(user=who))
+    found = shapes.mapping(who, path)
+    unknown_keys(found, ("user", "groups", "roles", "attributes"), path, shapes.faults, "`as`")
+    return shapes.principal(found, path)
+
+
+def _context(data: Mapping[str, Any], path: Path, shapes: Shapes) -> AccessContext:
+    where: Path = (*path, "context")
+    more = shapes.mapping(data.get("context", {}), where)
+    unknown_keys(more, _CONTEXT_KEYS, where, shapes.faults, "`context`")
+    time = read_moment(str(data["at"])) if "at" in data else None
+    if "at" in data and time is None:
+        shapes.faults.add((*path, "at"), "`at` must be a time such as `2026-01-31 09:30`, which is UTC")
+    tags: tuple[Tag, ...] | None = tuple(read_tags(data, path, shapes)) if "tags" in data else None
+    together = (
+        frozenset(name.lower() for name in shapes.texts(data, "together", path))
+        if "together" in data
+        else None
+    )
+    return AccessContext(
+        time=time,
+        client_ip=shapes.text(data, "from", path) or None,
+        action=shapes.text(more, "action", where),
+        cluster=shapes.text(more, "cluster", where),
+        cluster_type=shapes.text(more, "cluster_type", where),
+        client_type=shapes.text(more, "client_type", where),
+        attributes=shapes.named(more, where),
+        accessed_together=together,
+        tags=tags,
+    )
 
 
 def _resource(
@@ -112,19 +167,26 @@ def _resource(
     return Resource((), owner)
 
 
-def failures(case: Case, engine: Engine) -> Iterator[str]:
-    """Yield what is not as the case expects it."""
+def failures(case: Case, engine: Engine, service: str | None = None) -> Iterator[str]:
+    """Yield what is not as the case expects it; `service` is asked of what lies in no catalog."""
     asked = f"{case.principal.user} {case.wants} {case.resource}"
-    decision = engine.decide(
-        AccessRequest(principal=case.principal, resource=case.resource, access=case.wants)
+    if case.resource.level("catalog") is not None:
+        service = None
+    request = AccessRequest(
+        principal=case.principal,
+        resource=case.resource,
+        access=case.wants,
+        context=case.context,
+        service=service,
     )
+    decision = engine.decide(request)
     settled_by = [decision.policy.name]
     effect = "allow" if decision.allowed else "deny"
     if case.effect is not None and effect != case.effect:
         by = f" by policy `{decision.policy.name}`" if decision.policy.id >= 0 else ""
         yield f"case fails: {asked}: expected {case.effect}, got {effect}{by} ({decision.reason})"
     if case.mask is not None or case.shows is not None:
-        mask = engine.mask(case.principal, case.resource, case.column_type)
+        mask = engine.mask(case.principal, case.resource, case.column_type, case.context)
         got = mask.mask_type if mask else NONE
         if mask:
             settled_by.append(mask.policy.name)
@@ -134,8 +196,7 @@ def failures(case: Case, engine: Engine) -> Iterator[str]:
         if case.shows is not None and shown != case.shows:
             yield f"case fails: {asked}: expected to show {case.shows}, got {shown}"
     if case.filter is not None:
-        table = Resource(case.resource.elements[:3], case.resource.owner)
-        row_filter = engine.row_filter(case.principal, table)
+        row_filter = engine.row_filter(case.principal, _table_of(case.resource), case.context)
         rows = row_filter.expression if row_filter else NONE
         if row_filter:
             settled_by.append(row_filter.policy.name)
@@ -144,5 +205,26 @@ def failures(case: Case, engine: Engine) -> Iterator[str]:
     if case.policy is not None and case.policy not in settled_by:
         names = ", ".join(f"`{name}`" for name in settled_by if name) or "none"
         yield f"case fails: {asked}: expected policy `{case.policy}`, settled by {names}"
-    if case.visible is not None and engine.visible(case.principal, case.resource) != case.visible:
+    if case.visible is not None and (
+        engine.visible(case.principal, case.resource, case.context) != case.visible
+    ):
         yield f"case fails: {asked}: expected visible {str(case.visible).lower()}"
+    if case.explanation:
+        told = explanation_text(engine.explain(request))
+        for text in case.explanation:
+            if text.lower() not in told.lower():
+                yield f"case fails: {asked}: the explanation does not say `{text}`; it says: {told}"
+
+
+def _table_of(resource: Resource) -> Resource:
+    """Return the table that a column belongs to; what is no column is returned as it is."""
+    elements = resource.elements[:-1] if resource.kind == "column" else resource.elements
+    return Resource(elements, resource.owner)
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """Return an explanation on one line: the reason, the item, and why each policy settled it or did not."""
+    decision = explanation.decision
+    parts = [decision.reason, decision.item]
+    parts += [f"{found.policy.name}: {found.why}" for found in explanation.considered]
+    return "; ".join(part for part in parts if part)

@@ -18,9 +18,12 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.policy.compiled import way_down
 from gateway.policy.documents import FaultList, Path, hint, unknown_keys
+from gateway.policy.macros import compile_template
+from gateway.policy.script import Untranslatable
 
 _SCHEME = re.compile(r"[A-Za-z*?][A-Za-z0-9+.*?-]*:/")
-_UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\})[^}]*\}?|\$\{")
+_MACRO = re.compile(r"\$\{\{.*?\}\}")
+_UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\}|ROLES\})[^}]*\}?|\$\{")
 
 
 class Shapes:
@@ -81,16 +84,34 @@ class Shapes:
 
     def principal(self, data: Mapping[str, Any], path: Path) -> Principal:
         """Return the principal of `user`, `groups`, `roles` and `attributes`."""
-        attributes = self.mapping(data.get("attributes", {}), (*path, "attributes"))
-        for name, value in attributes.items():
-            if not isinstance(value, str):
-                self.faults.add((*path, "attributes", name), f"attribute `{name}` must be a text")
         return Principal(
             user=self.text(data, "user", path, required=True),
             groups=frozenset(self.texts(data, "groups", path)),
             roles=frozenset(self.texts(data, "roles", path)),
-            attributes=tuple(sorted((name, str(value)) for name, value in attributes.items())),
+            attributes=tuple(
+                sorted((name, value) for name, values in self.named(data, path) for value in values)
+            ),
         )
+
+    def named(self, data: Mapping[str, Any], path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return `attributes`: name → a text, or a list of texts; sorted by name."""
+        where: Path = (*path, "attributes")
+        found = []
+        for name, value in sorted(self.mapping(data.get("attributes", {}), where).items()):
+            values = value if isinstance(value, list) else [value]
+            if not values or not all(isinstance(one, str) for one in values):
+                self.faults.add((*where, name), f"attribute `{name}` must be a text, or a list of texts")
+            found.append((name, tuple(str(one) for one in values)))
+        return tuple(found)
+
+    def attributes(self, data: Mapping[str, Any], path: Path) -> dict[str, str]:
+        """Return `attributes` where each has one value."""
+        found = {}
+        for name, values in self.named(data, path):
+            if len(values) > 1:
+                self.faults.add((*path, "attributes", name), f"attribute `{name}` has one value here")
+            found[name] = values[0] if values else ""
+        return found
 
     def resource_sets(
         self, data: Mapping[str, Any], path: Path, definition: ServiceDef, type_: PolicyType
@@ -102,10 +123,10 @@ class Shapes:
             return [{}]
         where: Path = (*path, "on")
         if isinstance(value, list) and value:
-            return [self._resource_set(v, (*where, i), definition, type_) for i, v in enumerate(value)]
-        return [self._resource_set(value, where, definition, type_)]
+            return [self.resource_set(v, (*where, i), definition, type_) for i, v in enumerate(value)]
+        return [self.resource_set(value, where, definition, type_)]
 
-    def _resource_set(
+    def resource_set(
         self, value: object, path: Path, definition: ServiceDef, type_: PolicyType
     ) -> ResourceSet:
         levels = {level.name: level for level in definition.levels(type_)}
@@ -158,9 +179,7 @@ class Shapes:
                 self.faults.add(path, f"`{level.name}` does not support `recursive`")
         values = self.listed(value, path, f"`{level.name}`")
         for text in values:
-            unknown = _UNKNOWN_TOKEN.search(text)
-            if unknown:
-                self.faults.add(path, f"unknown token `{unknown.group()}`; known are `{{USER}}`, `{{OWNER}}`")
+            self._check_tokens(text, path)
             if level.needs_scheme and text.strip("*") and not _SCHEME.match(text):
                 self.faults.add(path, f"`{text}` needs a scheme, such as `s3://`")
             if not level.wildcard and text in ("*", "?"):
@@ -168,6 +187,17 @@ class Shapes:
         if excludes and any(not text.strip("*") for text in values):
             self.faults.add(path, f"`{level.name}` excludes everything, the policy would never match")
         return ResourceValues(values=values, excludes=excludes, recursive=recursive)
+
+    def _check_tokens(self, text: str, path: Path) -> None:
+        unknown = _UNKNOWN_TOKEN.search(_MACRO.sub("", text))
+        if unknown:
+            known = "`{USER}`, `{OWNER}`, `{ROLES}`, `${{…}}`"
+            self.faults.add(path, f"unknown token `{unknown.group()}`; known are {known}")
+            return
+        try:
+            compile_template(text)
+        except Untranslatable as error:
+            self.faults.add(path, str(error))
 
     def check_depth(self, policy: Policy, path: Path, definition: ServiceDef) -> None:
         """Refuse policies that look as if they covered columns or tables and do not.

@@ -1,64 +1,38 @@
-"""Packs: YAML files of roles, policies and cases become one PolicySet, or every fault of all of them is told.
+"""Packs: YAML files of roles, tags, zones, policies and cases become one PolicySet, or every fault is told.
 
 A pack whose cases fail is at fault like one that does not parse. docs/policies.md describes the shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from gateway.errors import Faults
 from gateway.model.policy import (
-    FilterItem,
-    MaskItem,
+    AuditRules,
     Place,
     Policy,
-    PolicyItem,
     PolicySet,
-    PolicyType,
     Role,
     Service,
     ServiceDef,
+    TaggedResource,
+    UserStore,
+    Zone,
 )
 from gateway.model.principal import Principal
-from gateway.policy.cases import Case, failures, read_case
-from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
-from gateway.policy.engine import DEFAULT_SERVICE, engine_for
-from gateway.policy.masks import MASK_TYPES
-from gateway.policy.pack_shapes import Shapes
-from gateway.policy.sqltext import faults_of, sample
+from gateway.policy.cases import failures
+from gateway.policy.documents import hint, parse_document
+from gateway.policy.engine import engine_for
+from gateway.policy.pack_conditions import tag_definition, with_script_condition
+from gateway.policy.pack_files import Pack
+from gateway.policy.pack_policies import ReadPolicy
+from gateway.policy.pack_warnings import warnings_of
+from gateway.policy.sqltext import sample
 
-_PACK_KEYS = ("service", "description", "people", "roles", "policies", "cases")
-_ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
-_POLICY_KEYS = (
-    "id",
-    "name",
-    "description",
-    "on",
-    "enabled",
-    "priority",
-    "audited",
-    *_ACCESS_KEYS,
-    "deny_all_else",
-    "mask",
-    "filter",
-)
-_WHO_KEYS = ("users", "groups", "roles")
-_LATER = {
-    "conditions": "conditions",
-    "condition": "conditions",
-    "validity": "validity schedules",
-    "validitySchedules": "validity schedules",
-    "schedules": "validity schedules",
-    "tags": "tags",
-    "tag": "tags",
-    "zone": "security zones",
-    "zoneName": "security zones",
-    "delegate_admin": "delegated administration",
-}
-"""Keys of things that Ranger has and that are not evaluated: refused in so many words, never passed over."""
+TAG_SERVICE = "tag"
+"""Service type without packs of its own: policies on tags stand in the packs of the service they guard."""
 
 
 def load_packs(
@@ -71,45 +45,50 @@ def load_packs(
 ) -> PolicySet:
     """Return the policies of all packs (file → text); raises Faults with everything that is wrong.
 
-    `people` are the users that a case may name in `as:` without saying what groups they are in.
+    There is one service for each definition, called like it. `people` are the users that a case may name in
+    `as:` without saying what groups they are in.
     """
-    packs: list[_Pack] = []
+    definitions = {
+        name: with_script_condition(definition)
+        for name, definition in service_defs.items()
+        if name != TAG_SERVICE
+    }
     faults = [
-        f"catalogs: there is no service `{service}`{hint(service, service_defs)}"
-        for service in sorted(set((catalog_services or {}).values()) - set(service_defs))
+        f"catalogs: there is no service `{service}`{hint(service, definitions)}"
+        for service in sorted(set((catalog_services or {}).values()) - set(definitions))
     ]
+    packs: list[Pack] = []
     for file in sorted(texts):
         try:
             document = parse_document(texts[file], file)
         except Faults as found:
             faults += found.faults
             continue
-        pack = _Pack(document, service_defs, people or {})
-        packs.append(pack)
+        packs.append(Pack(document, definitions, people or {}))
     policies = _numbered(packs)
     roles = _merged_roles(packs)
     _check_roles(packs, roles)
+    services = {
+        name: _service(definition, [pack for pack in packs if pack.service == name], policies)
+        for name, definition in definitions.items()
+    }
+    directory = _directory(packs)
     for pack in packs:
         faults += pack.faults.texts()
     if faults:
         raise Faults(faults)
     policy_set = PolicySet(
         version=version,
-        services={
-            name: Service(
-                name=name,
-                definition=definition,
-                policies=tuple(policy for policy in policies if policy.service == name),
-            )
-            for name, definition in service_defs.items()
-        },
+        services=services,
         roles=tuple(roles.values()),
+        users=directory,
         catalog_services=dict(catalog_services or {}),
     )
+    policy_set = replace(policy_set, warnings=warnings_of(policy_set, packs))
     engine = engine_for(policy_set)  # built here, off the event loop, and found again when judging begins
     for pack in packs:
         for case in pack.cases:
-            for failure in failures(case, engine):
+            for failure in failures(case, engine, pack.service):
                 pack.faults.add(case.path, failure)
         faults += pack.faults.texts()
     if faults:
@@ -138,244 +117,124 @@ def expressions(policies: PolicySet) -> list[tuple[Place, str, str]]:
     return found
 
 
-class _Pack:
-    """One file, read; what is wrong with it stands in `faults`."""
-
-    def __init__(
-        self, document: Document, service_defs: Mapping[str, ServiceDef], people: Mapping[str, Principal]
-    ) -> None:
-        self.document = document
-        self.faults = FaultList(document)
-        self.policies: list[tuple[Policy, Path, bool]] = []
-        """Policy, where it stands, and whether it came with its own id."""
-        self.roles: dict[str, tuple[Role, Path]] = {}
-        self.cases: list[Case] = []
-        self._shapes = Shapes(self.faults)
-        data = document.data
-        if not isinstance(data, dict):
-            self.faults.add((), "a pack is a mapping with `policies`")
-            return
-        unknown_keys(data, _PACK_KEYS, (), self.faults, "a pack")
-        service = data.get("service", DEFAULT_SERVICE)
-        definition = service_defs.get(service) if isinstance(service, str) else None
-        if definition is None:
-            self.faults.add(
-                ("service",), f"there is no service `{service}`{hint(str(service), service_defs)}"
-            )
-            return
-        self._definition = definition
-        self._people = dict(people) | self._read_people(data)
-        self._read_roles(data)
-        for i, entry in enumerate(self._shapes.sequence(data, "policies", ())):
-            self._read_policy(entry, ("policies", i))
-        for i, entry in enumerate(self._shapes.sequence(data, "cases", ())):
-            case = read_case(entry, ("cases", i), definition, self._people, self._shapes)
-            if case is not None:
-                self.cases.append(case)
-
-    def _read_people(self, data: Mapping[str, Any]) -> dict[str, Principal]:
-        people = {}
-        for name, entry in self._shapes.mapping(data.get("people", {}), ("people",)).items():
-            path: Path = ("people", name)
-            found = self._shapes.mapping(entry, path)
-            unknown_keys(found, ("groups", "roles", "attributes"), path, self.faults, "a person")
-            people[name] = self._shapes.principal({"user": name, **found}, path)
-        return people
-
-    def _read_roles(self, data: Mapping[str, Any]) -> None:
-        for name, entry in self._shapes.mapping(data.get("roles", {}), ("roles",)).items():
-            path: Path = ("roles", name)
-            found = self._shapes.mapping(entry, path)
-            unknown_keys(found, _WHO_KEYS, path, self.faults, "a role")
-            members = {key: frozenset(self._shapes.texts(found, key, path)) for key in _WHO_KEYS}
-            if not any(members.values()):
-                self.faults.add(path, f"role `{name}` has no members")
-            role = Role(name=name, **members)
-            self.roles[name] = (role, path)
-
-    def _read_policy(self, entry: object, path: Path) -> None:
-        shapes = self._shapes
-        data = shapes.mapping(entry, path)
-        if not data:
-            self.faults.add(path, "a policy must not be empty")
-            return
-        self._unknown(data, _POLICY_KEYS, path, "a policy")
-        name = shapes.text(data, "name", path, required=True)
-        kinds = {
-            PolicyType.ACCESS: [k for k in (*_ACCESS_KEYS, "deny_all_else") if k in data],
-            PolicyType.MASK: [k for k in ("mask",) if k in data],
-            PolicyType.ROW_FILTER: [k for k in ("filter",) if k in data],
-        }
-        given = [type_ for type_, keys in kinds.items() if keys]
-        if len(given) != 1:
-            what = "one of `allow`, `deny`, `mask`, `filter`" if not given else "only one kind of items"
-            self.faults.add(path, f"policy `{name}` needs {what}")
-            return
-        type_ = given[0]
-        resources = shapes.resource_sets(data, path, self._definition, type_)
-        ident = data.get("id")
-        if ident is not None and (not isinstance(ident, int) or isinstance(ident, bool) or ident < 1):
-            self.faults.add((*path, "id"), "`id` must be a whole number from 1")
-            ident = None
-        priority = data.get("priority", "normal")
-        if priority not in ("normal", "override"):
-            self.faults.add((*path, "priority"), "`priority` must be `normal` or `override`")
-        deny_all_else = shapes.flag(data, "deny_all_else", path, default=False)
-        if deny_all_else and ("deny" in data or "deny_exceptions" in data):
-            self.faults.add((*path, "deny_all_else"), "`deny_all_else` cannot stand beside `deny`")
-        access = {key: self._access_items(data, key, path) for key in _ACCESS_KEYS}
-        if type_ is PolicyType.ACCESS and not (access["allow"] or access["deny"] or deny_all_else):
-            self.faults.add(path, f"policy `{name}` allows and denies nothing")
-        for key, needs in (("allow_exceptions", "allow"), ("deny_exceptions", "deny")):
-            if access[key] and not access[needs]:
-                self.faults.add((*path, key), f"`{key}` without `{needs}` has no effect")
-        policy = Policy(
-            id=ident or 0,
-            name=name,
-            service=self._definition.name,
-            type=type_,
-            resources=resources[0],
-            additional_resources=tuple(resources[1:]),
-            enabled=shapes.flag(data, "enabled", path, default=True),
-            priority=1 if priority == "override" else 0,
-            allow=access["allow"],
-            deny=access["deny"],
-            allow_exceptions=access["allow_exceptions"],
-            deny_exceptions=access["deny_exceptions"],
-            masks=self._mask_items(data, path),
-            filters=self._filter_items(data, path),
-            deny_all_else=deny_all_else,
-            audited=shapes.flag(data, "audited", path, default=True),
-            description=shapes.text(data, "description", path),
-            place=self.document.place(path),
-        )
-        shapes.check_depth(policy, path, self._definition)
-        self.policies.append((policy, path, ident is not None))
-
-    def _unknown(self, data: Mapping[str, Any], allowed: tuple[str, ...], path: Path, what: str) -> None:
-        for key in data:
-            if key in _LATER and key not in allowed:
-                self.faults.add((*path, key), f"{_LATER[key]} are not evaluated, so `{key}` is refused")
-        known = {key: value for key, value in data.items() if key not in _LATER}
-        unknown_keys(known, allowed, path, self.faults, what)
-
-    def _items(
-        self, data: Mapping[str, Any], key: str, path: Path, extra: tuple[str, ...]
-    ) -> Iterable[tuple[dict[str, Any], dict[str, Any], Path]]:
-        """Yield (entry, fields of its PolicyItem, place) for the items under `key`."""
-        if key in data and not data[key]:
-            self.faults.add((*path, key), f"`{key}` must not be empty")
-        for i, entry in enumerate(self._shapes.sequence(data, key, path)):
-            where: Path = (*path, key, i)
-            found = self._shapes.mapping(entry, where)
-            self._unknown(found, (*_WHO_KEYS, "access", *extra), where, "an item")
-            who = {k: frozenset(self._shapes.texts(found, k, where)) for k in _WHO_KEYS}
-            if not any(who.values()):
-                self.faults.add(where, "an item needs `users`, `groups` or `roles`; `public` is everybody")
-            yield found, {**who, "place": self.document.place(where)}, where
-
-    def _accesses(
-        self, found: Mapping[str, Any], where: Path, possible: frozenset[str], default: frozenset[str]
-    ) -> frozenset[str]:
-        listed = self._shapes.texts(found, "access", where)
-        if not listed and default:
-            return default
-        if not listed:
-            self.faults.add(where, "an item needs `access`")
-        for access in listed:
-            if access.lower() not in possible:
-                near = hint(access, possible)
-                self.faults.add((*where, "access"), f"unknown access type `{access}`{near}")
-        return frozenset(access.lower() for access in listed)
-
-    def _access_items(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[PolicyItem, ...]:
-        possible = frozenset(access.name for access in self._definition.access_types)
-        return tuple(
-            PolicyItem(**who, accesses=self._accesses(found, where, possible, frozenset()))
-            for found, who, where in self._items(data, key, path, ())
-        )
-
-    def _mask_items(self, data: Mapping[str, Any], path: Path) -> tuple[MaskItem, ...]:
-        items = []
-        defined = {mask.name for mask in self._definition.mask_types}
-        for found, who, where in self._items(data, "mask", path, ("type", "show", "predicate")):
-            type_ = self._shapes.text(found, "type", where, required=True)
-            known = sorted(defined & set(MASK_TYPES))
-            if type_ and type_ not in known:
-                self.faults.add((*where, "type"), f"unknown mask type `{type_}`{hint(type_, known)}")
-            show = self._shapes.text(found, "show", where) or None
-            if (type_ == "CUSTOM") != (show is not None):
-                needs = "needs `show`, its expression" if type_ == "CUSTOM" else "takes no `show`"
-                self.faults.add((*where, "show"), f"mask type `{type_}` {needs}")
-            for fault in faults_of(show or "", "mask"):
-                self.faults.add((*where, "show"), fault)
-            predicate = found.get("predicate", "masked")
-            if predicate not in ("masked", "deny"):
-                self.faults.add((*where, "predicate"), "`predicate` must be `masked` or `deny`")
-            accesses = self._definition.mask_accesses
-            items.append(
-                MaskItem(
-                    **who,
-                    accesses=self._accesses(found, where, accesses, accesses),
-                    mask_type=type_,
-                    value_expression=show,
-                    predicate=str(predicate),
-                )
-            )
-        return tuple(items)
-
-    def _filter_items(self, data: Mapping[str, Any], path: Path) -> tuple[FilterItem, ...]:
-        items = []
-        for found, who, where in self._items(data, "filter", path, ("where",)):
-            text = found.get("where")
-            if not isinstance(text, str):
-                self.faults.add((*where, "where"), "`where` must be a text; an empty one means every row")
-                text = "FALSE"
-            for fault in faults_of(text, "filter"):
-                self.faults.add((*where, "where"), fault)
-            accesses = self._definition.filter_accesses
-            items.append(
-                FilterItem(
-                    **who,
-                    accesses=self._accesses(found, where, accesses, accesses),
-                    filter_expression=text.strip(),
-                )
-            )
-        return tuple(items)
+def _service(
+    definition: ServiceDef, packs: Sequence[Pack], policies: Mapping[int, tuple[Policy, bool]]
+) -> Service:
+    """Return the service that packs of one definition make together."""
+    own = [policies[id(read)] for pack in packs for read in pack.policies]
+    on_tags = tuple(policy for policy, tags in own if tags)
+    tagged = _tagged(packs)
+    tag_service = None
+    if on_tags or tagged:
+        name = f"{definition.name}_{TAG_SERVICE}"
+        on_tags = tuple(replace(policy, service=name) for policy in on_tags)
+        tag_service = Service(name=name, definition=tag_definition(definition), policies=on_tags)
+    return Service(
+        name=definition.name,
+        definition=definition,
+        policies=tuple(policy for policy, tags in own if not tags),
+        zones=_zones(packs, [policy for policy, _ in own]),
+        tags=tag_service,
+        tagged=tagged,
+        super_users=frozenset[str]().union(*(pack.super_users for pack in packs)),
+        super_groups=frozenset[str]().union(*(pack.super_groups for pack in packs)),
+        audit=_audit_rules(packs),
+    )
 
 
-def _numbered(packs: Iterable[_Pack]) -> tuple[Policy, ...]:
-    """Return all policies with ids: those given, and the smallest free numbers in order for the others."""
-    taken: dict[int, str] = {}
-    names: dict[tuple[str, str], str] = {}
+def _tagged(packs: Iterable[Pack]) -> tuple[TaggedResource, ...]:
+    entries = [tagged for pack in packs for tagged, _ in pack.tagged]
+    return tuple(replace(tagged, id=i) for i, tagged in enumerate(entries, 1))
+
+
+def _zones(packs: Sequence[Pack], policies: Iterable[Policy]) -> tuple[Zone, ...]:
+    zones: dict[str, Zone] = {}
     for pack in packs:
-        for policy, path, given in pack.policies:
+        for name, (zone, path) in pack.zones.items():
+            if name in zones:
+                pack.faults.add(path, f"there is a zone named `{name}` already")
+            zones.setdefault(name, zone)
+    for pack in packs:
+        for read in pack.policies:
+            zone_name = read.policy.zone
+            if zone_name and zone_name not in zones:
+                near = hint(zone_name, zones)
+                pack.faults.add((*read.path, "zone"), f"there is no zone `{zone_name}`{near}")
+    return tuple(zones.values())
+
+
+def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
+    mode = ""
+    for pack in packs:
+        if pack.audit_mode and mode and pack.audit_mode != mode:
+            pack.faults.add(("audit", "mode"), "another pack of the service has another `mode`")
+        mode = mode or pack.audit_mode
+
+    def excluded(key: str) -> frozenset[str]:
+        return frozenset[str]().union(*(pack.audit_excluded.get(key, frozenset()) for pack in packs))
+
+    return AuditRules(
+        mode=mode or "audit-default",
+        filters=tuple(found for pack in packs for found in pack.audit_filters),
+        excluded_users=excluded("users"),
+        excluded_groups=excluded("groups"),
+        excluded_roles=excluded("roles"),
+    )
+
+
+def _directory(packs: Iterable[Pack]) -> UserStore:
+    users: dict[str, Mapping[str, str]] = {}
+    groups: dict[str, Mapping[str, str]] = {}
+    memberships: dict[str, frozenset[str]] = {}
+    for pack in packs:
+        for kind, mine, all_of_them in (
+            ("users", pack.directory_users, users),
+            ("groups", pack.directory_groups, groups),
+        ):
+            for name in mine.keys() & all_of_them.keys():
+                pack.faults.add(("directory", kind, name), f"`{name}` stands in another pack's directory")
+            all_of_them |= mine
+        memberships |= pack.memberships
+    return UserStore(users=users, groups=groups, memberships=memberships, adds_groups=bool(memberships))
+
+
+def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
+    """Return all policies with ids, under the identity of what was read, with whether they speak of tags.
+
+    Ids are those given, and the smallest free numbers in order for the others.
+    """
+    taken: dict[int, str] = {}
+    names: dict[tuple[str, str, str], str] = {}
+    reads: list[ReadPolicy] = []
+    for pack in packs:
+        for read in pack.policies:
+            policy, path = read.policy, read.path
             place = str(pack.document.place(path))
-            if given and policy.id in taken:
+            if read.has_id and policy.id in taken:
                 pack.faults.add((*path, "id"), f"id {policy.id} is taken already ({taken[policy.id]})")
-            elif given:
+            elif read.has_id:
                 taken[policy.id] = place
-            named = (policy.service, policy.name)
+            named = (policy.service, policy.zone, policy.name)
             if policy.name and named in names:
                 pack.faults.add(
                     (*path, "name"), f"there is a policy named `{policy.name}` already ({names[named]})"
                 )
             names.setdefault(named, place)
-    numbered = []
+            reads.append(read)
+    numbered = {}
     free = 1
-    for pack in packs:
-        for policy, _, given in pack.policies:
-            if given:
-                numbered.append(policy)
-                continue
+    for read in reads:
+        policy = read.policy
+        if not read.has_id:
             while free in taken:
                 free += 1
-            numbered.append(replace(policy, id=free))
+            policy = replace(policy, id=free)
             free += 1
-    return tuple(numbered)
+        numbered[id(read)] = (policy, read.on_tags)
+    return numbered
 
 
-def _merged_roles(packs: Iterable[_Pack]) -> dict[str, Role]:
+def _merged_roles(packs: Iterable[Pack]) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     for pack in packs:
         for name, (role, path) in pack.roles.items():
@@ -385,7 +244,7 @@ def _merged_roles(packs: Iterable[_Pack]) -> dict[str, Role]:
     return roles
 
 
-def _check_roles(packs: Iterable[_Pack], roles: Mapping[str, Role]) -> None:
+def _check_roles(packs: Iterable[Pack], roles: Mapping[str, Role]) -> None:
     """A role inside a role must exist; roles of items may come from the directory, so they need not."""
     for pack in packs:
         for role, path in pack.roles.values():

@@ -1,0 +1,225 @@
+"""One pack, read: its sections as the model's objects, and every fault of it with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.model.policy import (
+    AuditFilter,
+    ResourceSet,
+    Role,
+    ServiceDef,
+    TaggedResource,
+    Zone,
+)
+from gateway.model.policy import PolicyType as Type
+from gateway.model.principal import Principal
+from gateway.policy.cases import Case, read_case
+from gateway.policy.documents import Document, FaultList, Path, hint, unknown_keys
+from gateway.policy.engine import DEFAULT_SERVICE
+from gateway.policy.pack_conditions import tag_definition
+from gateway.policy.pack_policies import WHO_KEYS, PolicyReader, ReadPolicy
+from gateway.policy.pack_shapes import Shapes
+from gateway.policy.pack_times import read_tags
+
+_PACK_KEYS = (
+    "service",
+    "description",
+    "people",
+    "directory",
+    "roles",
+    "tags",
+    "zones",
+    "super_users",
+    "super_groups",
+    "audit",
+    "policies",
+    "cases",
+)
+_AUDIT_MODES = {"default": "audit-default", "all": "audit-all", "none": "audit-none"}
+_AUDIT_RESULTS = {"allowed": "ALLOWED", "denied": "DENIED", "undetermined": "NOT_DETERMINED"}
+
+
+class Pack:
+    """One file, read; what is wrong with it stands in `faults`."""
+
+    def __init__(
+        self, document: Document, service_defs: Mapping[str, ServiceDef], people: Mapping[str, Principal]
+    ) -> None:
+        self.document = document
+        self.faults = FaultList(document)
+        self.service = ""
+        """Name of the service that it belongs to; empty when there is no such service."""
+        self.policies: list[ReadPolicy] = []
+        self.roles: dict[str, tuple[Role, Path]] = {}
+        self.cases: list[Case] = []
+        self.tagged: list[tuple[TaggedResource, Path]] = []
+        self.zones: dict[str, tuple[Zone, Path]] = {}
+        self.super_users: frozenset[str] = frozenset()
+        self.super_groups: frozenset[str] = frozenset()
+        self.audit_mode = ""
+        self.audit_filters: tuple[AuditFilter, ...] = ()
+        self.audit_excluded: Mapping[str, frozenset[str]] = {}
+        self.directory_users: dict[str, Mapping[str, str]] = {}
+        self.directory_groups: dict[str, Mapping[str, str]] = {}
+        self.memberships: dict[str, frozenset[str]] = {}
+        self.people: dict[str, Principal] = {}
+        """Those of the section `people` alone."""
+        self._shapes = Shapes(self.faults)
+        data = document.data
+        if not isinstance(data, dict):
+            self.faults.add((), "a pack is a mapping with `policies`")
+            return
+        unknown_keys(data, _PACK_KEYS, (), self.faults, "a pack")
+        service = data.get("service", DEFAULT_SERVICE)
+        definition = service_defs.get(service) if isinstance(service, str) else None
+        if definition is None:
+            near = hint(str(service), service_defs)
+            self.faults.add(("service",), f"there is no service `{service}`{near}")
+            return
+        self.service = definition.name
+        self._definition = definition
+        self._read_sections(data, people)
+
+    def _read_sections(self, data: Mapping[str, Any], people: Mapping[str, Principal]) -> None:
+        shapes, definition = self._shapes, self._definition
+        self.people = self._read_people(data)
+        self._read_directory(data)
+        self._read_roles(data)
+        for i, entry in enumerate(shapes.sequence(data, "tags", ())):
+            self._read_tagged(entry, ("tags", i))
+        for name, entry in shapes.mapping(data.get("zones", {}), ("zones",)).items():
+            self._read_zone(name, entry)
+        self.super_users = frozenset(shapes.texts(data, "super_users", ()))
+        self.super_groups = frozenset(shapes.texts(data, "super_groups", ()))
+        self._read_audit(data)
+        reader = PolicyReader(shapes, definition, tag_definition(definition))
+        for i, entry in enumerate(shapes.sequence(data, "policies", ())):
+            policy = reader.read(entry, ("policies", i))
+            if policy is not None:
+                self.policies.append(policy)
+        known = dict(people) | self.people
+        for i, entry in enumerate(shapes.sequence(data, "cases", ())):
+            case = read_case(entry, ("cases", i), definition, known, shapes)
+            if case is not None:
+                self.cases.append(case)
+
+    def _read_people(self, data: Mapping[str, Any]) -> dict[str, Principal]:
+        people = {}
+        for name, entry in self._shapes.mapping(data.get("people", {}), ("people",)).items():
+            path: Path = ("people", name)
+            found = self._shapes.mapping(entry, path)
+            unknown_keys(found, ("groups", "roles", "attributes"), path, self.faults, "a person")
+            people[name] = self._shapes.principal({"user": name, **found}, path)
+        return people
+
+    def _read_directory(self, data: Mapping[str, Any]) -> None:
+        shapes, where = self._shapes, ("directory",)
+        section = shapes.mapping(data.get("directory", {}), where)
+        unknown_keys(section, ("users", "groups"), where, self.faults, "`directory`")
+        for name, entry in shapes.mapping(section.get("users", {}), (*where, "users")).items():
+            path: Path = (*where, "users", name)
+            found = shapes.mapping(entry, path)
+            unknown_keys(found, ("groups", "attributes"), path, self.faults, "a user")
+            self.directory_users[name] = shapes.attributes(found, path)
+            if "groups" in found:
+                self.memberships[name] = frozenset(shapes.texts(found, "groups", path))
+        for name, entry in shapes.mapping(section.get("groups", {}), (*where, "groups")).items():
+            path = (*where, "groups", name)
+            found = shapes.mapping(entry, path)
+            unknown_keys(found, ("attributes",), path, self.faults, "a group")
+            self.directory_groups[name] = shapes.attributes(found, path)
+
+    def _read_roles(self, data: Mapping[str, Any]) -> None:
+        for name, entry in self._shapes.mapping(data.get("roles", {}), ("roles",)).items():
+            path: Path = ("roles", name)
+            found = self._shapes.mapping(entry, path)
+            unknown_keys(found, WHO_KEYS, path, self.faults, "a role")
+            members = {key: frozenset(self._shapes.texts(found, key, path)) for key in WHO_KEYS}
+            if not any(members.values()):
+                self.faults.add(path, f"role `{name}` has no members")
+            self.roles[name] = (Role(name=name, **members), path)
+
+    def _read_tagged(self, entry: object, path: Path) -> None:
+        shapes = self._shapes
+        data = shapes.mapping(entry, path)
+        unknown_keys(data, ("on", "tags"), path, self.faults, "an entry of `tags`")
+        resources = self._resource_sets(data, path, excludes=True)
+        tags = tuple(read_tags(data, path, shapes))
+        if not tags and len(self.faults.faults) == 0:
+            self.faults.add(path, "`tags` is missing: what does the resource carry?")
+        self.tagged += [(TaggedResource(resources=found, tags=tags), path) for found in resources]
+
+    def _read_zone(self, name: str, entry: object) -> None:
+        shapes, path = self._shapes, ("zones", name)
+        data = shapes.mapping(entry, path)
+        unknown_keys(data, ("on", "own_tag_policies"), path, self.faults, "a zone")
+        levels = {level.name: level for level in self._definition.resources}
+        resources = tuple(
+            # Ranger looks for zones recursively wherever the definition knows recursion.
+            {key: replace(values, recursive=levels[key].recursive_supported) for key, values in found.items()}
+            for found in self._resource_sets(data, path, excludes=False)
+        )
+        own = shapes.flag(data, "own_tag_policies", path, default=False)
+        self.zones[name] = (Zone(name=name, resources=resources, governs_tags=own), path)
+
+    def _resource_sets(self, data: Mapping[str, Any], path: Path, *, excludes: bool) -> list[ResourceSet]:
+        if "on" not in data:
+            self.faults.add((*path, "on"), "`on` is missing: which resources?")
+            return []
+        found = self._shapes.resource_sets(data, path, self._definition, Type.ACCESS)
+        if not excludes and any(values.excludes for each in found for values in each.values()):
+            self.faults.add((*path, "on"), "a zone takes no `except`")
+        return found
+
+    def _read_audit(self, data: Mapping[str, Any]) -> None:
+        shapes, where = self._shapes, ("audit",)
+        section = shapes.mapping(data.get("audit", {}), where)
+        unknown_keys(section, ("mode", "exclude", "filters"), where, self.faults, "`audit`")
+        self.audit_mode = shapes.text(section, "mode", where)
+        if self.audit_mode and self.audit_mode not in _AUDIT_MODES:
+            near = hint(self.audit_mode, _AUDIT_MODES)
+            self.faults.add((*where, "mode"), f"`mode` must be `default`, `all` or `none`{near}")
+        self.audit_mode = _AUDIT_MODES.get(self.audit_mode, "")
+        excluded_at = (*where, "exclude")
+        excluded = shapes.mapping(section.get("exclude", {}), excluded_at)
+        unknown_keys(excluded, WHO_KEYS, excluded_at, self.faults, "`exclude`")
+        self.audit_excluded = {
+            key: frozenset(shapes.texts(excluded, key, excluded_at)) for key in WHO_KEYS if key in excluded
+        }
+        self.audit_filters = tuple(
+            self._read_audit_filter(entry, (*where, "filters", i))
+            for i, entry in enumerate(shapes.sequence(section, "filters", where))
+        )
+
+    def _read_audit_filter(self, entry: object, path: Path) -> AuditFilter:
+        shapes = self._shapes
+        data = shapes.mapping(entry, path)
+        keys = ("audited", "result", "on", "access", "actions", *WHO_KEYS)
+        unknown_keys(data, keys, path, self.faults, "an audit filter")
+        if "audited" not in data:
+            self.faults.add(path, "an audit filter needs `audited`")
+        result = shapes.text(data, "result", path)
+        if result and result not in _AUDIT_RESULTS:
+            near = hint(result, _AUDIT_RESULTS)
+            known = "`allowed`, `denied` or `undetermined`"
+            self.faults.add((*path, "result"), f"`result` must be {known}{near}")
+        possible = {access.name.lower() for access in self._definition.access_types}
+        accesses = shapes.texts(data, "access", path)
+        for access in accesses:
+            if access.lower() not in possible:
+                near = hint(access, possible)
+                self.faults.add((*path, "access"), f"unknown access type `{access}`{near}")
+        resources: ResourceSet = {}
+        if "on" in data:
+            resources = shapes.resource_set(data["on"], (*path, "on"), self._definition, Type.ACCESS)
+        return AuditFilter(
+            audited=shapes.flag(data, "audited", path, default=True),
+            result=_AUDIT_RESULTS.get(result, ""),
+            resources=resources,
+            accesses=frozenset(access.lower() for access in accesses),
+            actions=frozenset(shapes.texts(data, "actions", path)),
+            **{key: frozenset(shapes.texts(data, key, path)) for key in WHO_KEYS},
+        )
