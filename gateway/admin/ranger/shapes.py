@@ -1,4 +1,4 @@
-"""What Ranger's JSON objects hold, as data: `read(POLICY, body)` gives an object with its defaults, and faults."""
+"""What Ranger's JSON objects hold, as data: `read(POLICY, body)` gives it with its defaults, and faults."""
 
 from __future__ import annotations
 

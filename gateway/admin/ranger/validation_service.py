@@ -1,0 +1,229 @@
+"""What makes a service and a service definition valid."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gateway.admin.ranger.definitions import MASK, ROW_FILTER, Definition
+from gateway.admin.ranger.patterns import fault_of
+from gateway.admin.ranger.validation import MISSING, Failure
+
+_NAME = re.compile(r"[a-zA-Z0-9_-][a-zA-Z0-9_-]{0,254}\Z")
+_DISPLAY_NAME = re.compile(r"[a-zA-Z0-9_-][a-zA-Z0-9 _-]{0,254}\Z")
+_DEF_NAME = re.compile(r"[a-zA-Z0-9_-]{1,255}\Z")
+_LEVEL_NAME = re.compile(r"[a-z_-]+\Z")
+BAD_TAG_SERVICE, BAD_PATTERN = 9010, 9011
+
+
+def service_failures(
+    service: Mapping[str, Any],
+    *,
+    definition: Definition | None,
+    others: Iterable[Mapping[str, Any]],
+    stored: Mapping[str, Any] | None = None,
+    updating: bool = False,
+) -> list[Failure]:
+    """Return everything that is wrong with a service. `others` are all but the one that is updated."""
+    return [
+        *_service_names(service, list(others)),
+        *_service_definition(service, definition, stored),
+        *_service_links(service, list(others)),
+        *_service_id(service, stored, updating),
+    ]
+
+
+def _service_id(
+    service: Mapping[str, Any], stored: Mapping[str, Any] | None, updating: bool
+) -> Iterator[Failure]:
+    if updating and service.get("id") is None:
+        yield Failure(1002, "an update needs the service's id", "id", type=MISSING)
+    elif updating and stored is None:
+        yield Failure(1005, f"there is no service with id {service.get('id')}", "id")
+
+
+def _service_names(service: Mapping[str, Any], others: list[Mapping[str, Any]]) -> Iterator[Failure]:
+    name, display = service.get("name"), service.get("displayName")
+    if not name or not name.strip():
+        yield Failure(1006, "a service needs a name", "name", type=MISSING)
+    elif not _NAME.match(name):
+        reason = f"`{name}` is no service name: letters, digits, underscores and hyphens, 255 at most"
+        yield Failure(3031, reason, "name")
+    elif any(other.get("name") == name for other in others):
+        yield Failure(1007, f"there is a service `{name}`", "name")
+    if display:
+        if not _DISPLAY_NAME.match(display):
+            reason = f"`{display}` is no display name: letters, digits, underscores, hyphens and spaces"
+            yield Failure(3050, reason, "displayName")
+        same = next((o for o in others if (o.get("displayName") or o.get("name")) == display), None)
+        if same is not None:
+            yield Failure(3051, f"service `{same.get('name')}` has that display name", "displayName")
+
+
+def _service_definition(
+    service: Mapping[str, Any], definition: Definition | None, stored: Mapping[str, Any] | None
+) -> Iterator[Failure]:
+    type_ = service.get("type")
+    if not type_:
+        yield Failure(1009, "a service needs a type", "type", type=MISSING)
+        return
+    if definition is None:
+        yield Failure(1010, f"there is no service definition `{type_}`", "type")
+        return
+    if stored is not None and stored.get("type") != type_:
+        yield Failure(1010, f"the type of service `{stored.get('name')}` cannot change", "type")
+    configs = service.get("configs") or {}
+    wanted = [c.get("name") for c in definition.body.get("configs") or [] if c.get("mandatory")]
+    absent = [str(name) for name in wanted if not configs.get(name)]
+    if absent:
+        reason = f"configuration is missing: {', '.join(absent)}"
+        yield Failure(1011, reason, "configuration", absent[0], MISSING)
+
+
+def _service_links(service: Mapping[str, Any], others: list[Mapping[str, Any]]) -> Iterator[Failure]:
+    tags = service.get("tagService")
+    if tags:
+        found = next((other for other in others if other.get("name") == tags), None)
+        if found is None or found.get("type") != "tag":
+            yield Failure(BAD_TAG_SERVICE, f"`{tags}` is no tag service", "tagService")
+        elif service.get("type") == "tag":
+            yield Failure(BAD_TAG_SERVICE, "a tag service has no tag service", "tagService")
+
+
+def service_def_failures(
+    given: Mapping[str, Any],
+    *,
+    others: Iterable[Mapping[str, Any]],
+    stored: Mapping[str, Any] | None = None,
+    updating: bool = False,
+) -> list[Failure]:
+    """Return everything that is wrong with a definition. `others` are all but the one that is updated."""
+    return [
+        *_def_identity(given, list(others), stored, updating),
+        *_def_accesses(given),
+        *_def_resources(given),
+        *_def_overlays(given),
+        *_def_rest(given),
+    ]
+
+
+def _def_identity(
+    given: Mapping[str, Any],
+    others: list[Mapping[str, Any]],
+    stored: Mapping[str, Any] | None,
+    updating: bool,
+) -> Iterator[Failure]:
+    name, display = given.get("name"), given.get("displayName")
+    if updating and given.get("id") is None:
+        yield Failure(2002, "an update needs the definition's id", "id", type=MISSING)
+    elif updating and stored is None:
+        yield Failure(2005, f"there is no service definition with id {given.get('id')}", "id")
+    if not name or not _DEF_NAME.match(name):
+        yield Failure(2006, f"`{name or ''}` is no name of a service definition", "name", type=MISSING)
+    elif any(other.get("name") == name for other in others):
+        yield Failure(2007, f"there is a service definition `{name}`", "name")
+    elif stored is not None and stored.get("name") != name:
+        yield Failure(2006, f"service definition `{stored.get('name')}` cannot be renamed", "name")
+    if display and any(other.get("displayName") == display for other in others):
+        yield Failure(2025, f"another service definition has the display name `{display}`", "displayName")
+    for part in ("accessTypes", "resources"):
+        if not given.get(part):
+            yield Failure(2002, f"a service definition needs `{part}`", part, type=MISSING)
+
+
+def _names(entries: Iterable[Mapping[str, Any]], what: str) -> Iterator[Failure]:
+    seen = Counter(str(entry.get("name") or "").lower() for entry in entries)
+    for name, count in seen.items():
+        if not name:
+            yield Failure(2002, f"an entry of `{what}` has no name", what, "name", MISSING)
+        elif count > 1:
+            yield Failure(2002, f"`{name}` stands twice in `{what}`", what, name)
+
+
+def _def_accesses(given: Mapping[str, Any]) -> Iterator[Failure]:
+    entries = given.get("accessTypes") or []
+    yield from _names(entries, "accessTypes")
+    known = {str(entry.get("name")).lower() for entry in entries}
+    for entry in entries:
+        grants = {str(grant).lower() for grant in entry.get("impliedGrants") or []}
+        name = str(entry.get("name")).lower()
+        if grants - known:
+            reason = f"`{name}` implies unknown access types: {', '.join(sorted(grants - known))}"
+            yield Failure(2009, reason, "accessTypes", "impliedGrants")
+        if name in grants:
+            yield Failure(2010, f"`{name}` implies itself", "accessTypes", "impliedGrants")
+        if name.startswith("_"):
+            reason = f"`{name}`: names that begin with an underscore are computed"
+            yield Failure(2006, reason, "accessTypes", "name")
+
+
+def _def_resources(given: Mapping[str, Any]) -> Iterator[Failure]:
+    entries = given.get("resources") or []
+    yield from _names(entries, "resources")
+    definition = Definition(given)
+    levels = definition.levels()
+    for name, level in levels.items():
+        if not _LEVEL_NAME.match(name):
+            reason = f"`{name}` is no resource name: lower-case letters, hyphens and underscores"
+            yield Failure(2022, reason, "resources", "name")
+        parent = levels.get(level.parent)
+        if level.parent and parent is None:
+            yield Failure(2016, f"`{name}` has the unknown parent `{level.parent}`", "resources", "parent")
+        if parent is not None and parent.order >= level.order:
+            yield Failure(
+                2021, f"the level of `{name}` is not below that of its parent", "resources", "level"
+            )
+        if parent is not None and level.mandatory and not parent.mandatory:
+            reason = f"`{name}` is mandatory and its parent `{parent.name}` is not"
+            yield Failure(2023, reason, "resources", "mandatory")
+        fault = fault_of(level.pattern) if level.pattern else None
+        if fault is not None:
+            reason = f"the expression for values of `{name}` is not taken: {fault}"
+            yield Failure(BAD_PATTERN, reason, "resources", "validationRegEx")
+        if _in_circle(name, levels):
+            yield Failure(2016, f"`{name}` is its own ancestor", "resources", "parent")
+    parents = {level.parent for level in levels.values()}
+    for name, level in levels.items():
+        if name not in parents and level.leaf is False:
+            reason = f"nothing lies below `{name}`, and no policy may end there"
+            yield Failure(2016, reason, "resources", "isValidLeaf")
+
+
+def _in_circle(name: str, levels: Mapping[str, Any]) -> bool:
+    at, seen = levels[name].parent, set[str]()
+    while at in levels and at not in seen:
+        if at == name:
+            return True
+        seen.add(at)
+        at = levels[at].parent
+    return False
+
+
+def _def_overlays(given: Mapping[str, Any]) -> Iterator[Failure]:
+    definition = Definition(given)
+    resources, accesses = definition.levels(), {str(e.get("name")) for e in given.get("accessTypes") or []}
+    for type_, key in ((MASK, "dataMaskDef"), (ROW_FILTER, "rowFilterDef")):
+        part = definition.part(type_)
+        for what, known in (("resources", set(resources)), ("accessTypes", accesses)):
+            for name in sorted({str(e.get("name")) for e in part.get(what) or []} - known):
+                yield Failure(2002, f"`{name}` of `{key}` is not among `{what}`", key, what)
+        yield from _names(part.get("maskTypes") or [], f"{key}.maskTypes")
+
+
+def _def_rest(given: Mapping[str, Any]) -> Iterator[Failure]:
+    for what in ("configs", "policyConditions", "contextEnrichers", "enums"):
+        yield from _names(given.get(what) or [], what)
+    for condition in given.get("policyConditions") or []:
+        if not condition.get("evaluator"):
+            reason = f"condition `{condition.get('name')}` needs an evaluator"
+            yield Failure(2011, reason, "policyConditions", "evaluator", MISSING)
+    for enum in given.get("enums") or []:
+        elements, default = enum.get("elements") or [], enum.get("defaultIndex") or 0
+        if not elements:
+            yield Failure(2018, f"enum `{enum.get('name')}` has no elements", "enums", "elements", MISSING)
+        elif not 0 <= default < len(elements):
+            yield Failure(
+                2019, f"enum `{enum.get('name')}` has no element {default}", "enums", "defaultIndex"
+            )
