@@ -19,7 +19,9 @@ _LARGEST = 2**63
 class Located(Protocol):
     """A parsed file that can say where its values stand."""
 
-    file: str
+    @property
+    def file(self) -> str:
+        """Return the name that messages give the file."""
 
     def line(self, path: Path) -> int:
         """Return the line of the value at `path`."""
@@ -149,8 +151,14 @@ class Reader:
         value = data.get(key)
         if isinstance(value, str) and value.strip():
             return value
-        what = "is missing" if value is None else "must not be empty" if value == "" else "must be a text"
-        self.fault((*path, key), f"`{key}` {what}")
+        what = (
+            "and is missing"
+            if value is None
+            else "that is not empty"
+            if value == ""
+            else f"not {_kind(value)}"
+        )
+        self.fault((*path, key), f"`{key}` must be a text {what}".replace("text not", "text, not"))
         return ""
 
     def flag(self, data: Mapping[str, Any], key: str, path: Path, *, default: bool) -> bool:
@@ -197,7 +205,7 @@ class Reader:
         return tuple(found)
 
     def scalars(self, data: Mapping[str, Any], key: str, path: Path) -> dict[str, str]:
-        """Return the object under a key as texts: numbers and booleans as JSON spells them, nulls left out."""
+        """Return the object under a key as texts: numbers and booleans as JSON spells them, no nulls."""
         found = {}
         for name, value in self.field(data, key, path).items():
             if isinstance(value, str):

@@ -1,21 +1,32 @@
-"""Service definitions from text: Ranger's own JSON shape, which is YAML too, becomes a ServiceDef.
+"""Service definitions in Ranger's own shape, as JSON or as YAML, become ServiceDefs.
 
-Fields that Ranger has and nothing here needs (labels, UI hints, connection settings) are passed over, as
-Ranger's own readers do, so that a definition loads as it was exported.
+Fields that Ranger has and nothing here needs (labels, UI hints, connection settings, context enrichers) are
+passed over, as Ranger's own readers do, so that a definition loads as it was exported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.model.policy import AccessTypeDef, MaskTypeDef, ResourceDef, ServiceDef
+from gateway.model.policy import AccessTypeDef, ConditionDef, MaskTypeDef, ResourceDef, ServiceDef
+from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import way_down
-from gateway.policy.documents import FaultList, Path, hint, parse_document
+from gateway.policy.documents import Path, hint, parse_document
+from gateway.policy.json_documents import parse_json
+from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.transformers import transformer_faults
 
 _ALIAS = "sluice.access."
 """Option prefix: with `sluice.access.insert: update` a policy on `update` answers requests for `insert`."""
+CATEGORIES = ("CREATE", "READ", "UPDATE", "DELETE", "MANAGE")
+MARKERS = frozenset(f"_{category.lower()}" for category in (*CATEGORIES, "ALL"))
+"""Ranger's marker access types, lower case."""
+SCRIPT = "RangerScriptConditionEvaluator"
+IMPLICIT = ConditionDef(name="_expression", evaluator=SCRIPT, options={"engineName": "JavaScript"})
+"""What Ranger gives to every service type that has no script condition of its own."""
 
 
 def load_service_defs(texts: Mapping[str, str]) -> dict[str, ServiceDef]:
@@ -37,146 +48,118 @@ def load_service_defs(texts: Mapping[str, str]) -> dict[str, ServiceDef]:
 
 
 def parse_service_def(text: str, file: str) -> ServiceDef:
-    """Return one definition; raises Faults."""
-    document = parse_document(text, file)
-    faults = FaultList(document)
-    reader = _Reader(faults)
-    data = reader.mapping(document.data, ())
-    name = reader.text(data, "name", ())
-    resources = tuple(reader.resource(entry, path) for entry, path in reader.entries(data, "resources", ()))
-    accesses = tuple(reader.access(entry, path) for entry, path in reader.entries(data, "accessTypes", ()))
-    masks = reader.mapping(data.get("dataMaskDef") or {}, ("dataMaskDef",))
-    filters = reader.mapping(data.get("rowFilterDef") or {}, ("rowFilterDef",))
-    mask_types = tuple(
-        MaskTypeDef(
-            name=reader.text(entry, "name", path),
-            transformer=str(entry.get("transformer") or ""),
-            label=str(entry.get("label") or ""),
-        )
-        for entry, path in reader.entries(masks, "maskTypes", ("dataMaskDef",))
-    )
-    options = reader.mapping(data.get("options") or {}, ("options",))
-    aliases = {
-        key[len(_ALIAS) :].lower(): str(value).lower()
-        for key, value in options.items()
-        if key.startswith(_ALIAS)
-    }
-    definition = ServiceDef(
-        name=name,
-        resources=resources,
-        access_types=accesses,
-        mask_types=mask_types,
-        mask_resources=reader.overlay(masks, resources, ("dataMaskDef",)),
-        filter_resources=reader.overlay(filters, resources, ("rowFilterDef",)),
-        mask_accesses=reader.names(masks, "accessTypes", ("dataMaskDef",)),
-        filter_accesses=reader.names(filters, "accessTypes", ("rowFilterDef",)),
-        access_aliases=aliases,
-    )
-    _check(definition, faults)
-    faults.raise_any()
+    """Return the definition of one file, JSON when the name says so and else YAML; raises Faults.
+
+    Marker access types that the file does not give are computed from categories, as a Ranger Admin would.
+    """
+    document = parse_json(text, file) if file.endswith(".json") else parse_document(text, file)
+    findings = Findings(document)
+    if not isinstance(document.data, Mapping):
+        findings.fault((), "a mapping is expected here")
+        findings.raise_any()
+    definition = read_service_def(document.data, Reader(findings), (), strict=True)
+    findings.raise_any()
+    if not document.data.get("markerAccessTypes"):
+        definition = replace(definition, markers=computed_markers(definition.access_types))
     return definition
 
 
-def _check(definition: ServiceDef, faults: FaultList) -> None:
-    levels = [resource.name for resource in definition.resources]
-    for i, resource in enumerate(definition.resources):
-        if resource.parent and resource.parent not in levels:
-            near = hint(resource.parent, levels)
-            faults.add(("resources", i), f"`{resource.name}` has no parent `{resource.parent}`{near}")
-        elif way_down(resource.name, definition.resources) is None:
-            faults.add(("resources", i), f"`{resource.name}` is its own ancestor")
-        if resource.name in levels[:i]:
-            faults.add(("resources", i), f"resource `{resource.name}` is defined a second time")
-    names = [access.name for access in definition.access_types]
-    for i, access in enumerate(definition.access_types):
-        if access.name in names[:i]:
-            faults.add(("accessTypes", i), f"access type `{access.name}` is defined a second time")
-        for implied in sorted(access.implied - set(names)):
-            faults.add(
-                ("accessTypes", i), f"`{access.name}` implies unknown `{implied}`{hint(implied, names)}"
-            )
-    for where, accesses in (
-        ("dataMaskDef", definition.mask_accesses),
-        ("rowFilterDef", definition.filter_accesses),
-    ):
-        for access_name in sorted(accesses - set(names)):
-            faults.add((where,), f"unknown access type `{access_name}`{hint(access_name, names)}")
-    for alias, target in definition.access_aliases.items():
-        if target not in names:
-            faults.add(("options", _ALIAS + alias), f"unknown access type `{target}`{hint(target, names)}")
-
-
-class _Reader:
-    """Reads the loosely typed shape; options come as booleans or as texts such as "true"."""
-
-    def __init__(self, faults: FaultList) -> None:
-        self._faults = faults
-
-    def mapping(self, value: object, path: Path) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        self._faults.add(path, "a mapping is expected here")
-        return {}
-
-    def text(self, data: Mapping[str, Any], key: str, path: Path) -> str:
-        value = data.get(key)
-        if isinstance(value, str) and value:
-            return value
-        self._faults.add((*path, key), f"`{key}` must be a text")
-        return ""
-
-    def flag(self, data: Mapping[str, Any], key: str, path: Path, default: bool) -> bool:
-        value = data.get(key, default)
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
-        if isinstance(value, bool):
-            return value
-        if value is None:
-            return default
-        self._faults.add((*path, key), f"`{key}` must be true or false")
-        return default
-
-    def entries(self, data: Mapping[str, Any], key: str, path: Path) -> list[tuple[dict[str, Any], Path]]:
-        value = data.get(key) or []
-        if not isinstance(value, list):
-            self._faults.add((*path, key), f"`{key}` must be a list")
-            return []
-        found = [(self.mapping(entry, (*path, key, i)), (*path, key, i)) for i, entry in enumerate(value)]
-        return [(entry, where) for entry, where in found if entry]
-
-    def names(self, data: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
-        return frozenset(
-            self.text(entry, "name", where).lower() for entry, where in self.entries(data, key, path)
+def computed_markers(accesses: Iterable[AccessTypeDef]) -> tuple[AccessTypeDef, ...]:
+    """Return Ranger's marker access types: those of a category with what they imply, and `_all`."""
+    accesses = tuple(accesses)
+    granted = {
+        category: frozenset[str]().union(
+            *({access.name} | access.implied for access in accesses if access.category == category)
         )
+        for category in CATEGORIES
+    }
+    granted["ALL"] = frozenset(access.name for access in accesses)
+    return tuple(AccessTypeDef(name=f"_{name.lower()}", implied=implied) for name, implied in granted.items())
 
-    def access(self, entry: Mapping[str, Any], path: Path) -> AccessTypeDef:
-        implied = entry.get("impliedGrants") or []
-        if not isinstance(implied, list):
-            self._faults.add((*path, "impliedGrants"), "`impliedGrants` must be a list")
-            implied = []
-        return AccessTypeDef(
-            name=self.text(entry, "name", path).lower(),
-            implied=frozenset(str(access).lower() for access in implied),
-        )
 
-    def resource(self, entry: Mapping[str, Any], path: Path) -> ResourceDef:
-        options = self.mapping(entry.get("matcherOptions") or {}, (*path, "matcherOptions"))
+def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, strict: bool) -> ServiceDef:
+    """Return the definition in a document that was parsed already; faults are left with the reader.
+
+    What a Ranger Admin gave away is not in its reader's hands: unless `strict`, what means nothing (an access
+    type that is implied and unknown, a transformer that is not understood) is warned of and left out.
+    """
+    found = _Definition(reader, strict)
+    name = reader.required(data, "name", path)
+    resources = tuple(
+        found.resource(entry, where) for entry, where in reader.entries(data, "resources", path)
+    )
+    accesses = found.accesses(data, "accessTypes", path)
+    names = [access.name for access in accesses]
+    masks, filters = reader.field(data, "dataMaskDef", path), reader.field(data, "rowFilterDef", path)
+    mask_path, filter_path = (*path, "dataMaskDef"), (*path, "rowFilterDef")
+    options = reader.scalars(data, "options", path)
+    found.check_levels(resources, (*path, "resources"))
+    found.check_leaves(data, resources, path)
+    return ServiceDef(
+        name=name,
+        id=reader.number(data, "id", path),
+        resources=resources,
+        access_types=found.known_implied(accesses, names, (*path, "accessTypes")),
+        mask_types=tuple(
+            found.mask_type(entry, where) for entry, where in reader.entries(masks, "maskTypes", mask_path)
+        ),
+        mask_resources=found.overlay(masks, resources, mask_path),
+        filter_resources=found.overlay(filters, resources, filter_path),
+        mask_accesses=found.names(masks, names, mask_path),
+        filter_accesses=found.names(filters, names, filter_path),
+        access_aliases=found.aliases(options, names, (*path, "options")),
+        markers=found.accesses(data, "markerAccessTypes", path),
+        conditions=found.conditions(data, path, options),
+        deny_enabled=options.get("enableDenyAndExceptionsInPolicies", "true").strip().lower() != "false",
+        options=options,
+    )
+
+
+class _Definition:
+    """Reads the parts of one definition."""
+
+    def __init__(self, reader: Reader, strict: bool) -> None:
+        self._reader = reader
+        self._complain = reader.fault if strict else reader.warn
+
+    def resource(self, entry: Mapping[str, Any], path: Path, base: ResourceDef | None = None) -> ResourceDef:
+        """Return one level; `base` is the level that this entry lies over, and what is not given is its."""
+        reader = self._reader
+        options = reader.field(entry, "matcherOptions", path)
         where = (*path, "matcherOptions")
-        matcher = str(entry.get("matcher") or "")
-        is_url = matcher.endswith("RangerURLResourceMatcher")
-        level = entry.get("level", 10)
+        default = base or ResourceDef(name="", excludes_supported=False)
+        matcher = reader.text(entry, "matcher", path)
+        is_url = matcher.endswith("RangerURLResourceMatcher") if matcher else default.needs_scheme
+        is_path = is_url or (matcher.endswith("RangerPathResourceMatcher") if matcher else default.is_path)
         return ResourceDef(
-            name=self.text(entry, "name", path),
-            parent=entry.get("parent") or None,
-            level=level if isinstance(level, int) else 10,
-            wildcard=self.flag(options, "wildCard", where, default=True),
-            ignore_case=self.flag(options, "ignoreCase", where, default=True),
-            excludes_supported=self.flag(entry, "excludesSupported", path, default=False),
-            recursive_supported=self.flag(entry, "recursiveSupported", path, default=False),
-            is_path=is_url or matcher.endswith("RangerPathResourceMatcher"),
+            name=base.name if base else reader.required(entry, "name", path),
+            parent=reader.text(entry, "parent", path) or default.parent,
+            level=reader.number(entry, "level", path, default.level) or default.level,
+            wildcard=reader.flag(options, "wildCard", where, default=default.wildcard),
+            ignore_case=reader.flag(options, "ignoreCase", where, default=default.ignore_case),
+            excludes_supported=reader.flag(
+                entry, "excludesSupported", path, default=default.excludes_supported
+            ),
+            recursive_supported=reader.flag(
+                entry, "recursiveSupported", path, default=default.recursive_supported
+            ),
+            is_path=is_path,
             needs_scheme=is_url,
-            leaf=self.flag(entry, "isValidLeaf", path, default=False),
+            # An overlay that is silent makes no leaf, whatever the level below it says: Ranger's rule.
+            leaf=reader.flag(entry, "isValidLeaf", path, default=False),
         )
+
+    def check_levels(self, resources: tuple[ResourceDef, ...], path: Path) -> None:
+        levels = [resource.name for resource in resources]
+        for i, resource in enumerate(resources):
+            where = (*path, i)
+            if resource.parent and resource.parent not in levels:
+                near = hint(resource.parent, levels)
+                self._reader.fault(where, f"`{resource.name}` has no parent `{resource.parent}`{near}")
+            elif resource.name in levels and way_down(resource.name, resources) is None:
+                self._reader.fault(where, f"`{resource.name}` is its own ancestor")
+            if resource.name in levels[:i]:
+                self._reader.fault(where, f"resource `{resource.name}` is defined a second time")
 
     def overlay(
         self, data: Mapping[str, Any], base: tuple[ResourceDef, ...], path: Path
@@ -184,30 +167,90 @@ class _Reader:
         """Return the base levels that the definition lists, with its options laid over theirs."""
         by_name = {resource.name: resource for resource in base}
         levels = []
-        for entry, where in self.entries(data, "resources", path):
-            name = self.text(entry, "name", where)
+        for entry, where in self._reader.entries(data, "resources", path):
+            name = self._reader.required(entry, "name", where)
             resource = by_name.get(name)
-            if resource is None:
-                self._faults.add((*where, "name"), f"unknown resource `{name}`{hint(name, by_name)}")
-                continue
-            options = self.mapping(entry.get("matcherOptions") or {}, (*where, "matcherOptions"))
-            option_path = (*where, "matcherOptions")
-            levels.append(
-                ResourceDef(
-                    name=resource.name,
-                    parent=resource.parent,
-                    level=resource.level,
-                    wildcard=self.flag(options, "wildCard", option_path, resource.wildcard),
-                    ignore_case=self.flag(options, "ignoreCase", option_path, resource.ignore_case),
-                    excludes_supported=self.flag(
-                        entry, "excludesSupported", where, resource.excludes_supported
-                    ),
-                    recursive_supported=self.flag(
-                        entry, "recursiveSupported", where, resource.recursive_supported
-                    ),
-                    is_path=resource.is_path,
-                    needs_scheme=resource.needs_scheme,
-                    leaf=self.flag(entry, "isValidLeaf", where, default=False),
-                )
-            )
+            if resource is not None:
+                levels.append(self.resource(entry, where, resource))
+            elif name:
+                self._reader.fault((*where, "name"), f"unknown resource `{name}`{hint(name, by_name)}")
+        self.check_leaves(data, tuple(levels), path)
         return tuple(levels)
+
+    def check_leaves(self, data: Mapping[str, Any], levels: tuple[ResourceDef, ...], path: Path) -> None:
+        """A level that has none below it and may not end a policy makes hierarchies that nothing can use."""
+        parents = {level.parent for level in levels}
+        for entry, where in self._reader.entries(data, "resources", path):
+            name = entry.get("name")
+            given = entry.get("isValidLeaf")
+            silent = given is None or self._reader.flag(entry, "isValidLeaf", where, default=False)
+            if not silent and name not in parents:
+                self._reader.fault(where, f"`{name}` has no level below it, so `isValidLeaf` cannot be false")
+
+    def accesses(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[AccessTypeDef, ...]:
+        found: dict[str, AccessTypeDef] = {}
+        for entry, where in self._reader.entries(data, key, path):
+            name = self._reader.required(entry, "name", where).lower()
+            if name in found:
+                self._complain(where, f"access type `{name}` is defined a second time")
+                continue
+            implied = self._reader.texts(entry, "impliedGrants", where)
+            found[name] = AccessTypeDef(
+                name=name,
+                implied=frozenset(access.lower() for access in implied),
+                category=self._reader.text(entry, "category", where).upper(),
+            )
+        return tuple(found.values())
+
+    def known_implied(
+        self, accesses: tuple[AccessTypeDef, ...], names: list[str], path: Path
+    ) -> tuple[AccessTypeDef, ...]:
+        """Return the access types without what they imply and nobody knows."""
+        for i, access in enumerate(accesses):
+            for implied in sorted(access.implied - set(names)):
+                near = hint(implied, names)
+                self._complain((*path, i), f"`{access.name}` implies unknown `{implied}`{near}")
+        return tuple(replace(access, implied=access.implied & frozenset(names)) for access in accesses)
+
+    def names(self, data: Mapping[str, Any], known: list[str], path: Path) -> frozenset[str]:
+        """Return the access types that obligations of a kind are for."""
+        found = frozenset(
+            self._reader.required(entry, "name", where).lower()
+            for entry, where in self._reader.entries(data, "accessTypes", path)
+        )
+        for name in sorted(found - set(known)):
+            self._complain(path, f"unknown access type `{name}`{hint(name, known)}")
+        return found & frozenset(known)
+
+    def mask_type(self, entry: Mapping[str, Any], path: Path) -> MaskTypeDef:
+        reader = self._reader
+        name = reader.required(entry, "name", path)
+        transformer = reader.text(entry, "transformer", path)
+        for fault in transformer_faults(transformer) if transformer else ():
+            self._complain((*path, "transformer"), f"mask type `{name}`: {fault}")
+        return MaskTypeDef(name=name, transformer=transformer, label=reader.text(entry, "label", path))
+
+    def conditions(
+        self, data: Mapping[str, Any], path: Path, options: Mapping[str, str]
+    ) -> tuple[ConditionDef, ...]:
+        found: dict[str, ConditionDef] = {}
+        for entry, where in self._reader.entries(data, "policyConditions", path):
+            name = self._reader.required(entry, "name", where)
+            evaluator = self._reader.text(entry, "evaluator", where).rpartition(".")[2]
+            values = self._reader.scalars(entry, "evaluatorOptions", where)
+            found.setdefault(name, ConditionDef(name=name, evaluator=evaluator, options=values))
+        scripted = any(condition.evaluator == SCRIPT for condition in found.values())
+        if not scripted and options.get("enableImplicitConditionExpression", "true").lower() != "false":
+            found.setdefault(IMPLICIT.name, IMPLICIT)
+        return tuple(found.values())
+
+    def aliases(self, options: Mapping[str, str], names: list[str], path: Path) -> dict[str, str]:
+        found = {}
+        for key, value in options.items():
+            if not key.startswith(_ALIAS):
+                continue
+            target = value.lower()
+            found[key[len(_ALIAS) :].lower()] = target
+            if target not in names and target != ANY_ACCESS:
+                self._reader.fault((*path, key), f"unknown access type `{target}`{hint(target, names)}")
+        return found
