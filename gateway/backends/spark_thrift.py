@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.backends.spark_thrift_connection import SparkAddress, SparkConnection
+from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
 from gateway.backends.spark_thrift_endings import Endings
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
@@ -247,6 +247,12 @@ class SparkThriftSession:
             self._unfinished.discard(operation)
             delay_s = self._grace_until - asyncio.get_running_loop().time()
             self._backend.endings.later(delay_s, lambda: self._close_operation(request))
+        elif self._connection.idle:
+            # Nothing depends on the answer, and what the session sends next stands behind the call.
+            with contextlib.suppress(BackendUnavailable):
+                self._connection.begin(
+                    "CloseOperation", request, calls.TCloseOperationResp, quick=True
+                ).drop()
         else:
             await self._close_operation(request)
 
@@ -281,6 +287,8 @@ class SparkThriftOperation:
         self.has_result_set = handle.hasResultSet
         self._ended = False
         self._stopped = False
+        self._schema: Begun[calls.TGetResultSetMetadataResp] | TTableSchema | None = None
+        """The columns once Spark has told them, or the call that asks for them."""
 
     @property
     def id(self) -> str:
@@ -289,12 +297,24 @@ class SparkThriftOperation:
 
     async def status(self, get_progress: bool = False) -> OperationState:
         """Ask Spark for the state; waits up to 5 s while it runs. Raises BackendError, BackendUnavailable."""
-        reply = await self._session.connection.call(
+        connection = self._session.connection
+        asked = connection.begin(
             "GetOperationStatus",
             calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
             calls.TGetOperationStatusResp,
         )
-        state = reply.operationState
+        state = None
+        try:
+            if self.has_result_set and self._schema is None:
+                # Every client asks for the columns next. Spark answers in order: when it has said FINISHED,
+                # what follows are the columns of a finished statement. Before that it tells others.
+                self._schema = self._ask_schema()
+            reply = await asked.answer()
+            state = reply.operationState
+        finally:
+            asked.drop()
+            if state != TOperationState.FINISHED:
+                self._forget_schema()
         if reply.hasResultSet is not None:
             self.has_result_set = reply.hasResultSet
         if state in (TOperationState.FINISHED, TOperationState.ERROR):
@@ -322,12 +342,27 @@ class SparkThriftOperation:
 
     async def schema(self) -> TTableSchema:
         """Return the result's columns; works while the statement runs. Raises BackendError for VARIANT."""
-        reply = await self._session.connection.call(
+        if isinstance(self._schema, TTableSchema):
+            return self._schema
+        begun, self._schema = self._schema or self._ask_schema(), None
+        reply = await begun.answer()
+        schema = reply.schema or TTableSchema(columns=[])
+        if self._ended:
+            self._schema = schema
+        return schema
+
+    def _ask_schema(self) -> Begun[calls.TGetResultSetMetadataResp]:
+        return self._session.connection.begin(
             "GetResultSetMetadata",
             calls.TGetResultSetMetadataReq(operationHandle=self._handle),
             calls.TGetResultSetMetadataResp,
+            quick=True,
         )
-        return reply.schema or TTableSchema(columns=[])
+
+    def _forget_schema(self) -> None:
+        if isinstance(self._schema, Begun):
+            self._schema.drop()
+            self._schema = None
 
     async def relay(
         self, orientation: int, max_rows: int, fetch_type: int, seqid: int, sink: FrameSink
@@ -375,4 +410,5 @@ class SparkThriftOperation:
         if not self._ended and not self._stopped:
             with contextlib.suppress(BackendError, BackendUnavailable):
                 await self.cancel()
+        self._forget_schema()
         await self._session.let_go(self, calls.TCloseOperationReq(operationHandle=self._handle))

@@ -12,27 +12,22 @@ import socket
 import ssl
 import struct
 from collections import deque
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
+from gateway.backends.spark_thrift_exchanges import Exchange, Gathered, Relayed
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.wire.calls import TFetchResultsReq, TFetchResultsResp
 from gateway.wire.frames import HEADER_BYTES, frame
 from gateway.wire.messages import CallFailed, decode_reply, encode_call
-from gateway.wire.peek import FetchPeek, peek_fetch_reply
+from gateway.wire.peek import FetchPeek
 from gateway.wire.sasl import LoginRefused, PlainClient
 from gateway.wire.tcli import TStatus, TStatusCode
 from gateway.wire.thrift import MalformedMessage, Struct
 
 R = TypeVar("R", bound=Struct)
-
-MAX_PEEK_BYTES = 64 * 1024
-"""A reply must have told its status and its row count by then; Spark's do within 100 bytes."""
-WAKE_BYTES = 128 * 1024
-"""Bytes given to a sink before it is asked whether it is slow."""
-PAUSE_BYTES = 512 * 1024
-"""Bytes given to a sink that has not answered yet, after which reading from Spark stops."""
 
 MAX_ERROR_BYTES = 4 * 1024 * 1024
 """Length of an error reply to FetchResults; Spark's hold a stack and a plan."""
@@ -61,133 +56,22 @@ class SparkAddress:
     """Length of a reply that is gathered and decoded; relayed ones have no limit."""
 
 
-class _Exchange(Protocol):
-    """A call that waits for its reply; the connection tells it what arrives."""
+class Begun(Generic[R]):
+    """A call that was sent: its reply is awaited once, or dropped."""
 
-    def begin(self, length: int) -> None:
-        """A frame with a message of so many bytes begins."""
+    __slots__ = ("_answer", "_exchange")
 
-    def take(self, chunk: bytes) -> None:
-        """Some of the frame has come; the first chunks hold its header."""
+    def __init__(self, exchange: Gathered, answer: Callable[[], Coroutine[None, None, R]]) -> None:
+        self._exchange = exchange
+        self._answer = answer
 
-    def end(self) -> None:
-        """The frame is whole."""
+    async def answer(self) -> R:
+        """Return the reply. Raises BackendError for an error status, BackendUnavailable."""
+        return await self._answer()
 
-    def fail(self, error: Exception) -> None:
-        """There will be no (more) reply."""
-
-
-class _Gathered:
-    """Collects one reply whole."""
-
-    __slots__ = ("_buffer", "_limit", "answer")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._buffer = bytearray()
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def begin(self, length: int) -> None:
-        if length > self._limit:
-            raise MalformedMessage(f"a reply of more than {self._limit} bytes")
-
-    def take(self, chunk: bytes) -> None:
-        if not self.answer.done():
-            self._buffer += chunk
-
-    def end(self) -> None:
-        if not self.answer.done():
-            self.answer.set_result(bytes(self._buffer[HEADER_BYTES:]))
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-class _Relayed:
-    """Hands a FetchResults reply on to a sink, unless it turns out to be an error: that is gathered."""
-
-    __slots__ = ("_head", "_limit", "_transport", "error", "finished", "peek", "received", "sink",
-                 "unacknowledged", "wake")  # fmt: skip
-
-    def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int) -> None:
-        self.sink: FrameSink | None = sink
-        self.peek: FetchPeek | None = None
-        self.received = 0
-        self.unacknowledged = 0
-        self.finished = False
-        self.error: Exception | None = None
-        self.wake = asyncio.Event()
-        self._head = b""
-        self._transport = transport
-        self._limit = limit
-
-    @property
-    def gathered(self) -> bytes:
-        """The message of an error reply, without its length."""
-        return self._head[HEADER_BYTES:]
-
-    def begin(self, length: int) -> None:
-        """Nothing: what is handed on has no limit."""
-
-    def take(self, chunk: bytes) -> None:
-        self.received += len(chunk)
-        if self.sink is None:
-            return
-        if self.peek is not None and self.peek.succeeded:
-            self._write(chunk)
-            return
-        # Chunks are handed on as they came, and copied only while the status is not known.
-        head = self._head + chunk if self._head else chunk
-        if self.peek is None:
-            self.peek = _peek(head)
-            if self.peek is not None and self.peek.succeeded:
-                self._head = b""
-                self._write(head)
-                return
-            if self.peek is None and len(head) > MAX_PEEK_BYTES:
-                raise MalformedMessage("a reply to FetchResults that does not tell its status")
-        if len(head) > self._limit + HEADER_BYTES:
-            raise MalformedMessage(f"an error reply of more than {self._limit} bytes")
-        self._head = head
-
-    def end(self) -> None:
-        if self.peek is None and self.sink is not None:
-            raise MalformedMessage("a reply to FetchResults that ends early")
-        self.finished = True
-        self.wake.set()
-
-    def fail(self, error: Exception) -> None:
-        self.error = self.error or error
-        self.wake.set()
-
-    def _write(self, chunk: bytes) -> None:
-        if self.sink is not None:
-            self.sink.write(chunk)
-            self.unacknowledged += len(chunk)
-            if self.unacknowledged >= WAKE_BYTES:
-                self.wake.set()
-                if self.unacknowledged >= PAUSE_BYTES:
-                    self._transport.pause_reading()
-
-    def acknowledge(self) -> None:
-        """The sink has caught up: read on."""
-        self.unacknowledged = 0
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def abandon(self) -> None:
-        """Nobody takes the rest of the reply: swallow it."""
-        self.sink = None
-        self._head = b""
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
-
-
-def _peek(head: bytes) -> FetchPeek | None:
-    """Peek at a frame's first bytes; 256 are enough, but for a status that comes with messages."""
-    found = peek_fetch_reply(head[HEADER_BYTES : HEADER_BYTES + 256])
-    return found or peek_fetch_reply(head[HEADER_BYTES : HEADER_BYTES + MAX_PEEK_BYTES])
+    def drop(self) -> None:
+        """Let the reply go, whatever it is."""
+        self._exchange.drop()
 
 
 class SparkConnection(asyncio.Protocol):
@@ -199,7 +83,7 @@ class SparkConnection(asyncio.Protocol):
         self._logged_in: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[_Exchange] = deque()
+        self._waiting: deque[Exchange] = deque()
         self._header = bytearray()
         self._left = 0
         self._seqid = 0
@@ -234,8 +118,8 @@ class SparkConnection(asyncio.Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether no call waits for its reply: a new one would not stand behind another's long poll."""
-        return not self._waiting
+        """Whether a new call would be answered at once, and not stand behind another's long poll."""
+        return all(exchange.quick for exchange in self._waiting)
 
     def abort(self) -> None:
         """Drop the connection at once; a binary session of Spark ends with it."""
@@ -248,10 +132,22 @@ class SparkConnection(asyncio.Protocol):
 
     async def call(self, method: str, request: Struct, response: type[R], *, urgent: bool = False) -> R:
         """Make one call. Raises BackendError for an error status, BackendUnavailable when Spark is gone."""
-        exchange = _Gathered(self._address.max_reply_bytes)
+        return await self.begin(method, request, response, urgent=urgent).answer()
+
+    def begin(
+        self, method: str, request: Struct, response: type[R], *, urgent: bool = False, quick: bool = False
+    ) -> Begun[R]:
+        """Send a call; its reply is awaited later, or dropped. Raises BackendUnavailable.
+
+        `quick` calls are those that Spark answers as soon as it comes to them.
+        """
         timeout_s = self._address.urgent_timeout_s if urgent else self._address.call_timeout_s
+        exchange = Gathered(self._address.max_reply_bytes, quick=quick)
         self._seqid = self._seqid % 0x7FFF_FFFF + 1
         self._send(exchange, method, request, self._seqid)
+        return Begun(exchange, lambda: self._reply(exchange, method, response, timeout_s))
+
+    async def _reply(self, exchange: Gathered, method: str, response: type[R], timeout_s: float) -> R:
         try:
             async with asyncio.timeout(timeout_s):
                 data = await exchange.answer
@@ -269,7 +165,7 @@ class SparkConnection(asyncio.Protocol):
         """
         await sink.drained()
         transport = self._usable()
-        exchange = _Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES))
+        exchange = Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES))
         self._send(exchange, "FetchResults", request, seqid)
         try:
             while not exchange.finished:
@@ -382,7 +278,7 @@ class SparkConnection(asyncio.Protocol):
             raise BackendUnavailable("the connection to Spark is closed")
         return self._transport
 
-    def _send(self, exchange: _Exchange, method: str, request: Struct, seqid: int) -> None:
+    def _send(self, exchange: Exchange, method: str, request: Struct, seqid: int) -> None:
         transport = self._usable()
         try:
             message = encode_call(method, seqid, request)

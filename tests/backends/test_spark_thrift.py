@@ -403,7 +403,7 @@ async def test_a_cancelled_statement_takes_its_session_along() -> None:
 async def test_what_was_stopped_is_closed_a_little_later() -> None:
     """Spark loses a cancel that comes while it plans; a close that comes after that makes it good."""
     async with FakeHiveServer() as server:
-        backend = backend_for(server, stop_grace_s=0.5)
+        backend = backend_for(server, stop_grace_s=1.0)
         session = await backend.open_session(ALICE, protocol_version=9, settings={})
         server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
         server.on("Q", Answer.text(("x",)))
@@ -416,7 +416,7 @@ async def test_what_was_stopped_is_closed_a_little_later() -> None:
         assert "CloseOperation" not in server.calls
         done = await session.execute(cleared("Q"), run_async=False, timeout_s=0)
         await done.close()
-        assert server.calls.count("CloseOperation") == 1
+        await server.until(lambda: server.calls.count("CloseOperation") == 1)
         running = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
         await session.close()
         assert server.canceled == [canceled.id, closed.id, running.id]
@@ -440,7 +440,52 @@ async def test_a_session_without_anything_stopped_is_closed_at_once() -> None:
         await session.execute(cleared("Q"), run_async=False, timeout_s=0)
         with pytest.raises(BackendError):
             await session.execute(cleared("BAD"), run_async=False, timeout_s=0)
-        assert server.calls.count("CloseOperation") == 1, "what failed is not left behind"
+        # What failed is not left behind.
+        await server.until(lambda: server.calls.count("CloseOperation") == 1)
         await session.close()
         assert server.calls[-1] == "CloseSession"
         assert server.sessions == 0
+
+
+async def test_the_columns_are_asked_for_before_anybody_wants_them() -> None:
+    async with FakeHiveServer() as server:
+        session = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        server.on("Q", Answer.text(("x",)))
+        done = await session.execute(cleared("Q"), run_async=False, timeout_s=0)
+        for _ in range(2):
+            schema = await done.schema()
+            assert [column.columnName for column in schema.columns] == ["c0"]
+        assert server.calls.count("GetResultSetMetadata") == 1
+        await session.close()
+
+
+async def test_columns_that_are_told_of_a_running_statement_are_not_believed() -> None:
+    """Before it has analysed a statement, Spark tells of one column `Result`."""
+    async with FakeHiveServer(long_poll_s=0.02) as server:
+        session = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        end = asyncio.Event()
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [(1,)], until=end))
+        running = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        assert not (await running.status()).terminal
+        assert server.calls.count("GetResultSetMetadata") == 1
+        end.set()
+        await running.finished()
+        assert [column.columnName for column in (await running.schema()).columns] == ["n"]
+        assert server.calls.count("GetResultSetMetadata") >= 2
+        await session.close()
+
+
+async def test_a_lost_connection_with_calls_under_way_leaves_nothing_behind() -> None:
+    async with FakeHiveServer(long_poll_s=5) as server:
+        session = await backend_for(server).open_session(ALICE, protocol_version=9, settings={})
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        running = await session.execute(cleared("SLOW"), run_async=True, timeout_s=0)
+        asked = asyncio.create_task(running.status())
+        await server.until(lambda: "GetOperationStatus" in server.calls)
+        session.connection.abort()
+        with pytest.raises(BackendUnavailable):
+            await asked
+        with pytest.raises(BackendUnavailable):
+            await running.schema()
+        await running.close()
+        await session.close()

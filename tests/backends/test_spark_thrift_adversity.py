@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.spark_thrift_connection import PAUSE_BYTES
+from gateway.backends.spark_thrift_exchanges import PAUSE_BYTES
 from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError
 from gateway.wire import calls, messages, tcli

@@ -29,7 +29,7 @@ def test_a_user_is_added_listed_changed_and_removed(
     assert users(file, *arguments, password="correct horse", monkeypatch=monkeypatch) == exit_codes.OK
     dana = read_users(file)["dana"]
     assert dana.principal.groups == {"analysts", "emea"}
-    assert dana.principal.attribute("region") == "EMEA"
+    assert dana.principal.values("region") == ("EMEA",)
     assert "correct horse" not in file.read_text()
     assert file.stat().st_mode & 0o077 == 0
 

@@ -11,6 +11,7 @@ from typing import Any
 from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -286,7 +287,7 @@ class FakeAuthority:
     def __init__(self, hidden: set[str]) -> None:
         self.hidden = hidden
 
-    def visible(self, principal: Principal, resource: Resource) -> bool:
+    def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
         dotted = str(resource)
         return not any(dotted == name or dotted.startswith(name + ".") for name in self.hidden)
 
@@ -356,7 +357,7 @@ class World:
         self.catalog = FakeCatalog()
         self.judge = FakeJudge()
         self.hidden: set[str] = set()
-        self.policies = PolicySet(version=1, service_defs={}, policies=())
+        self.policies = PolicySet(version=1)
         self.now = time.monotonic()
         self.sessions = Sessions(
             judge=self.judge,
@@ -371,7 +372,7 @@ class World:
         )
 
     def new_policies(self) -> None:
-        self.policies = PolicySet(version=self.policies.version + 1, service_defs={}, policies=())
+        self.policies = PolicySet(version=self.policies.version + 1)
 
 
 async def until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
