@@ -1,0 +1,111 @@
+"""Clearances are used again only in circumstances that are the same as far as policies asked for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway.errors import PoliciesStale
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.resource import Resource
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, SessionContext, Statement, Verdict
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.verdicts import Verdicts
+from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
+
+BOB = Principal(user="bob")
+HOME, CAFE = Client(address="10.1.0.7"), Client(address="192.0.2.9")
+NINE = datetime(2026, 3, 2, 9, 0, 0, tzinfo=UTC)
+
+
+class Judging:
+    """Verdicts over a judge whose clearances depend on `facets`; it remembers the snapshots it was given."""
+
+    def __init__(self, *facets: str) -> None:
+        self.facets = frozenset(facets)
+        self.seen: list[Snapshot] = []
+        self.now = NINE
+        self.stale: str | None = None
+        self._judge = FakeJudge()
+        self.verdicts = Verdicts(
+            judge=self._judged,
+            policies=lambda: self.policies,
+            authority=lambda _: FakeAuthority(set()),
+            catalog=FakeCatalog(),
+            limits=SessionLimits(),
+            metrics=Metrics(),
+            now=lambda: self.now,
+            stale=lambda: self.stale,
+        )
+        self.policies = PolicySet(version=1)
+
+    async def _judged(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        self.seen.append(snapshot)
+        verdict = await self._judge(statement, snapshot)
+        return replace(verdict, facets=self.facets) if isinstance(verdict, Cleared) else verdict
+
+    async def ask(self, client: Client = HOME, text: str = "SELECT 1") -> Verdict:
+        statement = Statement(text=text, principal=BOB, context=SessionContext())
+        return await self.verdicts.judge(statement, client)
+
+
+async def test_the_judge_is_told_when_and_from_where() -> None:
+    judging = Judging()
+    await judging.ask(CAFE, "SELECT 2")
+    context = judging.seen[0].context
+    assert (context.time, context.client_ip, context.action) == (NINE, "192.0.2.9", "QUERY")
+    assert context.request_data == "SELECT 2"
+
+
+async def test_without_conditions_one_clearance_serves_every_place_and_time() -> None:
+    judging = Judging()
+    for client in (HOME, CAFE):
+        judging.now += timedelta(hours=3)
+        assert isinstance(await judging.ask(client), Cleared)
+    assert len(judging.seen) == 1
+
+
+async def test_a_clearance_that_asked_for_the_address_serves_that_address() -> None:
+    judging = Judging("client_ip")
+    for client in (HOME, HOME, CAFE, CAFE, HOME):
+        await judging.ask(client)
+    assert [snapshot.context.client_ip for snapshot in judging.seen] == ["10.1.0.7", "192.0.2.9", "10.1.0.7"]
+
+
+async def test_a_clearance_that_asked_for_the_time_serves_its_second() -> None:
+    judging = Judging("time")
+    for milliseconds in (0, 400, 400, 400, 900):
+        judging.now += timedelta(milliseconds=milliseconds)
+        await judging.ask()
+    assert [snapshot.context.time for snapshot in judging.seen] == [
+        NINE,
+        NINE + timedelta(seconds=1.2),
+        NINE + timedelta(seconds=2.1),
+    ]
+
+
+async def test_what_the_text_itself_determines_does_not_part_clearances() -> None:
+    judging = Judging("request_data", "accessed_together")
+    await judging.ask()
+    await judging.ask()
+    assert len(judging.seen) == 1
+
+
+async def test_stale_policies_refuse_everything_also_what_was_cleared_before() -> None:
+    judging = Judging()
+    assert isinstance(await judging.ask(), Cleared)
+    judging.stale = "the policies of `lake` are 2 days old"
+    refused = await judging.ask()
+    assert isinstance(refused, Refused)
+    assert refused.text == "[SLUICE_POLICIES_STALE] the policies of `lake` are 2 days old"
+    with pytest.raises(PoliciesStale):
+        judging.verdicts.visible_to(BOB, HOME)
+    judging.stale = None
+    assert isinstance(await judging.ask(), Cleared)
+    assert judging.verdicts.visible_to(BOB, HOME)(Resource.database("c", "d"))
+    assert len(judging.seen) == 1
