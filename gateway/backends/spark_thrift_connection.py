@@ -180,9 +180,9 @@ class SparkConnection(asyncio.Protocol):
                 exchange.wake.clear()
                 if exchange.error is not None:
                     raise exchange.error
-                if exchange.unacknowledged:
+                if exchange.stopped:
                     await sink.drained()
-                    exchange.acknowledge()
+                    exchange.read_on()
         finally:
             if not exchange.finished:
                 exchange.abandon()

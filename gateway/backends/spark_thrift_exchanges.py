@@ -12,10 +12,6 @@ from gateway.wire.thrift import MalformedMessage
 
 MAX_PEEK_BYTES = 64 * 1024
 """A reply must have told its status and its row count by then; Spark's do within 100 bytes."""
-WAKE_BYTES = 128 * 1024
-"""Bytes given to a sink before it is asked whether it is slow."""
-PAUSE_BYTES = 512 * 1024
-"""Bytes given to a sink that has not answered yet, after which reading from Spark stops."""
 
 
 class Exchange(Protocol):
@@ -74,14 +70,15 @@ class Relayed:
     """Hands a FetchResults reply on to a sink, unless it turns out to be an error: that is gathered."""
 
     __slots__ = ("_head", "_limit", "_transport", "error", "finished", "peek", "quick", "received", "sink",
-                 "unacknowledged", "wake")  # fmt: skip
+                 "stopped", "wake")  # fmt: skip
 
     def __init__(self, sink: FrameSink, transport: asyncio.Transport, limit: int) -> None:
         self.quick = False
         self.sink: FrameSink | None = sink
         self.peek: FetchPeek | None = None
         self.received = 0
-        self.unacknowledged = 0
+        self.stopped = False
+        """Whether reading was stopped because the sink is slow."""
         self.finished = False
         self.error: Exception | None = None
         self.wake = asyncio.Event()
@@ -131,15 +128,15 @@ class Relayed:
     def _write(self, chunk: bytes) -> None:
         if self.sink is not None:
             self.sink.write(chunk)
-            self.unacknowledged += len(chunk)
-            if self.unacknowledged >= WAKE_BYTES:
+            if self.sink.slow and not self.stopped:
+                # Only now is the relaying task woken: for a client that keeps up it has nothing to do.
+                self.stopped = True
+                self._transport.pause_reading()
                 self.wake.set()
-                if self.unacknowledged >= PAUSE_BYTES:
-                    self._transport.pause_reading()
 
-    def acknowledge(self) -> None:
-        """The sink has caught up: read on."""
-        self.unacknowledged = 0
+    def read_on(self) -> None:
+        """The sink has caught up."""
+        self.stopped = False
         if not self._transport.is_closing():
             self._transport.resume_reading()
 

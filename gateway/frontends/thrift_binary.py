@@ -135,6 +135,10 @@ class ThriftConnection(asyncio.Protocol):
         if self._transport is not None and not self._gone:
             self._transport.write(data)
 
+    @property
+    def slow(self) -> bool:
+        return self._writing_paused or self._gone
+
     async def drained(self) -> None:
         """Wait until the client takes more. Raises ClientGone when it does not."""
         if self._writing_paused and not self._gone:

@@ -31,6 +31,11 @@ class BackendError(Exception):
 class FrameSink(Protocol):
     """Where relayed bytes go. `write` never blocks; `drained` waits while the peer is slow."""
 
+    @property
+    def slow(self) -> bool:
+        """Whether `drained` would wait, or say that the peer is gone."""
+        ...
+
     def write(self, data: bytes) -> None: ...
 
     async def drained(self) -> None: ...

@@ -38,12 +38,16 @@ def cleared(text: str, forwarded: str | None = None) -> Cleared:
 
 
 class Sink:
-    """Collects what is relayed; `drained` waits while `slow` is set."""
+    """Collects what is relayed; `drained` waits until `free` is set."""
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.free = asyncio.Event()
         self.free.set()
+
+    @property
+    def slow(self) -> bool:
+        return not self.free.is_set()
 
     def write(self, data: bytes) -> None:
         self.data += data

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.spark_thrift_exchanges import PAUSE_BYTES
 from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError
 from gateway.wire import calls, messages, tcli
@@ -185,8 +184,8 @@ async def test_a_slow_client_holds_spark_up_and_not_memory() -> None:
             total += sink.read()
         relayed = await relay
         assert total + len(sink.data) == relayed.bytes > 30_000_000
-        # One read of asyncio (256 KiB) may come on top of what is allowed.
-        assert sink.most <= PAUSE_BYTES + 2 * 256 * 1024
+        # One read of asyncio (256 KiB) may come on top of what the sink takes gladly.
+        assert sink.most <= 65536 + 2 * 256 * 1024
 
 
 async def test_a_client_that_is_slow_beyond_the_deadline_is_not_sparks_fault() -> None:

@@ -40,6 +40,7 @@ def cleared(text: str) -> Cleared:
 class Sink:
     def __init__(self) -> None:
         self.data = bytearray()
+        self.slow = False
 
     def write(self, data: bytes) -> None:
         self.data += data

@@ -339,6 +339,7 @@ class Sink:
 
     def __init__(self) -> None:
         self.data = b""
+        self.slow = False
 
     def write(self, data: bytes) -> None:
         self.data += data
