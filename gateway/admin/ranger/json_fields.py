@@ -203,30 +203,3 @@ def show(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [show(entry) for entry in value]
     return value
-
-
-def stamped(given: Object, old: Mapping[str, Any] | None, *, user: str, now_ms: int, guid: str) -> Object:
-    """Return the object with its book-keeping: a new one gets version 1, an updated one keeps what it is.
-
-    `guid` is for a new object that brings none. An id is the store's to give.
-    """
-    if old is None:
-        return {
-            **given,
-            "guid": given.get("guid") or guid,
-            "createdBy": user,
-            "updatedBy": user,
-            "createTime": now_ms,
-            "updateTime": now_ms,
-            "version": 1,
-        }
-    return {
-        **given,
-        "id": old.get("id"),
-        "guid": old.get("guid") or guid,
-        "createdBy": old.get("createdBy"),
-        "createTime": old.get("createTime"),
-        "updatedBy": user,
-        "updateTime": now_ms,
-        "version": (old.get("version") or 0) + 1,
-    }

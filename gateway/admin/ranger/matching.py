@@ -50,7 +50,8 @@ def is_all(level: Level, one: Mapping[str, Any]) -> bool:
     return not values or (level.wildcard and any(not v.strip("*") for v in values))
 
 
-def _matches(level: Level, one: Mapping[str, Any], value: str) -> bool:
+def values_match(level: Level, one: Mapping[str, Any], value: str) -> bool:
+    """Say whether a policy's values at one level match a requested value there."""
     excludes = bool(one.get("isExcludes"))
     if is_all(level, one):
         return not excludes
@@ -94,7 +95,7 @@ def match(
         if value is None:
             if not is_all(levels[name], one):
                 break
-        elif not _matches(levels[name], one, value):
+        elif not values_match(levels[name], one, value):
             return Match.NONE
         found = Match.SELF
     return _narrowed(found, resources, request, specific)

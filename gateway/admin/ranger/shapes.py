@@ -22,10 +22,9 @@ from gateway.admin.ranger.json_fields import (
     object_of,
     read,
     show,
-    stamped,
 )
 
-__all__ = ["Object", "read", "show", "stamped"]
+__all__ = ["Object", "read", "show"]
 
 BASE: dict[str, Field] = {
     "id": WHOLE,
