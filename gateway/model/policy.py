@@ -146,6 +146,8 @@ class MaskItem(PolicyItem):
 
     mask_type: str
     value_expression: str | None = None
+    condition_expression: str | None = None
+    """Ranger's `conditionExpr`, told and not used, as in Ranger's Hive plugin."""
     predicate: str = "masked"
     """`masked`: predicates see the mask; `deny`: using the column outside the output is refused."""
 

@@ -204,19 +204,36 @@ class Reader:
                 self.fault((*path, key, i), f"`{key}` must hold texts, not {_kind(entry)}")
         return tuple(found)
 
+    def literals(self, data: Mapping[str, Any], key: str, path: Path) -> list[str]:
+        """Return the list under a key as texts; numbers and booleans are spelled as JSON does."""
+        found = []
+        for i, entry in enumerate(self.listed(data, key, path)):
+            text = literal(entry)
+            if text is None:
+                self.fault((*path, key, i), f"`{key}` must hold texts, not {_kind(entry)}")
+            else:
+                found.append(text)
+        return found
+
     def scalars(self, data: Mapping[str, Any], key: str, path: Path) -> dict[str, str]:
         """Return the object under a key as texts: numbers and booleans as JSON spells them, no nulls."""
         found = {}
         for name, value in self.field(data, key, path).items():
-            if isinstance(value, str):
-                found[name] = value
-            elif isinstance(value, bool):
-                found[name] = "true" if value else "false"
-            elif isinstance(value, int | float):
-                found[name] = str(value)
+            text = literal(value)
+            if text is not None:
+                found[name] = text
             elif value is not None:
                 self.fault((*path, key, name), f"`{name}` must be a text, not {_kind(value)}")
         return found
+
+
+def literal(value: object) -> str | None:
+    """Return a text, a number or a boolean as text, and None for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else None
 
 
 def whole(value: object) -> int | None:

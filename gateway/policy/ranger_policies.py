@@ -1,0 +1,396 @@
+"""One policy in Ranger's JSON becomes a Policy; what is wrong with it is told with its id and name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+from gateway.model.policy import (
+    Condition,
+    FilterItem,
+    MaskItem,
+    Place,
+    Policy,
+    PolicyItem,
+    PolicyType,
+    ResourceSet,
+    ResourceValues,
+    ServiceDef,
+)
+from gateway.policy.compiled import way_down
+from gateway.policy.conditions import Unknown, Untranslatable, compile_condition
+from gateway.policy.documents import Path, hint
+from gateway.policy.macros import compile_template
+from gateway.policy.masks import MASK_TYPES
+from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.ranger_times import read_schedules
+from gateway.policy.service_defs import MARKERS
+from gateway.policy.sqltext import faults_of
+
+H = TypeVar("H", bound=Hashable)
+
+_NO_CONDITIONS: tuple[Condition, ...] = ()
+_CHECKED = 8192
+"""Texts that were checked and are remembered; most policies say the same few things."""
+
+
+class PolicyReader:
+    """Reads the policies of one service, or of a tag service for one service.
+
+    With a `prefix`, access and mask types are written `prefix:select`; those of other prefixes are left out,
+    as are items and policies that say nothing without them.
+    """
+
+    def __init__(self, definition: ServiceDef, service: str, prefix: str = "") -> None:
+        self.definition = definition
+        self.service = service
+        self.prefix = f"{prefix.lower()}:" if prefix else ""
+        self.accesses = {access.name for access in definition.access_types}
+        self.markers = {marker.name for marker in definition.markers}
+        self.levels = {type_: {d.name for d in definition.levels(type_)} for type_ in PolicyType}
+        self.known_levels = {level.name for level in definition.resources}
+        self.ways = {
+            type_: frozenset(
+                frozenset(step.name for step in way)
+                for level in definition.levels(type_)
+                if (way := way_down(level.name, definition.levels(type_))) is not None
+            )
+            for type_ in PolicyType
+        }
+        self.mask_types = {mask.name for mask in definition.mask_types}
+        self.conditions = {condition.name: condition for condition in definition.conditions}
+        self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
+        self._shared: dict[Hashable, Any] = {}
+
+    def read(self, raw: object, findings: Findings, path: Path, zone: str = "") -> Policy | None:
+        """Return the policy; None when it is at fault, or says nothing about this service."""
+        return _Reading(self, findings, path, zone).policy(raw)
+
+    def share(self, value: H) -> H:
+        """Return an equal value that was seen before: policies repeat each other's names and values."""
+        shared: H = self._shared.setdefault(value, value)
+        return shared
+
+    def forget(self) -> None:
+        """Let go of what was shared and checked, once a load is over."""
+        self._shared.clear()
+        self._checked.clear()
+
+    def checked(
+        self, kind: str, key: Hashable, check: Callable[[], tuple[list[str], list[str]]]
+    ) -> tuple[list[str], list[str]]:
+        """Return (faults, warnings) of a text, from memory when it was checked before."""
+        found = self._checked.get((kind, key))
+        if found is None:
+            if len(self._checked) >= _CHECKED:
+                self._checked.clear()
+            found = self._checked[kind, key] = check()
+        return found
+
+
+class _Reading:
+    """The reading of one policy."""
+
+    def __init__(self, reader: PolicyReader, findings: Findings, path: Path, zone: str) -> None:
+        self._of = reader
+        self._reader = Reader(findings)
+        self._path = path
+        self._zone = zone
+        self._place: Place | None = None
+
+    def policy(self, raw: object) -> Policy | None:
+        reader, path = self._reader, self._path
+        if not isinstance(raw, Mapping):
+            self._reader.fault(path, "a policy must be an object (`{…}`)")
+            return None
+        name = reader.text(raw, "name", path)
+        reader.label = f"policy {raw.get('id')} `{name}`: " if name else f"policy {raw.get('id')}: "
+        self._place = reader.findings.place(path)
+        if raw.get("id") is None:
+            self._reader.fault(path, "`id` is missing")
+        type_ = self._type(raw)
+        resources, additional = self._resource_sets(raw, type_)
+        exact = {
+            "allow": self._items(raw, "policyItems"),
+            "deny": self._items(raw, "denyPolicyItems"),
+            "allow_exceptions": self._items(raw, "allowExceptions"),
+            "deny_exceptions": self._items(raw, "denyExceptions"),
+        }
+        policy = Policy(
+            id=reader.number(raw, "id", path, -1),
+            name=name,
+            service=self._of.service,
+            type=type_,
+            resources=resources,
+            version=reader.number(raw, "version", path, 1),
+            additional_resources=additional,
+            enabled=reader.flag(raw, "isEnabled", path, default=True),
+            priority=self._priority(raw),
+            **exact,
+            masks=self._masks(raw),
+            filters=self._filters(raw),
+            conditions=self._conditions(raw, path),
+            deny_all_else=reader.flag(raw, "isDenyAllElse", path, default=False),
+            schedules=read_schedules(raw, "validitySchedules", reader, path)
+            if raw.get("validitySchedules")
+            else (),
+            zone=self._zone_name(raw),
+            labels=self._of.share(reader.texts(raw, "policyLabels", path)) if raw.get("policyLabels") else (),
+            audited=reader.flag(raw, "isAuditEnabled", path, default=True),
+            description=reader.text(raw, "description", path),
+            guid=reader.text(raw, "guid", path),
+            place=self._place,
+        )
+        if self._of.prefix and _says_nothing(policy):
+            return None
+        return policy
+
+    def _type(self, raw: Mapping[str, Any]) -> PolicyType:
+        number = self._reader.number(raw, "policyType", self._path)
+        try:
+            return PolicyType(number)
+        except ValueError:
+            self._reader.fault(
+                (*self._path, "policyType"), f"there is no policy type {number}; there are 0, 1 and 2"
+            )
+            return PolicyType.ACCESS
+
+    def _priority(self, raw: Mapping[str, Any]) -> int:
+        number = self._reader.number(raw, "policyPriority", self._path)
+        if number not in (0, 1):
+            self._reader.fault(
+                (*self._path, "policyPriority"), f"priority is 0 (normal) or 1 (override), not {number}"
+            )
+        return number
+
+    def _zone_name(self, raw: Mapping[str, Any]) -> str:
+        """Policies are of the zone in whose list they stand, whatever they say; tag policies name theirs."""
+        own = self._reader.text(raw, "zoneName", self._path)
+        if self._of.prefix:
+            return self._of.share(own)
+        if own and own != self._zone:
+            where = f"zone `{self._zone}`" if self._zone else "no zone"
+            self._reader.warn(
+                (*self._path, "zoneName"),
+                f"it names zone `{own}` and stands among the policies of {where}, where it counts",
+            )
+        return self._zone
+
+    # Resources
+
+    def _resource_sets(
+        self, raw: Mapping[str, Any], type_: PolicyType
+    ) -> tuple[ResourceSet, tuple[ResourceSet, ...]]:
+        primary = self._resource_set(raw.get("resources"), (*self._path, "resources"), type_)
+        more = tuple(
+            self._resource_set(entry, where, type_)
+            for entry, where in self._reader.entries(raw, "additionalResources", self._path)
+        )
+        return primary, more
+
+    def _resource_set(self, value: object, path: Path, type_: PolicyType) -> ResourceSet:
+        data = self._reader.mapping(value, path)
+        if not data:
+            self._reader.warn(path, "a policy without resources never matches")
+            return {}
+        of = self._of
+        found = {}
+        for level, written in data.items():
+            if level not in of.known_levels:
+                self._reader.fault(
+                    (*path, level), f"there is no level `{level}`{hint(level, of.known_levels)}"
+                )
+                continue
+            found[level] = of.share(read_values(written, self._reader, (*path, level)))
+            for text in found[level].values:
+                if "${{" in text:
+                    self._template(text, (*path, level))
+        if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
+            self._reader.warn(path, self._unreachable(found, type_))
+        return found
+
+    def _unreachable(self, levels: Mapping[str, object], type_: PolicyType) -> str:
+        kind = {PolicyType.MASK: "mask ", PolicyType.ROW_FILTER: "row-filter "}.get(type_, "")
+        beyond = [name for name in levels if name not in self._of.levels[type_]]
+        if beyond:
+            return f"{kind}policies know no level `{beyond[0]}`, so it never matches"
+        names = "`, `".join(levels)
+        return f"`{names}` alone is no way down from the root of the resources, so it never matches"
+
+    def _template(self, text: str, path: Path) -> None:
+        def check() -> tuple[list[str], list[str]]:
+            try:
+                compile_template(text)
+            except Untranslatable as error:
+                return [str(error)], []
+            return [], []
+
+        self._tell(self._of.checked("template", text, check), path)
+
+    def _tell(self, found: tuple[list[str], list[str]], path: Path) -> None:
+        for fault in found[0]:
+            self._reader.fault(path, fault)
+        for warning in found[1]:
+            self._reader.warn(path, warning)
+
+    # Items
+
+    def _items(self, raw: Mapping[str, Any], key: str) -> tuple[PolicyItem, ...]:
+        if not raw.get(key):
+            self._reader.listed(raw, key, self._path)  # tells when it is empty and yet no list
+            return ()
+        found = []
+        for entry, where in self._reader.entries(raw, key, self._path):
+            who = self._who(entry, where)
+            if who is not None:
+                found.append(PolicyItem(**who))
+        return tuple(found)
+
+    def _who(self, entry: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
+        """Return the fields that all items have; None when the item is for other services only."""
+        reader, share = self._reader, self._of.share
+        accesses, foreign = self._access_names(entry, path)
+        delegate = reader.flag(entry, "delegateAdmin", path, default=False)
+        if foreign and not accesses and not delegate:
+            return None
+        return {
+            "users": share(reader.names(entry, "users", path)),
+            "groups": share(reader.names(entry, "groups", path)),
+            "roles": share(reader.names(entry, "roles", path)),
+            "accesses": share(accesses),
+            "conditions": self._conditions(entry, path) if entry.get("conditions") else _NO_CONDITIONS,
+            "delegate_admin": delegate,
+            "place": self._place,
+        }
+
+    def _access_names(self, entry: Mapping[str, Any], path: Path) -> tuple[frozenset[str], bool]:
+        """Return the access types, lower case, and whether some were for other services."""
+        of, found, foreign = self._of, set[str](), False
+        for access, where in self._reader.entries(entry, "accesses", path):
+            written = self._reader.required(access, "type", where)
+            name = written.strip().lower()
+            if of.prefix and ":" in name:
+                if not name.startswith(of.prefix):
+                    foreign = True
+                    continue
+                name = name[len(of.prefix) :]
+            if not self._reader.flag(access, "isAllowed", where, default=True):
+                continue  # grants nothing, in Ranger too
+            if name not in of.accesses and name:
+                if name not in of.markers and name not in MARKERS:
+                    near = hint(name, of.accesses)
+                    self._reader.fault((*where, "type"), f"unknown access type `{written}`{near}")
+                elif name not in of.markers:
+                    self._reader.warn(
+                        where,
+                        f"the service definition does not say what `{written}` means: it grants nothing",
+                    )
+            found.add(name)
+        return frozenset(found), foreign
+
+    def _conditions(self, data: Mapping[str, Any], path: Path) -> tuple[Condition, ...]:
+        found = []
+        for entry, where in self._reader.entries(data, "conditions", path):
+            condition = Condition(
+                type=self._reader.required(entry, "type", where),
+                values=tuple(self._reader.literals(entry, "values", where)),
+                place=self._place,
+            )
+            self._tell(
+                self._of.checked("condition", condition, lambda c=condition: self._check(c)),  # type: ignore[misc]
+                where,
+            )
+            found.append(condition)
+        return tuple(found)
+
+    def _check(self, condition: Condition) -> tuple[list[str], list[str]]:
+        definition = self._of.conditions.get(condition.type)
+        against = "it counts against access"
+        if definition is None:
+            near = hint(condition.type, self._of.conditions)
+            return [], [f"there is no condition `{condition.type}`{near}: {against}"]
+        try:
+            test = compile_condition(condition, definition)
+        except Untranslatable as error:
+            return [f"condition `{condition.type}`: {error}"], []
+        if isinstance(test, Unknown):
+            return [], [
+                f"condition `{condition.type}` cannot be told here ({definition.evaluator}): {against}"
+            ]
+        return [], []
+
+    def _masks(self, raw: Mapping[str, Any]) -> tuple[MaskItem, ...]:
+        if not raw.get("dataMaskPolicyItems"):
+            return ()
+        found = []
+        for entry, where in self._reader.entries(raw, "dataMaskPolicyItems", self._path):
+            info = self._reader.field(entry, "dataMaskInfo", where)
+            place = (*where, "dataMaskInfo")
+            mask_type = self._reader.required(info, "dataMaskType", place)
+            who = self._who(entry, where)
+            if self._of.prefix and ":" in mask_type:
+                prefix, _, mask_type = mask_type.partition(":")
+                if f"{prefix.lower()}:" != self._of.prefix:
+                    continue
+            if who is None:
+                continue
+            expression = info.get("valueExpr") and self._reader.text(info, "valueExpr", place)
+            condition = info.get("conditionExpr") and self._reader.text(info, "conditionExpr", place)
+            self._check_mask(mask_type, expression, place)
+            found.append(
+                MaskItem(
+                    **who,
+                    mask_type=mask_type,
+                    value_expression=expression or None,
+                    condition_expression=condition or None,
+                )
+            )
+        return tuple(found)
+
+    def _check_mask(self, mask_type: str, expression: str | None, path: Path) -> None:
+        if mask_type and mask_type not in self._of.mask_types:
+            near = hint(mask_type, self._of.mask_types or MASK_TYPES)
+            self._reader.warn(path, f"unknown mask type `{mask_type}`{near}: the column will show NULL")
+        if mask_type == "CUSTOM" and not expression:
+            self._reader.warn(path, "a custom mask without an expression shows NULL")
+        if expression and mask_type == "CUSTOM":
+            self._sql(expression, "mask", (*path, "valueExpr"))
+
+    def _filters(self, raw: Mapping[str, Any]) -> tuple[FilterItem, ...]:
+        if not raw.get("rowFilterPolicyItems"):
+            return ()
+        found = []
+        for entry, where in self._reader.entries(raw, "rowFilterPolicyItems", self._path):
+            info = self._reader.field(entry, "rowFilterInfo", where)
+            place = (*where, "rowFilterInfo")
+            who = self._who(entry, where)
+            if who is None:
+                continue
+            if info.get("filterExpr") is None:
+                self._reader.warn(place, "an item without `filterExpr` says nothing; the next one is asked")
+                continue
+            text = self._reader.text(info, "filterExpr", place).strip()
+            self._sql(text, "filter", (*place, "filterExpr"))
+            found.append(FilterItem(**who, filter_expression=text))
+        return tuple(found)
+
+    def _sql(self, text: str, kind: str, path: Path) -> None:
+        self._tell(self._of.checked(kind, text, lambda: (faults_of(text, kind), [])), path)
+
+
+def read_values(written: object, reader: Reader, path: Path) -> ResourceValues:
+    """Return the values of one level, as policies, zones and tagged resources write them."""
+    if isinstance(written, list):  # zones list the values alone
+        written = {"values": written}
+    data = reader.mapping(written, path)
+    return ResourceValues(
+        values=reader.texts(data, "values", path),
+        excludes=reader.flag(data, "isExcludes", path, default=False),
+        recursive=reader.flag(data, "isRecursive", path, default=False),
+    )
+
+
+def _says_nothing(policy: Policy) -> bool:
+    """Whether a tag policy is left with nothing to say to this service, so that nobody would miss it."""
+    items = policy.allow or policy.deny or policy.allow_exceptions or policy.deny_exceptions
+    return not (items or policy.masks or policy.filters or policy.deny_all_else or policy.audited)

@@ -1,0 +1,118 @@
+"""Ranger's dates and periods: three spellings of an instant, and validity schedules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+from gateway.model.tags import Recurrence, ValiditySchedule
+from gateway.policy.documents import Path
+from gateway.policy.ranger_shapes import Reader, whole
+from gateway.policy.schedules import faults_of_schedule, parse_time
+
+_CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")
+_AUDIT = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:?\d{2})?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+NEVER = ValiditySchedule(start=parse_time("9999/12/31"), end=parse_time("1970/01/01"))
+"""What becomes of a schedule that cannot be read: as in Ranger it is there, and does not apply."""
+
+
+def read_instant(value: object) -> datetime | None:
+    """Return the instant that milliseconds since 1970, a cache file's or an audit event's date stands for.
+
+    A date without a zone is UTC. None for anything that is no date.
+    """
+    number = whole(value)
+    try:
+        if number is not None:
+            return _EPOCH + timedelta(milliseconds=number)
+        if not isinstance(value, str):
+            return None
+        text = value.strip()
+        found = _CACHE.fullmatch(text)
+        if found is not None:
+            year, month, day, hour, minute, second, milli = (int(found[i]) for i in range(1, 8))
+            zone = _offset(found[8], found[9], found[10])
+            return datetime(year, month, day, hour, minute, second, milli * 1000, zone).astimezone(UTC)
+        found = _AUDIT.fullmatch(text)
+        if found is not None:
+            parts = [int(found[i]) for i in range(1, 7)]
+            micro = int((found[7] or "0").ljust(6, "0"))
+            mark = found[8] or "Z"
+            own = UTC if mark == "Z" else _offset(mark[0], mark[1:3], mark[-2:])
+            year, month, day, hour, minute, second = parts
+            return datetime(year, month, day, hour, minute, second, micro, own).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def _offset(sign: str, hours: str, minutes: str) -> timezone:
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(-offset if sign == "-" else offset)
+
+
+def write_instant(moment: datetime) -> int:
+    """Return milliseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def read_schedules(
+    data: Mapping[str, Any], key: str, reader: Reader, path: Path
+) -> tuple[ValiditySchedule, ...]:
+    """Return the schedules of the list under a key; one that cannot be read never applies, with a warning."""
+    found = []
+    for entry, where in reader.entries(data, key, path):
+        schedule, faults = _schedule(entry, reader, where)
+        for fault in faults:
+            reader.warn(where, f"{fault}; this schedule never applies")
+        for fault in () if faults else faults_of_schedule(schedule):
+            reader.warn(where, f"validity schedule: {fault}")
+        found.append(NEVER if faults else schedule)
+    return tuple(found)
+
+
+def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[ValiditySchedule, list[str]]:
+    faults: list[str] = []
+
+    def wall(key: str) -> datetime | None:
+        text = reader.text(entry, key, path).strip()
+        if not text:
+            return None
+        try:
+            return parse_time(text)
+        except ValueError:
+            faults.append(f"`{key}` is no time such as `2026/01/31 18:00:00`: `{text}`")
+            return None
+
+    recurrences = tuple(
+        _recurrence(found, reader, where) for found, where in reader.entries(entry, "recurrences", path)
+    )
+    schedule = ValiditySchedule(
+        start=wall("startTime"),
+        end=wall("endTime"),
+        zone=reader.text(entry, "timeZone", path).strip() or "GMT",
+        recurrences=recurrences,
+    )
+    return schedule, faults
+
+
+def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path) -> Recurrence:
+    fields = reader.scalars(data, "schedule", path)
+    interval = reader.field(data, "interval", path)
+    where = (*path, "interval")
+    days, hours, minutes = (reader.number(interval, key, where) for key in ("days", "hours", "minutes"))
+    return Recurrence(
+        minute=fields.get("minute", ""),
+        hour=fields.get("hour", ""),
+        day_of_month=fields.get("dayOfMonth", ""),
+        day_of_week=fields.get("dayOfWeek", ""),
+        month=fields.get("month", ""),
+        year=fields.get("year", ""),
+        interval_minutes=days * 24 * 60 + hours * 60 + minutes,
+    )
