@@ -294,3 +294,21 @@ async def test_a_writer_that_dies_leaves_nobody_waiting(tmp_path: Path) -> None:
             await spool.append(entry(1))
         with pytest.raises(LedgerUnavailable):
             await spool.append(entry(2))
+
+
+async def test_what_nobody_waits_for_rides_with_what_somebody_waits_for(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    async with opened(tmp_path, disk=disk, limits=SpoolLimits(ride_s=3600)) as spool:
+        await spool.append(entry(1))
+        before = disk.calls.count("sync")
+        spool.append_soon(entry(2))
+        await spool.append(entry(3))
+        assert disk.calls.count("sync") == before + 1
+        assert on_disk(spool) == [entry(n).payload for n in (1, 2, 3)]
+
+
+async def test_what_nobody_waits_for_does_not_wait_for_ever(tmp_path: Path) -> None:
+    async with opened(tmp_path) as spool:
+        await spool.append(entry(1))
+        spool.append_soon(entry(2))
+        await until(lambda: len(on_disk(spool)) == 2)
