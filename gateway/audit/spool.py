@@ -2,8 +2,8 @@
 
 One writer thread takes whatever has queued up since its last write, appends it with one write and one
 fdatasync, and resolves the futures of all of it with one call into the loop. Nobody who waits is delayed to
-gather more: while the disk is busy the next batch gathers by itself, and a delay of 2 ms was measured to triple
-the latency without any gain.
+gather more: while the disk is busy the next batch gathers by itself, and a delay of 2 ms was measured to
+triple the latency without any gain.
 
 Failure: after a failed write or sync the file descriptor is never used again, because Linux reports a lost
 page once and then forgets it (the "fsyncgate" of 2018). The segment ends where the last good sync left it,
@@ -47,8 +47,8 @@ class SpoolLimits:
     max_queue_bytes: int = 64 * 1024 * 1024
     """Bytes that wait for the disk; more are refused at once."""
     ride_s: float = 0.02
-    """Seconds that an entry which nobody waits for lets pass for one that somebody waits for to take it along:
-    the end of a statement then shares the write of the next one's decision."""
+    """Seconds in which an entry that nobody waits for may be taken along by one that somebody waits for: the
+    end of a statement then shares the write of the next one's decision."""
     probe_interval_s: float = 1.0
     """Pause between attempts to write while the disk takes none."""
 
