@@ -1,0 +1,205 @@
+"""Where two sets of policies differ at all, and whom and which access types that can concern."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet, Service, ServiceDef
+from gateway.model.principal import Principal
+
+PUBLIC = "public"
+ANYBODY = "(anybody else)"
+_WHOEVER = frozenset({"{USER}", "{OWNER}"})
+SetKey = frozenset[object]
+"""A resource set in a form that can be compared and hashed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pair:
+    """One service on both sides."""
+
+    old: Service | None
+    """None: the side has no such service. One of the two is there."""
+    new: Service | None
+    definition: ServiceDef
+    everything: bool
+    """Whether more than policies and tagged resources differs: roles, people, zones, definitions."""
+    policies: tuple[Policy, ...]
+    """Enabled policies of both sides, those on tags too, each content once."""
+    changed: tuple[Policy, ...]
+    """Those that only one side has."""
+
+    @property
+    def sides(self) -> tuple[Service, ...]:
+        return tuple(service for service in (self.old, self.new) if service is not None)
+
+
+def pairs_of(old: PolicySet, new: PolicySet) -> list[Pair]:
+    """Return the services that belong together: of one name, else the only ones of one definition."""
+    everything = not (
+        frozenset(old.roles) == frozenset(new.roles)
+        and old.users.users == new.users.users
+        and old.users.groups == new.users.groups
+        and old.users.memberships == new.users.memberships
+    )
+    left = dict(new.services)
+    matched: list[tuple[Service | None, Service | None]] = []
+    for name, service in old.services.items():
+        other = left.pop(name, None) or _alone(service.definition.name, old, left)
+        if other is not None:
+            left.pop(other.name, None)
+        matched.append((service, other))
+    matched += [(None, service) for service in left.values()]
+    return [_pair(one, two, everything=everything) for one, two in matched]
+
+
+def _alone(definition: str, old: PolicySet, left: Mapping[str, Service]) -> Service | None:
+    there = [service for service in left.values() if service.definition.name == definition]
+    here = [service for service in old.services.values() if service.definition.name == definition]
+    return there[0] if len(there) == len(here) == 1 and there[0].name not in old.services else None
+
+
+def _pair(old: Service | None, new: Service | None, *, everything: bool) -> Pair:
+    before, after = _by_content(old), _by_content(new)
+    changed = [before[key] for key in before.keys() - after.keys()]
+    changed += [after[key] for key in after.keys() - before.keys()]
+    some = new or old
+    if some is None:
+        raise ValueError("a pair has at least one service")
+    return Pair(
+        old=old,
+        new=new,
+        definition=some.definition,
+        everything=everything or old is None or new is None or _differ(old, new),
+        policies=tuple((before | after).values()),
+        changed=tuple(changed),
+    )
+
+
+def _differ(one: Service, two: Service) -> bool:
+    """Whether the services differ in more than policies and tagged resources."""
+    return not (
+        one.definition == two.definition
+        and one.zones == two.zones
+        and one.super_users == two.super_users
+        and one.super_groups == two.super_groups
+        and (one.tags is None or two.tags is None or one.tags.definition == two.tags.definition)
+    )
+
+
+def _by_content(service: Service | None) -> dict[object, Policy]:
+    if service is None:
+        return {}
+    tags = service.tags.policies if service.tags is not None else ()
+    return {
+        (kind, _content(policy)): policy
+        for kind, policies in ((0, service.policies), (1, tags))
+        for policy in policies
+        if policy.enabled
+    }
+
+
+def _content(policy: Policy) -> object:
+    """Return what of a policy can change an answer; its number, labels and texts for people cannot."""
+    return (
+        policy.name,
+        policy.type,
+        policy.priority,
+        policy.zone,
+        policy.deny_all_else,
+        policy.conditions,
+        policy.schedules,
+        policy.allow,
+        policy.deny,
+        policy.allow_exceptions,
+        policy.deny_exceptions,
+        policy.masks,
+        policy.filters,
+        tuple(key_of(found) for found in sets_of(policy)),
+    )
+
+
+def sets_of(policy: Policy) -> tuple[ResourceSet, ...]:
+    """Return the resource sets of a policy."""
+    return (policy.resources, *policy.additional_resources)
+
+
+def key_of(found: ResourceSet) -> SetKey:
+    """Return a resource set as something that can be hashed."""
+    return frozenset(found.items())
+
+
+def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
+    """Return every item of a policy, exceptions too."""
+    return (
+        *policy.allow,
+        *policy.deny,
+        *policy.allow_exceptions,
+        *policy.deny_exceptions,
+        *policy.masks,
+        *policy.filters,
+    )
+
+
+def speaks_of_everybody(policy: Policy) -> bool:
+    """Say whether a policy concerns people whom it does not name."""
+    return policy.deny_all_else or any(
+        PUBLIC in item.groups or not item.users.isdisjoint(_WHOEVER) for item in items_of(policy)
+    )
+
+
+def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
+    """Return somebody for every user, group and role that a difference can concern, and one in none."""
+    users, groups, roles = set[str](), set[str](), set[str]()
+    for pair in pairs:
+        wide = (
+            pair.everything
+            or _tags_differ(pair)
+            or any(speaks_of_everybody(policy) for policy in pair.changed)
+        )
+        for policy in pair.policies if wide else pair.changed:
+            for item in items_of(policy):
+                users |= item.users - _WHOEVER
+                groups |= item.groups - {PUBLIC}
+                roles |= item.roles
+        if pair.everything:
+            for service in pair.sides:
+                users |= service.super_users
+                groups |= service.super_groups
+    return [
+        *(Principal(user=user) for user in sorted(users)),
+        *(Principal(user=f"(someone in {g})", groups=frozenset({g})) for g in sorted(groups)),
+        *(Principal(user=f"(someone with role {r})", roles=frozenset({r})) for r in sorted(roles)),
+        Principal(user=ANYBODY),
+    ]
+
+
+def _tags_differ(pair: Pair) -> bool:
+    return pair.old is None or pair.new is None or tagged_of(pair.old) != tagged_of(pair.new)
+
+
+def tagged_of(service: Service) -> set[tuple[SetKey, str]]:
+    """Return the tagged resources of a service in a form that can be compared."""
+    return {(key_of(each.resources), repr(each.tags)) for each in service.tagged}
+
+
+def accesses_of(pair: Pair) -> list[tuple[str, ...]]:
+    """Return the access types in classes; those of one class get one answer, so one of each is asked.
+
+    Types that every item of both sides grants together cannot be told apart, unless a condition asks.
+    """
+    names = [access.name.lower() for access in pair.definition.access_types]
+    if any(p.conditions or any(item.conditions for item in items_of(p)) for p in pair.policies):
+        return [(name,) for name in names]
+    granted = {
+        each.name.lower(): {each.name.lower(), *(implied.lower() for implied in each.implied)}
+        for each in (*pair.definition.access_types, *pair.definition.markers)
+    }
+    listed = {item.accesses for p in pair.policies if p.type is PolicyType.ACCESS for item in items_of(p)}
+    grants = [set[str]().union(*(granted.get(a, set()) for a in accesses)) for accesses in listed]
+    classes: dict[tuple[bool, ...], list[str]] = defaultdict(list)
+    for name in names:
+        classes[tuple(name in each for each in grants)].append(name)
+    return [tuple(members) for members in classes.values()]
