@@ -40,8 +40,8 @@ class Findings:
         self._warnings: dict[tuple[int, str], None] = {}
 
     @property
-    def faulty(self) -> bool:
-        return bool(self._faults)
+    def fault_count(self) -> int:
+        return len(self._faults)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -61,6 +61,18 @@ class Findings:
             return line, f"{self._file}:{line}: {message}"
         where = ": ".join(part for part in (self._file, spelled(path)) if part)
         return len(self._faults) + len(self._warnings), f"{where}: {message}" if where else message
+
+    def mark(self) -> int:
+        """Return what `since` takes to tell the warnings of one part."""
+        return len(self._warnings)
+
+    def since(self, mark: int) -> tuple[str, ...]:
+        """Return the warnings that were noted after `mark`."""
+        return self.warnings[mark:] if len(self._warnings) > mark else ()
+
+    def repeat(self, warnings: tuple[str, ...]) -> None:
+        """Note warnings of something that was read before and is the same."""
+        self._warnings.update(dict.fromkeys((0, text) for text in warnings))
 
     def place(self, path: Path) -> Place | None:
         """Return where a value stands; None when the document was no file."""

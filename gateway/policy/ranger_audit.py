@@ -1,0 +1,95 @@
+"""What a service's configuration in Ranger says of super users and of auditing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.model.policy import AuditFilter, AuditRules
+from gateway.policy.documents import Path
+from gateway.policy.ranger_policies import read_values
+from gateway.policy.ranger_shapes import Reader
+
+FILTERS = "ranger.plugin.audit.filters"
+_MODES = ("audit-default", "audit-all", "audit-none")
+_RESULTS = ("DENIED", "ALLOWED", "NOT_DETERMINED")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'((?:[^'\\]|\\.)*)'", re.DOTALL)
+
+
+class Configuration:
+    """`serviceConfig` of one service of a type, and the lists beside it that Ranger's own test files use."""
+
+    def __init__(self, data: Mapping[str, Any], type_: str, reader: Reader, path: Path) -> None:
+        self._data = data
+        self._type = type_
+        self._reader = reader
+        self._path = path
+        self._config = reader.scalars(data, "serviceConfig", path)
+
+    def names(self, suffix: str, beside: str) -> frozenset[str]:
+        """Return the names in `ranger.plugin.<suffix>`, which commas separate, and in the list `beside`."""
+        found = set(self._reader.names(self._data, beside, self._path))
+        for prefix in ("ranger.plugin.", f"ranger.plugin.{self._type}."):
+            found |= {name.strip() for name in self._config.get(prefix + suffix, "").split(",")}
+        return frozenset(found - {""})
+
+    def audit_rules(self, before: tuple[AuditFilter, ...]) -> AuditRules:
+        """Return the rules; `before` are the filters of the tag service, which are asked first."""
+        mode = self._reader.text(self._data, "auditMode", self._path).strip().lower() or _MODES[0]
+        if mode not in _MODES:
+            self._reader.warn(
+                (*self._path, "auditMode"), f"unknown audit mode `{mode}`: taken as {_MODES[0]}"
+            )
+            mode = _MODES[0]
+        return AuditRules(
+            mode=mode,
+            filters=(*before, *self._filters()),
+            excluded_users=self.names("audit.exclude.users", "auditExcludedUsers"),
+            excluded_groups=self.names("audit.exclude.groups", "auditExcludedGroups"),
+            excluded_roles=self.names("audit.exclude.roles", "auditExcludedRoles"),
+        )
+
+    def _filters(self) -> tuple[AuditFilter, ...]:
+        """Return the filters; a text that cannot be read filters nothing, with a warning, as in Ranger."""
+        text = self._config.get(FILTERS, "").strip()
+        if not text:
+            return ()
+        where = (*self._path, "serviceConfig", FILTERS)
+        try:
+            entries = json.loads(_QUOTED.sub(_requoted, text))
+        except (ValueError, RecursionError):
+            self._reader.warn(where, "the audit filters are not JSON: there are none")
+            return ()
+        found = []
+        for entry, _ in self._reader.entries({"filters": entries}, "filters", where):
+            if entry.get("isAudited") is None:
+                continue  # decides nothing, in Ranger too
+            found.append(self._filter(entry, where))
+        return tuple(found)
+
+    def _filter(self, entry: Mapping[str, Any], path: Path) -> AuditFilter:
+        reader = self._reader
+        result = reader.text(entry, "accessResult", path).upper()
+        if result and result not in _RESULTS:
+            reader.warn(path, f"unknown access result `{result}` in the audit filters")
+        resources = reader.field(entry, "resources", path)
+        return AuditFilter(
+            audited=reader.flag(entry, "isAudited", path, default=True),
+            result=result,
+            resources={level: read_values(written, reader, path) for level, written in resources.items()},
+            accesses=frozenset(name.lower() for name in reader.names(entry, "accessTypes", path)),
+            actions=reader.names(entry, "actions", path),
+            users=reader.names(entry, "users", path),
+            groups=reader.names(entry, "groups", path),
+            roles=reader.names(entry, "roles", path),
+        )
+
+
+def _requoted(found: re.Match[str]) -> str:
+    """Return a text in single quotes as JSON wants it; one in double quotes as it is."""
+    inner = found[1]
+    if inner is None:
+        return found[0]
+    return '"' + inner.replace("\\'", "'").replace('"', '\\"') + '"'

@@ -1,0 +1,290 @@
+"""A ServicePolicies of Ranger's, full as a plugin gets it, becomes a Service."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import Faults
+from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
+from gateway.policy.compiled import way_down
+from gateway.policy.documents import Path, hint
+from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
+from gateway.policy.ranger_audit import Configuration
+from gateway.policy.ranger_people import merged, read_role_maps, read_roles, read_user_store
+from gateway.policy.ranger_policies import PolicyReader, read_values
+from gateway.policy.ranger_shapes import Findings, Located, Reader
+from gateway.policy.ranger_tags import TagReader, tag_definition
+from gateway.policy.service_defs import read_service_def
+
+TAG = "tag"
+"""The service type of tag services."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Converted:
+    """One service as it was downloaded, and what came with it."""
+
+    service: Service
+    roles: tuple[Role, ...] = ()
+    users: UserStore | None = None
+    """None: no user store came with it."""
+    warnings: tuple[str, ...] = ()
+
+
+class _Memory:
+    """The policies of one list as they were converted last: id → what was written, what it became, warnings.
+
+    What is at fault is not kept, so that it is told again when it comes again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, tuple[Any, Policy | None, tuple[str, ...]]] = {}
+
+    def convert(
+        self, raws: list[Any], policies: PolicyReader, findings: Findings, path: Path, zone: str
+    ) -> list[Policy]:
+        known, kept = self._known, dict[Any, tuple[Any, Policy | None, tuple[str, ...]]]()
+        found: list[Policy] = []
+        for i, raw in enumerate(raws):
+            ident = raw.get("id") if isinstance(raw, Mapping) else None
+            key = ident if isinstance(ident, int | str) else None
+            entry = known.get(key) if key is not None else None
+            # Identity first: a delta leaves all other policies the objects that they were.
+            if entry is None or not (entry[0] is raw or entry[0] == raw):
+                before, faults = findings.mark(), findings.fault_count
+                policy = policies.read(raw, findings, (*path, i), zone)
+                entry = (raw, policy, findings.since(before))
+                if findings.fault_count > faults:
+                    continue
+            elif entry[2]:
+                findings.repeat(entry[2])
+            if key is not None:
+                kept[key] = entry
+            if entry[1] is not None:
+                found.append(entry[1])
+        self._known = kept
+        if len(kept) != len(raws) and not findings.fault_count:
+            self._tell_twins(raws, findings, path)
+        return found
+
+    def _tell_twins(self, raws: list[Any], findings: Findings, path: Path) -> None:
+        idents = Counter(
+            raw["id"] for raw in raws if isinstance(raw, Mapping) and isinstance(raw.get("id"), int | str)
+        )
+        for ident, count in idents.items():
+            if count > 1:
+                findings.warn(path, f"there are {count} policies with the id {ident}")
+
+
+class Converter:
+    """Converts downloads of one service again and again; what did not change is not converted again.
+
+    A raw policy that is the same object as last time, or equal to what had its id, gives the same Policy
+    object. Keep one converter for each service, and use a new one for files, whose lines move.
+    """
+
+    def __init__(self, definitions: Mapping[str, ServiceDef] | None = None) -> None:
+        """`definitions` are used, by service type, for downloads that bring none of their own."""
+        self._definitions = dict(definitions or {})
+        self._raw_definition: Any = None
+        self._definition: ServiceDef | None = None
+        self._definition_warnings: tuple[str, ...] = ()
+        self._policies: PolicyReader | None = None
+        self._tags: TagReader | None = None
+        self._tag_policies: PolicyReader | None = None
+        self._raw_tag_definition: Any = None
+        self._lists: dict[str, _Memory] = {}
+
+    def service(
+        self,
+        service_policies: Mapping[str, Any],
+        *,
+        tags: Mapping[str, Any] | None = None,
+        file: str = "",
+        document: Located | None = None,
+        service_type: str = "",
+    ) -> Converted:
+        """Return the service of a ServicePolicies; `tags` is a ServiceTags. Raises Faults with all faults.
+
+        `document` is the file that the policies were read from, when it was one: faults then have lines.
+        """
+        findings = Findings(document, file=file)
+        reader = Reader(findings)
+        data = reader.mapping(service_policies, ())
+        definition = self._read_definition(data, findings, service_type)
+        if definition is None:
+            raise Faults(findings.texts())
+        name = reader.text(data, "serviceName", ()).strip() or definition.name
+        service = self._service(data, definition, name, findings, tags)
+        roles = self._roles(data, reader)
+        users = None
+        if data.get("userStore") is not None:
+            users = read_user_store(data["userStore"], reader, ("userStore",), adds_groups=False)
+        findings.raise_any()
+        warnings = (*self._definition_warnings, *findings.warnings)
+        return Converted(service=service, roles=roles, users=users, warnings=tuple(dict.fromkeys(warnings)))
+
+    def _read_definition(self, data: Mapping[str, Any], findings: Findings, type_: str) -> ServiceDef | None:
+        raw = data.get("serviceDef")
+        if self._definition is not None and raw is not None and raw == self._raw_definition:
+            return self._definition
+        found = self._definitions.get(type_)
+        if raw is not None:
+            own = Reader(findings, "service definition")
+            where: Path = ("serviceDef",)
+            found = read_service_def(own.mapping(raw, where), own, where, strict=False)
+        elif found is None:
+            findings.fault(("serviceDef",), "`serviceDef` is missing")
+        findings.raise_any()
+        if found is not self._definition:
+            self._lists = {}
+            self._policies = self._tag_policies = self._tags = None
+        self._raw_definition, self._definition = raw, found
+        self._definition_warnings = findings.warnings
+        return found
+
+    def _service(
+        self,
+        data: Mapping[str, Any],
+        definition: ServiceDef,
+        name: str,
+        findings: Findings,
+        tags: Mapping[str, Any] | None,
+    ) -> Service:
+        reader = Reader(findings)
+        if data.get("policyDeltas"):
+            findings.fault(("policyDeltas",), "these are changes of policies, not the policies of a service")
+        if self._policies is None or self._policies.service != name:
+            self._policies = PolicyReader(definition, name)
+            self._lists = {}
+        own = self._policies
+        policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
+        zones = []
+        for zone, info, where in _zones(data, reader):
+            zones.append(_zone(zone, info, definition, reader, where))
+            raws = reader.listed(info, "policies", where)
+            policies += self._list(f"zone {zone}", own, raws, findings, (*where, "policies"), zone)
+        tag_service = self._tag_service(data, definition, findings)
+        configuration = Configuration(data, definition.name, reader, ())
+        audit = configuration.audit_rules(tag_service.audit.filters if tag_service else ())
+        service = Service(
+            name=name,
+            definition=definition,
+            policies=tuple(policies),
+            version=reader.number(data, "policyVersion", (), -1),
+            zones=tuple(zones),
+            tags=tag_service,
+            tagged=self._tagged(data, definition, tags, findings),
+            super_users=configuration.names("super.users", "superUsers"),
+            super_groups=configuration.names("super.groups", "superGroups"),
+            audit=audit,
+        )
+        own.forget()
+        return service
+
+    def _list(
+        self, key: str, policies: PolicyReader, raws: list[Any], findings: Findings, path: Path, zone: str
+    ) -> list[Policy]:
+        return self._lists.setdefault(key, _Memory()).convert(raws, policies, findings, path, zone)
+
+    def _tag_service(
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings
+    ) -> Service | None:
+        key = next((key for key in ("tagPolicies", "tagPolicyInfo") if data.get(key)), None)
+        if key is None:
+            return None
+        reader = Reader(findings)
+        path: Path = (key,)
+        info = reader.field(data, key, ())
+        name = reader.text(info, "serviceName", path).strip() or TAG
+        policies = self._tag_reader(info, definition, name, findings, path)
+        own_key = "policies" if info.get("policies") is not None else "tagPolicies"
+        raws = reader.listed(info, own_key, path)
+        found = self._list(f"tags {name}", policies, raws, findings, (*path, own_key), "")
+        policies.forget()
+        return Service(
+            name=name,
+            definition=policies.definition,
+            policies=tuple(found),
+            version=reader.number(info, "policyVersion", path, -1),
+            audit=Configuration(info, TAG, reader, path).audit_rules(()),
+        )
+
+    def _tag_reader(
+        self, info: Mapping[str, Any], definition: ServiceDef, name: str, findings: Findings, path: Path
+    ) -> PolicyReader:
+        raw = info.get("serviceDef")
+        known = self._tag_policies
+        if known is not None and known.service == name and raw == self._raw_tag_definition:
+            return known
+        if raw is not None:
+            own = Reader(findings, "tag service definition")
+            where = (*path, "serviceDef")
+            written = read_service_def(own.mapping(raw, where), own, where, strict=False)
+            found = tag_definition(written, definition)
+        elif TAG in self._definitions:
+            found = tag_definition(self._definitions[TAG], definition)
+        else:
+            found = plain_tag_definition(definition)
+        self._lists.pop(f"tags {name}", None)
+        self._raw_tag_definition = raw
+        self._tag_policies = PolicyReader(found, name, prefix=definition.name)
+        return self._tag_policies
+
+    def _tagged(
+        self,
+        data: Mapping[str, Any],
+        definition: ServiceDef,
+        tags: Mapping[str, Any] | None,
+        findings: Findings,
+    ) -> tuple[TaggedResource, ...]:
+        key = next((key for key in ("serviceTags", "tags") if data.get(key)), "tags")
+        written = data.get(key) if tags is None else tags
+        if not written:
+            return ()
+        if self._tags is None:
+            self._tags = TagReader(definition)
+        reader = Reader(findings)
+        return self._tags.read(reader.mapping(written, (key,)), reader, (key,))
+
+    def _roles(self, data: Mapping[str, Any], reader: Reader) -> tuple[Role, ...]:
+        found: tuple[Role, ...] = ()
+        for key in ("roles", "serviceRoles"):
+            if data.get(key) is not None:
+                found += read_roles(data[key], reader, (key,))
+        return merged((*found, *read_role_maps(data, reader, ())))
+
+
+def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Mapping[str, Any], Path]]:
+    zones = reader.field(data, "securityZones", ())
+    return [
+        (name, reader.mapping(info, ("securityZones", name)), ("securityZones", name))
+        for name, info in zones.items()
+    ]
+
+
+def _zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader: Reader, path: Path) -> Zone:
+    if info.get("policyDeltas"):
+        reader.fault((*path, "policyDeltas"), "these are changes of policies, not the policies of a zone")
+    levels = {level.name: level for level in definition.resources}
+    sets = []
+    for entry, where in reader.entries(info, "resources", path):
+        found = {}
+        for level, written in entry.items():
+            if level not in levels:
+                reader.fault((*where, level), f"zone `{name}`: no level `{level}`{hint(level, levels)}")
+                continue
+            values = read_values(written, reader, (*where, level))
+            found[level] = type(values)(values=values.values, recursive=levels[level].recursive_supported)
+        ways = [way_down(level, definition.resources) or () for level in found]
+        if found and not any({step.name for step in way} == set(found) for way in ways):
+            reader.warn(where, f"zone `{name}`: these levels are no way down from the root, they never match")
+        sets.append(found)
+    return Zone(
+        name=name,
+        resources=tuple(sets),
+        governs_tags=reader.flag(info, "containsAssociatedTagService", path, default=False),
+    )

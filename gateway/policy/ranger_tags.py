@@ -1,0 +1,144 @@
+"""Tags in Ranger's JSON: what carries which, and the definition that policies on tags follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedResource
+from gateway.model.tags import Tag
+from gateway.policy.documents import Path, hint
+from gateway.policy.ranger_policies import read_values
+from gateway.policy.ranger_shapes import Reader, whole
+from gateway.policy.ranger_times import read_schedules
+
+
+def tag_definition(own: ServiceDef, component: ServiceDef) -> ServiceDef:
+    """Return the definition of a tag service in the terms of one service whose resources carry the tags.
+
+    Access and mask types are the service's own. What the tag service's definition says of them, under their
+    prefixed names, goes before; it need not say anything.
+    """
+    prefix = f"{component.name.lower()}:"
+    listed = {_bare(access.name, prefix): access for access in own.access_types}
+    access_types = tuple(
+        replace(
+            access,
+            implied=frozenset(_bare(name, prefix) for name in listed[access.name].implied) - {""}
+            if access.name in listed
+            else access.implied,
+        )
+        for access in component.access_types
+    )
+    mask_types = {mask.name: mask for mask in component.mask_types}
+    for mask in own.mask_types:
+        name = _bare(mask.name, prefix)
+        if name:
+            mask_types.setdefault(
+                name, MaskTypeDef(name=name, transformer=mask.transformer, label=mask.label)
+            )
+    bare = frozenset({""})
+    return replace(
+        own,
+        access_types=access_types,
+        mask_types=tuple(mask_types.values()),
+        mask_resources=own.mask_resources or own.resources,
+        filter_resources=own.filter_resources or own.resources,
+        mask_accesses=frozenset(_bare(name, prefix) for name in own.mask_accesses) - bare
+        or component.mask_accesses,
+        filter_accesses=frozenset(_bare(name, prefix) for name in own.filter_accesses) - bare
+        or component.filter_accesses,
+        access_aliases=component.access_aliases,
+        markers=component.markers,
+    )
+
+
+def _bare(name: str, prefix: str) -> str:
+    """Return a name without the service's prefix; empty when it has another one."""
+    if name.lower().startswith(prefix):
+        return name[len(prefix) :]
+    return "" if ":" in name else name
+
+
+class TagReader:
+    """Reads ServiceTags of one service, again and again; what did not change stays the same object."""
+
+    def __init__(self, definition: ServiceDef) -> None:
+        self._levels = [level.name for level in definition.resources]
+        self._tags: dict[int, tuple[Any, Tag]] = {}
+        self._resources: dict[int, tuple[Any, TaggedResource]] = {}
+
+    def read(self, data: Mapping[str, Any], reader: Reader, path: Path) -> tuple[TaggedResource, ...]:
+        """Return what carries tags; a tag that is nowhere defined is a fault, as half a download would be."""
+        if reader.flag(data, "isDelta", path, default=False):
+            reader.fault(path, "these are changes of tags, not the tags of a service")
+        operation = reader.text(data, "op", path, "add_or_update").lower()
+        if operation not in ("add_or_update", "replace", "set"):
+            reader.fault((*path, "op"), f"`{operation}` says what to take away, not what there is")
+        links = reader.field(data, "resourceToTagIds", path)
+        found, kept = [], {}
+        before = reader.findings.fault_count
+        tags = self._read_tags(data, reader, path)
+        for raw, where in reader.entries(data, "serviceResources", path):
+            ident = reader.number(raw, "id", where, -1)
+            carried = []
+            for i, tag_id in enumerate(reader.listed(links, str(ident), (*path, "resourceToTagIds"))):
+                number = whole(tag_id)
+                tag = tags.get(number) if number is not None else None
+                if tag is not None:
+                    carried.append(tag)
+                else:
+                    reader.fault((*path, "resourceToTagIds", str(ident), i), f"there is no tag {tag_id}")
+            if not carried or not reader.flag(raw, "isEnabled", where, default=True):
+                continue
+            known = self._resources.get(ident)
+            if known is not None and known[0] is raw and known[1].tags == tuple(carried):
+                resource = known[1]
+            else:
+                resources = self._resource_set(raw, reader, where)
+                resource = TaggedResource(resources=resources, tags=tuple(carried), id=ident)
+            kept[ident] = (raw, resource)
+            found.append(resource)
+        if reader.findings.fault_count > before:  # what is at fault is told again next time
+            self._tags, kept = {}, {}
+        self._resources = kept
+        return tuple(found)
+
+    def _read_tags(self, data: Mapping[str, Any], reader: Reader, path: Path) -> dict[int, Tag]:
+        kept: dict[int, tuple[Any, Tag]] = {}
+        for key, raw in reader.field(data, "tags", path).items():
+            where = (*path, "tags", key)
+            ident = whole(key)
+            if ident is None:
+                reader.fault(where, f"a tag's id must be a whole number, not `{key}`")
+                continue
+            known = self._tags.get(ident)
+            if known is not None and known[0] is raw:
+                kept[ident] = known
+            else:
+                kept[ident] = (raw, read_tag(raw, reader, where))
+        self._tags = kept
+        return {ident: tag for ident, (_, tag) in kept.items()}
+
+    def _resource_set(self, raw: Mapping[str, Any], reader: Reader, path: Path) -> ResourceSet:
+        elements = reader.field(raw, "resourceElements", path)
+        found = {}
+        for level, written in elements.items():
+            where = (*path, "resourceElements", level)
+            if level not in self._levels:
+                reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
+            found[level] = read_values(written, reader, where)
+        return found
+
+
+def read_tag(raw: object, reader: Reader, path: Path) -> Tag:
+    """Return one tag: `{type, attributes, owner, validityPeriods}`."""
+    data = reader.mapping(raw, path)
+    type_ = data.get("type") or data.get("name")
+    return Tag(
+        type=type_ if isinstance(type_, str) and type_ else reader.required(data, "type", path),
+        attributes=reader.scalars(data, "attributes" if "attributes" in data else "attributeValues", path),
+        owner=reader.number(data, "owner", path),
+        validity=read_schedules(data, "validityPeriods", reader, path),
+    )
