@@ -1,34 +1,64 @@
-"""Conditions of policies and items, compiled: True, False, or None when it cannot be told."""
+"""Conditions of policies and items, compiled: True, False, or None when it cannot be told.
+
+The evaluators are Ranger's, known by the last part of their class names; docs/conditions.md has the table.
+What Ranger skips with a line in its log (an unknown type, a class that is not there, a script that fails)
+answers None here, and None counts against access.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
 from typing import Protocol
 
+from gateway.model.context import TIME
 from gateway.model.policy import Condition, ConditionDef
 from gateway.policy.facts import Facts
-from gateway.policy.script import Untranslatable
+from gateway.policy.schedule_json import schedule_of
+from gateway.policy.schedules import compile_schedules, faults_of_schedule
+from gateway.policy.script import Untranslatable, parse
 
 __all__ = ["Test", "Untranslatable", "compile_condition"]
+
+Answer = bool | None
 
 
 class Test(Protocol):
     """One compiled condition."""
 
+    __test__ = False
+
     @property
     def facets(self) -> frozenset[str]:
         """Fields of the AccessContext that the answer depends on."""
 
-    def __call__(self, facts: Facts) -> bool | None:
+    def __call__(self, facts: Facts) -> Answer:
         """Return whether it holds; None when that cannot be told."""
 
 
-class Unknown:
-    """A condition that nobody can tell."""
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    facets: frozenset[str]
+    _answer: Callable[[Facts], Answer]
 
-    facets: frozenset[str] = frozenset()
+    def __call__(self, facts: Facts) -> Answer:
+        return self._answer(facts)
 
-    def __call__(self, facts: Facts) -> bool | None:
-        return None
+
+def _test(answer: Callable[[Facts], Answer], *facets: str) -> Test:
+    return _Compiled(frozenset(facets), answer)
+
+
+def _always(answer: Answer) -> Test:
+    return _test(lambda _: answer)
+
+
+Values = tuple[str, ...]
+Options = Mapping[str, str]
+SCRIPT_NAMES = frozenset({"_expression", "expression"})
+"""Conditions that are scripts by their name: Ranger's server adds `_expression` to definitions by itself."""
 
 
 def compile_condition(condition: Condition, definition: ConditionDef | None) -> Test:
@@ -36,4 +66,267 @@ def compile_condition(condition: Condition, definition: ConditionDef | None) -> 
 
     Raises Untranslatable for a script that is not of our language.
     """
-    return Unknown()
+    if definition is None and condition.type != "_expression":
+        return _always(None)
+    evaluator = "" if definition is None else definition.evaluator.rpartition(".")[2]
+    if not evaluator and condition.type in SCRIPT_NAMES:
+        evaluator = "RangerScriptConditionEvaluator"
+    make = _EVALUATORS.get(evaluator)
+    return _always(None) if make is None else make(condition.values, definition.options if definition else {})
+
+
+# Addresses.
+
+_ALL_WILD = re.compile(r"\*(?:\.\*)*\Z|\*(?::\*)*\Z")
+_WILD_TAIL = re.compile(r"(?:\.\*)+\Z|(?::\*)+\Z")
+
+
+def _ip(values: Values, options: Options) -> Test:
+    exact, prefixes = set[str](), list[str]()
+    for value in values:
+        tail = _WILD_TAIL.search(value)
+        if _ALL_WILD.match(value):
+            return _always(True)
+        if tail:
+            prefixes.append(value[: tail.start() + 1].lower())
+        else:
+            exact.add(value.lower())
+    if not values:
+        return _always(True)
+
+    def answer(facts: Facts) -> Answer:
+        address = facts.context.client_ip
+        # Ranger's rule: who comes from nowhere passes.
+        return address is None or address.lower() in exact or address.lower().startswith(tuple(prefixes))
+
+    return _test(answer, "client_ip")
+
+
+# Time.
+
+_RANGE = re.compile(
+    r" *(\d{1,2})(?::(\d{1,2}))? *([aApP])\.?[mM]\.? *- *(\d{1,2})(?::(\d{1,2}))? *([aApP])\.?[mM]\.? *",
+    re.ASCII,
+)
+
+
+def _minute_of_day(hour: str, minute: str | None, half: str) -> int:
+    hours = int(hour)
+    if hours == 12:
+        hours = 0 if half in "aA" else 12
+    elif half in "pP":
+        hours += 12
+    return hours * 60 + int(minute or 0)
+
+
+def _time_of_day(values: Values, options: Options) -> Test:
+    if not values:
+        return _always(True)
+    ranges = []
+    for value in values:
+        found = _RANGE.fullmatch(value)
+        if found is None:
+            return _always(None)
+        ranges.append((_minute_of_day(*found.group(1, 2, 3)), _minute_of_day(*found.group(4, 5, 6))))
+
+    def answer(facts: Facts) -> Answer:
+        time = facts.context.time
+        if time is None:
+            return True
+        utc = time.astimezone(UTC) if time.tzinfo is not None else time
+        now = utc.hour * 60 + utc.minute
+        return any(
+            start <= now <= end if start < end else start <= now or now <= end for start, end in ranges
+        )
+
+    return _test(answer, TIME)
+
+
+def _validity(values: Values, options: Options) -> Test:
+    if not values:
+        return _always(True)
+    schedules = []
+    for value in values:
+        try:
+            schedule = schedule_of(value)
+        except ValueError:
+            return _always(None)
+        if faults_of_schedule(schedule):
+            return _always(None)
+        schedules.append(schedule)
+    applies = compile_schedules(schedules)
+    return _test(lambda facts: facts.context.time is None or applies(facts.context.time), TIME)
+
+
+# The request.
+
+
+def _action(values: Values, options: Options) -> Test:
+    if not values or "*" in values:
+        return _always(True)
+    wanted = [value.lower() for value in values]
+    exact = frozenset(value for value in wanted if not value.endswith("*"))
+    prefixes = tuple(value.rstrip("*") for value in wanted if value.endswith("*"))
+
+    def answer(facts: Facts) -> Answer:
+        action = facts.context.action.lower()
+        return bool(action) and (action in exact or action.startswith(prefixes))
+
+    return _test(answer, "action")
+
+
+def _cluster(field: str, *, inside: bool) -> Callable[[Values, Options], Test]:
+    def make(values: Values, options: Options) -> Test:
+        if not values:
+            return _always(True)
+        names = frozenset(values)
+
+        def answer(facts: Facts) -> Answer:
+            name = facts.context.cluster if field == "cluster" else facts.context.cluster_type
+            return (name in names) is inside
+
+        return _test(answer, field)
+
+    return make
+
+
+def _context_attribute(*, inside: bool) -> Callable[[Values, Options], Test]:
+    def make(values: Values, options: Options) -> Test:
+        name, wanted = options.get("attributeName"), frozenset(values)
+        if not name:
+            return _always(None)
+        if not wanted:
+            return _always(True)
+
+        def answer(facts: Facts) -> Answer:
+            held = _held(facts, name)
+            return not held or wanted.isdisjoint(held) is not inside
+
+        return _test(answer, "attributes")
+
+    return make
+
+
+def _held(facts: Facts, name: str) -> Values:
+    return next((values for key, values in facts.context.attributes if key == name), ())
+
+
+def _simple(values: Values, options: Options) -> Test:
+    name = options.get("CONTEXT_NAME")
+    if not name:
+        return _always(None)
+    if not values:
+        return _always(True)
+
+    def answer(facts: Facts) -> Answer:
+        held = _held(facts, name)
+        return any(_like(pattern, value) for pattern in values for value in held) if held else None
+
+    return _test(answer, "attributes")
+
+
+# Tags.
+
+
+def _tags(holds: Callable[[frozenset[str], frozenset[str]], bool]) -> Callable[[Values, Options], Test]:
+    def make(values: Values, options: Options) -> Test:
+        wanted = frozenset(value.strip() for value in values)
+        return _test(lambda facts: holds(wanted, frozenset(tag.type for tag in facts.tags)), "tags")
+
+    return make
+
+
+# Columns of one statement.
+
+
+def _together(*, together: bool) -> Callable[[Values, Options], Test]:
+    def make(values: Values, options: Options) -> Test:
+        patterns = [tuple(value.strip().lower().split(".")) for value in values]
+        if not patterns:
+            return _always(True)
+        if any(len(pattern) > 3 or "" in pattern for pattern in patterns):
+            return _always(None)
+
+        def answer(facts: Facts) -> Answer:
+            columns = facts.context.accessed_together
+            if columns is None:
+                return not together
+            met = 0
+            if len(columns) > 1:
+                met = sum(_names(pattern, column) for column in columns for pattern in patterns)
+            return (met > 1) is together
+
+        return _test(answer, "accessed_together")
+
+    return make
+
+
+def _names(pattern: tuple[str, ...], column: str) -> bool:
+    parts = column.lower().split(".")
+    return len(parts) == 3 and all(_like(one, two) for one, two in zip(pattern, parts, strict=False))
+
+
+def _like(pattern: str, text: str) -> bool:
+    """Whether text matches a pattern of `*` and `?`, in time linear in each star."""
+    p = t = 0
+    star = mark = -1
+    while t < len(text):
+        if p < len(pattern) and pattern[p] == "*":
+            star, mark = p, t
+            p += 1
+        elif p < len(pattern) and pattern[p] in ("?", text[t]):
+            p, t = p + 1, t + 1
+        elif star >= 0:
+            mark += 1
+            p, t = star + 1, mark
+        else:
+            return False
+    return all(rest == "*" for rest in pattern[p:])
+
+
+# Scripts.
+
+
+def _script(values: Values, options: Options) -> Test:
+    text = values[0].strip() if values else ""
+    if not text:
+        return _always(None)
+    script = parse(text)
+    return _Compiled(script.facets, script.holds)
+
+
+def _script_template(values: Values, options: Options) -> Test:
+    text = options.get("scriptTemplate", "").strip()
+    if not text:
+        return _always(None)
+    script = parse(text)
+    if not values or values[0].strip().lower() not in ("no", "false"):
+        return _Compiled(script.facets, script.holds)
+
+    def answer(facts: Facts) -> Answer:
+        held = script.holds(facts)
+        return None if held is None else not held
+
+    return _Compiled(script.facets, answer)
+
+
+_EVALUATORS: Mapping[str, Callable[[Values, Options], Test]] = {
+    "RangerIpMatcher": _ip,
+    "RangerTimeOfDayMatcher": _time_of_day,
+    "RangerActionMatcher": _action,
+    "RangerAccessedFromClusterCondition": _cluster("cluster", inside=True),
+    "RangerAccessedFromClusterTypeCondition": _cluster("cluster_type", inside=True),
+    "RangerAccessedNotFromClusterCondition": _cluster("cluster", inside=False),
+    "RangerAccessedNotFromClusterTypeCondition": _cluster("cluster_type", inside=False),
+    "RangerContextAttributeValueInCondition": _context_attribute(inside=True),
+    "RangerContextAttributeValueNotInCondition": _context_attribute(inside=False),
+    "RangerSimpleMatcher": _simple,
+    "RangerAnyOfExpectedTagsPresentConditionEvaluator": _tags(lambda wanted, held: bool(wanted & held)),
+    "RangerNoneOfExpectedTagsPresentConditionEvaluator": _tags(lambda wanted, held: not wanted & held),
+    "RangerTagsAllPresentConditionEvaluator": _tags(lambda wanted, held: wanted <= held),
+    "RangerHiveResourcesAccessedTogetherCondition": _together(together=True),
+    "RangerHiveResourcesNotAccessedTogetherCondition": _together(together=False),
+    "RangerScriptConditionEvaluator": _script,
+    "RangerScriptTemplateConditionEvaluator": _script_template,
+    "RangerValidityScheduleConditionEvaluator": _validity,
+}

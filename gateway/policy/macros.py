@@ -1,11 +1,66 @@
-"""Text with `${{…}}` in it: scripts parsed once, their results put in their places."""
+"""Text with `${{…}}` in it: scripts parsed once, their results put in their places.
+
+`expression` reads what stands between the braces, for values of resources here and for SQL in `sqltext`.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gateway.policy.facts import Facts
-from gateway.policy.script import Script
+from gateway.policy.script import Script, parse
+from gateway.policy.script_names import Scope
+from gateway.policy.script_tokens import Untranslatable
+from gateway.policy.script_values import CannotTell, Several, Value, is_nothing, to_text
+
+OPENING = "${{"
+MAX_TEMPLATE = 16_384
+"""Characters of one text with macros."""
+
+_MACRO = re.compile(r"\$\{\{(?P<script>[^\n]*?)\}\}")
+_PATH = re.compile(r"\s*USER\.(?P<name>[A-Za-z_][\w-]*(?:[.-][\w-]+)*)\s*\Z")
+
+
+def macros(text: str) -> Iterator[re.Match[str]]:
+    """Yield the `${{…}}` of a text; group `script` is what stands between. One never spans lines."""
+    return _MACRO.finditer(text)
+
+
+def is_left_open(text: str) -> bool:
+    """Whether a text holds a `${{` that no `}}` on its line closes."""
+    return OPENING in _MACRO.sub("", text)
+
+
+@lru_cache(maxsize=4096)
+def expression(script: str) -> Script:
+    """Parse what stands between `${{` and `}}`; raise Untranslatable.
+
+    Names of attributes may hold dots and hyphens, as directories write them: `USER.cost-centre` is no
+    subtraction. A dotted name is looked up as it stands first.
+    """
+    found = _PATH.match(script)
+    if found and ("-" in found["name"] or "." in found["name"]):
+        return _attribute(found["name"], script)
+    return parse(script)
+
+
+def _attribute(name: str, script: str) -> Script:
+    otherwise: Script | None = None
+    try:
+        otherwise = None if "-" in name else parse(script)
+    except Untranslatable:
+        pass
+
+    def run(scope: Scope) -> Value:
+        values = scope.facts.user_attributes.get(name, ())
+        if values:
+            return values[0] if len(values) == 1 else Several(values)
+        return otherwise.value(scope.facts) if otherwise is not None else None
+
+    return Script(frozenset(), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +69,7 @@ class Template:
 
     parts: tuple[str | Script, ...]
     facets: frozenset[str]
+    """Fields of the AccessContext that the text depends on."""
 
     @property
     def dynamic(self) -> bool:
@@ -21,12 +77,31 @@ class Template:
         return any(not isinstance(part, str) for part in self.parts)
 
     def render(self, facts: Facts) -> str | None:
-        """Return the text with every result in its place (null as nothing); None when one failed."""
-        if self.dynamic:
+        """Return the text with every result in its place (null as nothing); None when one cannot be told."""
+        try:
+            return "".join([part if isinstance(part, str) else _shown(part, facts) for part in self.parts])
+        except CannotTell:
             return None
-        return "".join(part for part in self.parts if isinstance(part, str))
+
+
+def _shown(script: Script, facts: Facts) -> str:
+    value = script.value(facts)
+    return "" if is_nothing(value) else to_text(value)
 
 
 def compile_template(text: str) -> Template:
-    """Parse a text; raise Untranslatable for a `${{…}}` that is not of our language."""
-    return Template((text,), frozenset())
+    """Parse a text; raise Untranslatable for a `${{…}}` that is not of our language or is not closed."""
+    if OPENING not in text:
+        return Template((text,), frozenset())
+    if len(text) > MAX_TEMPLATE:
+        raise Untranslatable(f"a text with macros is longer than {MAX_TEMPLATE} characters")
+    if is_left_open(text):
+        raise Untranslatable(f"`{OPENING}` is not closed in `{text[:60]}`")
+    parts: list[str | Script] = []
+    position = 0
+    for found in macros(text):
+        parts += [text[position : found.start()], expression(found["script"])]
+        position = found.end()
+    parts.append(text[position:])
+    facets = frozenset[str]().union(*(part.facets for part in parts if isinstance(part, Script)))
+    return Template(tuple(part for part in parts if part != ""), facets)

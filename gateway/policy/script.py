@@ -1,14 +1,22 @@
-"""The expression language of script conditions and `${{…}}`: parsed once, never handed to an interpreter."""
+"""Scripts of policies: conditions and `${{…}}` in our own small expression language, parsed once.
+
+There is no interpreter behind it, only the closures that `script_program` makes; docs/conditions.md has the
+grammar. Where JavaScript would raise an error, or something is asked that is not known, the answer is None.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from gateway.policy.facts import Facts
+from gateway.policy.script_names import Scope
+from gateway.policy.script_program import Program
+from gateway.policy.script_tokens import Untranslatable
+from gateway.policy.script_values import CannotTell, Value
 
-
-class Untranslatable(Exception):
-    """A script is not of our language; the message names the part that is not."""
+__all__ = ["CannotTell", "Script", "Untranslatable", "Value", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +25,29 @@ class Script:
 
     facets: frozenset[str]
     """Fields of the AccessContext that it reads."""
+    _run: Callable[[Scope], Value] = field(repr=False)
 
-    def evaluate(self, facts: Facts) -> object:
-        """Return the value: None, a boolean, a number, text, a list; raise nothing."""
-        return None
+    def value(self, facts: Facts) -> Value:
+        """Return the value of the script; raise CannotTell, and nothing else."""
+        return self._run(Scope(facts))
+
+    def holds(self, facts: Facts) -> bool | None:
+        """Return the script as a condition: None when it has no answer.
+
+        As in Ranger a boolean is the answer; anything else leaves it to what was assigned to `ctx.result`,
+        and without an assignment the condition does not hold.
+        """
+        scope = Scope(facts)
+        try:
+            value = self._run(scope)
+        except CannotTell:
+            return None
+        return value if isinstance(value, bool) else scope.result
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Script:
-    """Parse a script; raise Untranslatable."""
-    return Script(frozenset())
+    """Parse a script; raise Untranslatable for what is not of our language."""
+    parser = Program(text)
+    run = parser.program()
+    return Script(frozenset(parser.facets), run)
