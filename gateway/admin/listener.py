@@ -1,8 +1,12 @@
-"""`/healthz`, `/readyz` and `/metrics` on an address of their own; no statement and no name is told here."""
+"""`/healthz`, `/readyz` and `/metrics` on an address of their own: no statement and no name is told there.
+
+Other applications, with logins of their own, may be mounted beside them.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -21,7 +25,8 @@ ANSWER_AGE_S = 2.0
 
 
 class AdminListener:
-    """Serves the three pages. `checks` are what a gateway needs to answer a statement.
+    """Serves the three pages. `checks` are what a gateway needs to answer a statement; `mounted` is served
+    below the prefixes it names.
 
     `notes` are shown beside them and do not count: rule files with faults are somebody's to mend, while the
     last good rules serve on; all gateways share the files, and must not all leave the balancer together.
@@ -33,11 +38,13 @@ class AdminListener:
         registry: CollectorRegistry,
         *,
         notes: Mapping[str, Check] | None = None,
+        mounted: Mapping[str, Callable[[], web.Application]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checks = dict(checks)
         self._notes = dict(notes or {})
         self._registry = registry
+        self._mounted = dict(mounted or {})
         self._clock = clock
         self._lock = asyncio.Lock()
         self._answer: dict[str, str | None] = {}
@@ -50,14 +57,16 @@ class AdminListener:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
+        for prefix, make in self._mounted.items():
+            app.add_subapp(prefix, make())
         return app
 
-    async def start(self, host: str, port: int) -> int:
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
         runner = web.AppRunner(self.app(), access_log=None, keepalive_timeout=30, shutdown_timeout=2)
         await runner.setup()
         self._runner = runner
-        site = web.TCPSite(runner, host, port)
+        site = web.TCPSite(runner, host, port, ssl_context=tls)
         try:
             await site.start()
         except BaseException:

@@ -17,6 +17,7 @@ import structlog
 
 from gateway.admin.listener import AdminListener
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
+from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
@@ -99,6 +100,7 @@ class Gateway:
         # What a person may have done wrongly is looked at before anything is started.
         users = UserFile(settings.users.file)
         tls = tls_context(settings.listeners.thrift.tls)
+        admin_tls = tls_context(settings.listeners.admin.tls)
         for listener in (settings.listeners.thrift, settings.listeners.admin):
             require_free(listener.host, listener.port)
         self._stack.enter_context(only_one(settings.ledger.directory))
@@ -133,7 +135,8 @@ class Gateway:
         )
         self._stack.push_async_callback(sessions.close)
         port = await self._start_thrift(sessions, users, spark_version, tls)
-        admin_port = await self._start_admin(rules, users, reader, backend, ledger)
+        api = self._make_ranger_admin(dsn, users, sessions)
+        admin_port = await self._start_admin(rules, users, reader, backend, ledger, api, admin_tls)
         every_s = settings.policies.reload_s
         self._background += [sessions.run(), rules.watch(), users.run(every_s)]
         self._addresses = Addresses(
@@ -231,6 +234,8 @@ class Gateway:
         reader: ReaderPool,
         backend: SparkThriftBackend,
         ledger: FileLedger,
+        api: RangerAdmin | None,
+        tls: ssl.SSLContext | None,
     ) -> int:
         async def parser() -> str | None:
             return None if reader.healthy else "no parser process can be asked"
@@ -256,9 +261,24 @@ class Gateway:
             {"parser": parser, "spark": spark, "ledger": record},
             self.metrics.registry,
             notes={"policies": policies, "users": user_file},
+            mounted={} if api is None else {"/service": api.api.app},
         )
         self._stack.push_async_callback(admin.close)
-        return await listening(admin.start(listener.host, listener.port), listener)
+        return await listening(admin.start(listener.host, listener.port, tls=tls), listener)
+
+    def _make_ranger_admin(self, dsn: str, users: UserFile, sessions: Sessions) -> RangerAdmin | None:
+        settings, logins = self._settings.listeners.admin.ranger, self._settings.logins
+        if settings is None:
+            return None
+        authenticator = Authenticator(
+            lambda: users.users,
+            recorder=sessions.recorder,
+            metrics=self.metrics,
+            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
+        )
+        admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
+        self._stack.push_async_callback(admin.close)
+        return admin
 
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:

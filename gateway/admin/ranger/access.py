@@ -100,12 +100,11 @@ class Access:
     ) -> bool:
         """Whether the principal may download what plugins of the service need."""
         named = listed((service.get("configs") or {}).get(config))
-        return (
-            self.is_administrator(principal)
-            or principal.user in self.rights.plugins
-            or principal.user in named
-            or "*" in named
-        )
+        return self.is_plugin(principal) or principal.user in named or "*" in named
+
+    def is_plugin(self, principal: Principal) -> bool:
+        """Whether the principal may download for every service, and be told that there is no such service."""
+        return self.is_administrator(principal) or principal.user in self.rights.plugins
 
     async def may_change(
         self, instant: Instant, principal: Principal, service: Body, policy: Mapping[str, Any]

@@ -70,6 +70,11 @@ class Call:
     def user(self) -> str:
         return self.principal.user
 
+    def require_administrator(self, what: str) -> None:
+        """Raise RestError 403 unless the caller is an administrator; `what` says what only they may do."""
+        if not self.access.is_administrator(self.principal):
+            raise forbidden(f"user `{self.user}` is no administrator and may not {what}")
+
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""
         return self.request.match_info[name]

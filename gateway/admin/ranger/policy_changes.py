@@ -10,16 +10,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.calls import forbidden, refuse
+from gateway.admin.ranger.calls import bad_request, checked, forbidden, refuse
 from gateway.admin.ranger.definitions import Definition
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, Changed, Kind, What
+from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import Reading, Writing
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
 from gateway.model.principal import Principal
+
+TAG_TYPE = "tag"
+"""The type of services whose policies are on tags."""
 
 
 async def service_of(reading: Reading, name: object) -> Body:
@@ -68,6 +73,73 @@ async def update_policy(
     return made
 
 
+async def offer_policy(
+    writing: Writing,
+    access: Access,
+    principal: Principal,
+    body: Body,
+    *,
+    update: bool = False,
+    merge: bool = False,
+    delete: bool = False,
+    by_name: bool = False,
+) -> Body:
+    """Create a policy, or put it where one for the same resources (or of the same name) is already.
+
+    `merge` counts before `update`; with `delete` an existing one makes way, its guid included.
+    """
+    if not (update or merge or delete):
+        return await create_policy(writing, access, principal, body)
+    existing = await _existing(writing, body, by_name=by_name)
+    if existing is None:
+        return await create_policy(writing, access, principal, body)
+    if merge:
+        return await _merge(writing, access, principal, existing, body)
+    if update:
+        return await _overwrite(writing, access, principal, existing, body)
+    await delete_policy(writing, access, principal, existing)
+    return await create_policy(writing, access, principal, body)
+
+
+async def apply_policy(
+    writing: Writing, access: Access, principal: Principal, body: Body, *, overwrite: bool
+) -> Body:
+    """Create the policy when none has its resources; else merge it into that one, or overwrite that one."""
+    existing = await _existing(writing, body, by_name=False)
+    if existing is not None:
+        change = _overwrite if overwrite else _merge
+        return await change(writing, access, principal, existing, body)
+    name, service, zone = body.get("name"), body.get("service"), body.get("zoneName") or ""
+    if name and await writing.named(Kind.POLICY, name, service=service or "", zone=zone) is not None:
+        body = {**body, "name": f"{name} {writing.now_ms}"}
+    return await create_policy(writing, access, principal, body)
+
+
+async def _existing(writing: Writing, body: Body, *, by_name: bool) -> Body | None:
+    """Return the stored policy that a body stands for. Raises RestError 400 when there are several."""
+    service = await service_of(writing, body.get("service"))
+    if by_name:
+        zone = body.get("zoneName") or ""
+        return await writing.named(Kind.POLICY, body.get("name") or "", service=service["name"], zone=zone)
+    definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+    found = await writing.signed(service["name"], policy_signature(normalised(body, definition)))
+    if len(found) > 1:
+        raise bad_request("several policies have these resources")
+    return found[0] if found else None
+
+
+async def _merge(writing: Writing, access: Access, principal: Principal, stored: Body, body: Body) -> Body:
+    merged = checked(POLICY, merging.merge(stored, body))
+    return await update_policy(writing, access, principal, stored, merged, check_version=False)
+
+
+async def _overwrite(
+    writing: Writing, access: Access, principal: Principal, stored: Body, body: Body
+) -> Body:
+    replaced = merging.replaced(stored, body)
+    return await update_policy(writing, access, principal, stored, replaced, check_version=False)
+
+
 async def delete_policy(writing: Writing, access: Access, principal: Principal, stored: Body) -> None:
     """Remove a policy. Raises RestError 403."""
     service = await service_of(writing, stored["service"])
@@ -84,7 +156,7 @@ async def remove(writing: Writing, service: Body, stored: Body) -> None:
 async def note(writing: Writing, service: Body, policy: Body, changed: Changed) -> None:
     """Raise the policy version of the service, and of services that use it for their tags."""
     await writing.bump(What.POLICY, [service["name"]], changed, policy)
-    if service["type"] == "tag":
+    if service["type"] == TAG_TYPE:
         await writing.bump(What.POLICY, await writing.linked(service["name"]), changed, policy)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 import orjson
 
-from gateway.admin.ranger.kinds import GATEWAY, Body, Kind
+from gateway.admin.ranger.kinds import GATEWAY
 from gateway.admin.ranger.transactions import Reading, Writing, as_text
 from gateway.database.migrate import migrate
 
@@ -30,14 +30,14 @@ class Store:
         self,
         dsn: str,
         *,
-        definitions: Callable[[], Sequence[Body]] = tuple,
+        prepare: Callable[[Writing], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         connections: int = 8,
         timeout_s: float = 30.0,
     ) -> None:
-        """`definitions` are the service definitions that are there from the beginning."""
+        """`prepare` puts in what is there from the beginning, in the gateway's own name."""
         self._dsn = dsn
-        self._definitions = definitions
+        self._prepare = prepare
         self._clock = clock
         self._connections = connections
         self._timeout_s = timeout_s
@@ -106,12 +106,10 @@ class Store:
         try:
             async with pool.acquire() as connection:
                 await migrate(connection)
-                async with connection.transaction():
-                    await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-                    writing = Writing(connection, GATEWAY, int(self._clock() * 1000))
-                    for definition in self._definitions():
-                        if await writing.named(Kind.SERVICE_DEF, definition["name"]) is None:
-                            await writing.create(Kind.SERVICE_DEF, definition)
+                if self._prepare is not None:
+                    async with connection.transaction():
+                        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+                        await self._prepare(Writing(connection, GATEWAY, int(self._clock() * 1000)))
         except BaseException:
             pool.terminate()
             raise

@@ -255,14 +255,20 @@ class Writing(Reading):
             " WHERE kind = 'service' AND body->>'tagService' = $1",
             "UPDATE sluice.ranger_object SET name = $2, body = jsonb_set(body, '{serviceName}', to_jsonb($2))"
             " WHERE kind = 'tags' AND name = $1",
-            "UPDATE sluice.ranger_version SET service = $2 WHERE service = $1",
+            "INSERT INTO sluice.ranger_version AS v (service, what, version, updated_ms)"
+            " SELECT $2, what, version, updated_ms FROM sluice.ranger_version WHERE service = $1"
+            " ON CONFLICT (service, what) DO UPDATE SET version = greatest(v.version, excluded.version)",
             "DELETE FROM sluice.ranger_change WHERE service = $1 OR service = $2",
         ):
             await self._connection.execute(statement.replace("$2", "$2::text"), old, new)
 
     async def forget_service(self, service: str) -> None:
-        """Drop the versions and notes of a service that was deleted."""
-        for table in ("ranger_version", "ranger_change", "ranger_plugin"):
+        """Drop the notes of a service that was deleted.
+
+        Its versions stay: a service that is made anew under the name must not reach a version that some
+        plugin still holds of the old one.
+        """
+        for table in ("ranger_change", "ranger_plugin"):
             await self._connection.execute(f"DELETE FROM sluice.{table} WHERE service = $1", service)
 
     async def purge_changes(self, days: int) -> None:

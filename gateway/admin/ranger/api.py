@@ -1,0 +1,153 @@
+"""The application below `/service`: who asks, how much at once, and every error in Ranger's shape."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import urlsplit
+
+import aiohttp
+import asyncpg
+import structlog
+from aiohttp import web
+
+from gateway.admin.ranger import download_routes, policies, server_routes, servicedefs, services
+from gateway.admin.ranger.access import Access
+from gateway.admin.ranger.calls import Call, RestError, Route, bad_request, error_answer, forbidden, not_found
+from gateway.admin.ranger.kinds import Conflict
+from gateway.admin.ranger.merging import NotMergeable
+from gateway.admin.ranger.searching import BadParameter
+from gateway.admin.ranger.store import Store
+from gateway.errors import AuthenticationFailed
+from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
+
+Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
+"""User, password and the client's address → who it is; None or AuthenticationFailed when it is nobody."""
+
+ROUTES: tuple[Route, ...] = (
+    *servicedefs.ROUTES,
+    *services.ROUTES,
+    *policies.ROUTES,
+    *download_routes.ROUTES,
+    *server_routes.ROUTES,
+)
+
+MAX_AT_ONCE = 32
+"""Requests that are worked on; further ones wait their turn."""
+TIMEOUT_S = 120.0
+"""For one request, its body included: a peer that dribbles does not keep a turn for ever."""
+
+
+class RangerApi:
+    """Ranger's REST API on a store. `routes` may be fewer for a test."""
+
+    def __init__(
+        self,
+        store: Store,
+        access: Access,
+        authenticate: Authenticate,
+        *,
+        routes: Iterable[Route] = ROUTES,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._store = store
+        self._access = access
+        self._authenticate = authenticate
+        self._routes = tuple(routes)
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
+
+    def app(self) -> web.Application:
+        """Return the application to be mounted at `/service`."""
+        app = web.Application(middlewares=[self._answered])
+        for route in self._routes:
+            for path in (route.path, route.path + "/"):
+                app.router.add_route(route.method, path, self._handler(route))
+        return app
+
+    def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await route.handler(
+                Call(
+                    request=request,
+                    principal=request["principal"],
+                    store=self._store,
+                    access=self._access,
+                )
+            )
+
+        return handle
+
+    @web.middleware
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            refuse_other_sites(request)
+            request["principal"] = await self._principal(request)
+            async with asyncio.timeout(self._timeout_s), self._turns:
+                return await handler(request)
+        except RestError as error:
+            return _answer(error)
+        except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
+            return _answer(as_rest_error(error))
+
+    async def _principal(self, request: web.Request) -> Principal:
+        try:
+            given = aiohttp.BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
+        except ValueError:
+            raise RestError(401, "log in with a user name and a password (HTTP Basic)") from None
+        try:
+            principal = await self._authenticate(given.login, given.password, request.remote or "")
+        except AuthenticationFailed as error:
+            raise RestError(401, error.message) from None
+        if principal is None:
+            raise RestError(401, "wrong user name or password")
+        return principal
+
+
+def refuse_other_sites(request: web.Request) -> None:
+    """Raise RestError 403 for what a page of another site makes a browser send with our password."""
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    origin = request.headers.get("Origin")
+    if site not in ("none", "same-origin") or (origin and urlsplit(origin).netloc != request.host):
+        raise forbidden("requests from pages of other sites are not taken")
+
+
+def as_rest_error(error: Exception) -> RestError:
+    """Return what a caller is told of an exception; what nobody expected is logged."""
+    match error:
+        case Conflict():
+            return RestError(
+                409,
+                f"the object was changed meanwhile: version {error.stored} is stored, the body has version"
+                f" {error.given}; read it again and repeat the change",
+            )
+        case web.HTTPNotFound():
+            return not_found()
+        case web.HTTPException():
+            return RestError(error.status, error.reason)
+        case BadParameter() | NotMergeable():
+            return bad_request(str(error))
+        case asyncpg.UniqueViolationError():
+            return bad_request("an object with this name, guid or these resources exists already")
+        case asyncpg.DataError() | UnicodeError() | json.JSONDecodeError():
+            return bad_request("the request holds a value that cannot be stored")
+        case asyncpg.QueryCanceledError() | TimeoutError():
+            return RestError(503, "the request took too long")
+        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            _log.error("ranger_store_unavailable", error=type(error).__name__)
+            return RestError(503, "the database of policies is not available")
+        case _:
+            _log.error("ranger_request_failed", exc_info=error)
+            return RestError(500, "an error that should not happen; the gateway's log has the details")
+
+
+def _answer(error: RestError) -> web.Response:
+    response = error_answer(error)
+    if error.status == 401:
+        response.headers["WWW-Authenticate"] = 'Basic realm="Sluice"'
+    return response

@@ -1,0 +1,153 @@
+"""What plugins poll: 200 with everything or what is new, 304 when nothing is, 404 without the service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from gateway.admin.ranger.calls import Call, Route, answer, bad_request, forbidden
+from gateway.admin.ranger.downloads import (
+    Extent,
+    Part,
+    extent,
+    policy_deltas,
+    ranger_roles,
+    service_policies,
+    service_tags,
+    user_store,
+)
+from gateway.admin.ranger.kinds import Body, Kind, Version, What
+from gateway.admin.ranger.transactions import Reading
+
+LONGEST_PLUGIN_ID = 255
+_KEYS = {
+    What.POLICY: ("lastKnownVersion", "policy", "policy.download.auth.users"),
+    What.TAG: ("lastKnownVersion", "tag", "tag.download.auth.users"),
+    What.ROLE: ("lastKnownRoleVersion", "role", "policy.download.auth.users"),
+    What.USER_STORE: ("lastKnownUserStoreVersion", "userstore", "userstore.download.auth.users"),
+}
+"""What is downloaded → parameter with the version that the plugin has, prefix of what is noted of the
+plugin, and the service's configuration that names who else may download it."""
+
+Assemble = Callable[[Call, Reading, Body, Version, int], Awaitable[Body]]
+
+
+def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.StreamResponse]]:
+    """Return the handler for one kind of download."""
+    parameter, prefix, config = _KEYS[what]
+
+    async def handle(call: Call) -> web.StreamResponse:
+        name = call.path("service")
+        known = call.number(parameter, -1)
+        plugin = call.parameter("pluginId")
+        if len(plugin) > LONGEST_PLUGIN_ID:
+            raise bad_request(f"`pluginId` has more than {LONGEST_PLUGIN_ID} characters")
+        async with call.store.reading() as reading:
+            service = await reading.named(Kind.SERVICE, name)
+            if service is None or not call.access.may_download(call.principal, service, config):
+                if service is None and call.access.is_plugin(call.principal):
+                    return _no_service(name)
+                raise forbidden(f"user `{call.user}` may not download for service `{name}`")
+            version = await reading.version(name, what)
+            new = extent(known, version.number, deltas=False) is not Extent.NOTHING
+            document = await assemble(call, reading, service, version, known) if new else None
+        if plugin:
+            noted = _noted(call, prefix, known, version, downloaded=new)
+            await call.store.saw_plugin(name, plugin, call.request.remote or "", noted)
+        if document is None:
+            return web.Response(status=304)
+        return web.Response(body=await asyncio.to_thread(encoded, document), content_type="application/json")
+
+    return handle
+
+
+def _noted(call: Call, prefix: str, known: int, version: Version, *, downloaded: bool) -> dict[str, Any]:
+    noted: dict[str, Any] = {
+        f"{prefix}ActiveVersion": str(known),
+        f"{prefix}ActivationTime": call.parameter("lastActivationTime", "0"),
+    }
+    if downloaded:
+        noted[f"{prefix}DownloadedVersion"] = str(version.number)
+    for key in ("clusterName", "pluginCapabilities"):
+        if call.parameter(key):
+            noted[key] = call.parameter(key)
+    return noted
+
+
+def _no_service(name: str) -> web.Response:
+    # Plugins take the service for deleted only when the body begins with exactly this.
+    return answer(f"RANGER_ERROR_SERVICE_NOT_FOUND: ServiceName={name}", 404)
+
+
+async def _policies(call: Call, reading: Reading, service: Body, version: Version, known: int) -> Body:
+    zones = await reading.all(Kind.ZONE)
+    if call.flag("supportsPolicyDeltas"):
+        changes = await reading.changes(service["name"], known)
+        if extent(known, version.number, deltas=True, changes=changes) is Extent.DELTA:
+            part = Part(service=service, definition=await _definition(reading, service), version=version)
+            return policy_deltas(part, changes, zones, tag_service=service.get("tagService") or "")
+    part = await _part(reading, service, version)
+    tags = None
+    if service.get("tagService"):
+        tag_service = await reading.named(Kind.SERVICE, service["tagService"])
+        if tag_service is not None:
+            of_tags = await reading.version(tag_service["name"], What.POLICY)
+            tags = await _part(reading, tag_service, of_tags)
+    return await asyncio.to_thread(service_policies, part, tags, zones)
+
+
+async def _part(reading: Reading, service: Body, version: Version) -> Part:
+    return Part(
+        service=service,
+        definition=await _definition(reading, service),
+        policies=await reading.all(Kind.POLICY, service=service["name"]),
+        version=version,
+    )
+
+
+async def _definition(reading: Reading, service: Body) -> Body:
+    return await reading.named(Kind.SERVICE_DEF, service["type"]) or {}
+
+
+async def _tags(_call: Call, reading: Reading, service: Body, version: Version, _known: int) -> Body:
+    stored = await reading.named(Kind.TAGS, service["name"])
+    return service_tags(stored, service=service["name"], version=version)
+
+
+async def _roles(_call: Call, reading: Reading, service: Body, version: Version, _known: int) -> Body:
+    return ranger_roles(await reading.all(Kind.ROLE), service=service["name"], version=version)
+
+
+async def _users(_call: Call, reading: Reading, _service: Body, version: Version, _known: int) -> Body:
+    return user_store(
+        await reading.all(Kind.USER),
+        await reading.all(Kind.GROUP),
+        await reading.all(Kind.GROUP_USER),
+        version=version,
+    )
+
+
+def encoded(document: Any, depth: int = 3) -> bytes:
+    """Return JSON made in pieces: one piece of 50 MB would hold up every statement while it is written."""
+    if depth and isinstance(document, dict):
+        parts = (orjson.dumps(key) + b":" + encoded(value, depth - 1) for key, value in document.items())
+        return b"{" + b",".join(parts) + b"}"
+    if depth and isinstance(document, list):
+        return b"[" + b",".join(encoded(value, 0) for value in document) + b"]"
+    return orjson.dumps(document)
+
+
+ROUTES = tuple(
+    Route("GET", path + "/{service}", _download(what, assemble))
+    for what, assemble, paths in (
+        (What.POLICY, _policies, ("/plugins/policies/download", "/plugins/secure/policies/download")),
+        (What.TAG, _tags, ("/tags/download", "/tags/secure/download")),
+        (What.ROLE, _roles, ("/roles/download", "/roles/secure/download")),
+        (What.USER_STORE, _users, ("/xusers/download", "/xusers/secure/download")),
+    )
+    for path in paths
+)

@@ -1,0 +1,265 @@
+"""Policies: search, read, create, apply, update, delete, by id, by guid and by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    forbidden,
+    no_content,
+    not_found,
+)
+from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.policy_changes import apply_policy, delete_policy, offer_policy, update_policy
+from gateway.admin.ranger.searching import Known, Page, find_policies, for_resource, resource_of
+from gateway.admin.ranger.shapes import POLICY
+from gateway.admin.ranger.transactions import Reading
+
+_UNBOUNDED = 1_000_000
+
+
+async def _list(call: Call) -> web.Response:
+    return answer((await _search(call, call.parameters())).items)
+
+
+async def _page(call: Call) -> web.Response:
+    return answer((await _search(call, call.parameters())).wrapped("policies"))
+
+
+async def _count(call: Call) -> web.Response:
+    return answer((await _search(call, {**call.parameters(), "startIndex": "0"})).total)
+
+
+async def _list_of_service(call: Call) -> web.Response:
+    parameters = {**call.parameters(), "serviceName": call.path("service")}
+    await _require_service(call, call.path("service"))
+    return answer((await _search(call, parameters)).items)
+
+
+async def _page_of_service(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        service = await reading.get(Kind.SERVICE, call.path_id())
+    if service is None:
+        raise not_found()
+    parameters = {**call.parameters(), "serviceName": service["name"]}
+    return answer((await _search(call, parameters)).wrapped("policies"))
+
+
+async def _require_service(call: Call, name: str) -> None:
+    async with call.store.reading() as reading:
+        if await reading.named(Kind.SERVICE, name) is None:
+            raise not_found(f"there is no service `{name}`")
+
+
+async def _search(call: Call, parameters: Mapping[str, str]) -> Page:
+    """Return what the caller may read of what the parameters ask for."""
+    async with call.store.reading() as reading:
+        known = await _known(reading)
+        name = parameters.get("serviceName") or parameters.get("servicename")
+        # With the tag service's policies asked for, too, the name alone does not tell which are wanted.
+        alone = name if parameters.get("fetchTagPolicies", "").lower() != "true" else None
+        policies = await reading.all(Kind.POLICY, service=alone, name=parameters.get("policyName") or None)
+        readable = await _readable(call, reading, policies, known)
+    return await asyncio.to_thread(find_policies, readable, parameters, known)
+
+
+async def _known(reading: Reading) -> Known:
+    return Known(
+        definitions={one["name"]: Definition(one) for one in await reading.all(Kind.SERVICE_DEF)},
+        services={one["name"]: one for one in await reading.all(Kind.SERVICE)},
+        zones={one["name"]: one for one in await reading.all(Kind.ZONE)},
+    )
+
+
+async def _readable(call: Call, reading: Reading, policies: Sequence[Body], known: Known) -> Sequence[Body]:
+    if call.access.is_administrator(call.principal):
+        return policies
+    by_service: dict[str, list[Body]] = {}
+    for policy in policies:
+        by_service.setdefault(policy["service"], []).append(policy)
+    found: list[Body] = []
+    for name, those in by_service.items():
+        service = known.services.get(name)
+        if service is not None:
+            found += await call.access.readable(reading, call.principal, dict(service), those)
+    return found
+
+
+async def _for_resource(call: Call) -> web.Response:
+    definition, name = call.path("definition"), call.parameter("serviceName")
+    resource = resource_of(call.parameters())
+    async with call.store.reading() as reading:
+        known = await _known(reading)
+        if definition not in known.definitions:
+            raise not_found(f"there is no service definition `{definition}`")
+        policies = await reading.all(Kind.POLICY, service=name or None)
+        those = [policy for policy in policies if policy.get("serviceType") == definition]
+        readable = await _readable(call, reading, those, known)
+    return answer(await asyncio.to_thread(for_resource, readable, resource, known))
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        policy = await _named(call, reading)
+        service = await reading.named(Kind.SERVICE, policy["service"]) or {}
+        if not await call.access.readable(reading, call.principal, service, [policy]):
+            raise forbidden(f"user `{call.user}` may not read policy {policy['id']}")
+        return answer(policy)
+
+
+async def _create(call: Call) -> web.Response:
+    body = checked(POLICY, await call.body())
+    async with call.store.writing(call.user) as writing:
+        return answer(
+            await offer_policy(
+                writing,
+                call.access,
+                call.principal,
+                body,
+                update=call.flag("updateIfExists"),
+                merge=call.flag("mergeIfExists"),
+                delete=call.flag("deleteIfExists"),
+                by_name=call.parameter("policyMatchingAlgorithm").lower() == "matchbyname",
+            )
+        )
+
+
+async def _apply(call: Call) -> web.Response:
+    body = checked(POLICY, await call.body())
+    overwrite = call.flag("updateIfExists") or not call.flag("mergeIfExists", default=True)
+    async with call.store.writing(call.user) as writing:
+        return answer(await apply_policy(writing, call.access, call.principal, body, overwrite=overwrite))
+
+
+async def _update(call: Call) -> web.Response:
+    body = checked(POLICY, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        match call.request.match_info:
+            case {"service": name} if body.get("service") not in (None, "", name):
+                raise bad_request("service name mismatch: the path and the body name two services")
+            case {"service": _}:
+                # By name the path says which policy it is; an id that a body brings from elsewhere does not.
+                pass
+            case _ if body.get("id") not in (None, stored["id"]):
+                raise bad_request("policyID mismatch: the path and the body name two policies")
+        body = {**body, "service": body.get("service") or stored["service"]}
+        return answer(await update_policy(writing, call.access, call.principal, stored, body))
+
+
+async def _delete(call: Call) -> web.Response:
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        await delete_policy(writing, call.access, call.principal, stored)
+    return no_content()
+
+
+async def _delete_by_parameters(call: Call) -> web.Response:
+    service = call.parameter("servicename") or call.parameter("serviceName")
+    name = call.parameter("policyname") or call.parameter("policyName")
+    if not service or not name:
+        raise bad_request("deleting a policy by name needs `servicename` and `policyname`")
+    async with call.store.writing(call.user) as writing:
+        stored = await writing.named(Kind.POLICY, name, service=service, zone=call.parameter("zoneName"))
+        if stored is None:
+            raise not_found()
+        await delete_policy(writing, call.access, call.principal, stored)
+    return no_content()
+
+
+async def _delete_many(call: Call) -> web.Response:
+    """Delete every policy that the filters find, or none when one of them may not be deleted."""
+    parameters = {"pageSize": str(_UNBOUNDED), **call.parameters()}
+    if not parameters.get("serviceName"):
+        raise bad_request("deleting policies in bulk needs `serviceName`")
+    async with call.store.writing(call.user) as writing:
+        if await writing.named(Kind.SERVICE, parameters["serviceName"]) is None:
+            raise not_found(f"there is no service `{parameters['serviceName']}`")
+        policies = await writing.all(Kind.POLICY, service=parameters["serviceName"])
+        known = await _known(writing)
+        found = await asyncio.to_thread(find_policies, policies, parameters, known)
+        for policy in found.items:
+            await delete_policy(writing, call.access, call.principal, policy)
+        return answer([policy["id"] for policy in found.items])
+
+
+async def _history(call: Call) -> web.Response:
+    """Tell the policy as it was at a version or at a time."""
+    async with call.store.reading() as reading:
+        past = await reading.history(Kind.POLICY, call.path_id())
+        states = [entry for entry in past if entry.after is not None]
+        match call.request.match_info:
+            case {"version": _}:
+                version = call.path_id("version")
+                states = [entry for entry in states if entry.version == version]
+            case _:
+                moment = call.number("eventTime", _UNBOUNDED**3)
+                states = [entry for entry in states if entry.time.timestamp() * 1000 <= moment]
+        policy = states[-1].after if states else None
+        if policy is None:
+            raise not_found()
+        service = await reading.named(Kind.SERVICE, policy["service"])
+        if service is None:
+            call.require_administrator("read policies of a service that is gone")
+        elif not await call.access.readable(reading, call.principal, service, [policy]):
+            raise forbidden(f"user `{call.user}` may not read policy {policy['id']}")
+        return answer(policy)
+
+
+async def _versions(call: Call) -> web.Response:
+    call.require_administrator("read the history of policies")
+    async with call.store.reading() as reading:
+        past = await reading.history(Kind.POLICY, call.path_id())
+    versions = [str(entry.version) for entry in past if entry.after is not None]
+    return answer({"value": ",".join(versions)})
+
+
+async def _named(call: Call, reading: Reading) -> Body:
+    """Return the policy that the path names. Raises RestError 404."""
+    match call.request.match_info:
+        case {"service": service, "name": name}:
+            found = await reading.named(Kind.POLICY, name, service=service, zone=call.parameter("zoneName"))
+        case {"guid": guid}:
+            zone = call.parameter("zoneName") or call.parameter("ZoneName")
+            found = await reading.by_guid(Kind.POLICY, guid, service=call.parameter("serviceName"), zone=zone)
+        case _:
+            found = await reading.get(Kind.POLICY, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
+
+
+_ONE: Sequence[tuple[str, Any]] = (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/policy", _list),
+    Route("POST", f"{PUBLIC}/policy", _create),
+    Route("DELETE", f"{PUBLIC}/policy", _delete_by_parameters),
+    Route("POST", f"{PUBLIC}/policy/apply", _apply),
+    *(Route(method, f"{PUBLIC}/policy/guid/{{guid}}", handler) for method, handler in _ONE),
+    *(Route(method, f"{PUBLIC}/policy/{{id}}", handler) for method, handler in _ONE),
+    Route("GET", f"{PUBLIC}/service/{{service}}/policy", _list_of_service),
+    *(Route(method, f"{PUBLIC}/service/{{service}}/policy/{{name}}", handler) for method, handler in _ONE),
+    Route("GET", f"{PUBLIC}/policies/{{definition}}/for-resource", _for_resource),
+    Route("DELETE", f"{PUBLIC}/policies/bulk", _delete_many),
+    Route("GET", "/plugins/policies", _page),
+    Route("POST", "/plugins/policies", _create),
+    Route("GET", "/plugins/policies/count", _count),
+    Route("POST", "/plugins/policies/apply", _apply),
+    Route("GET", "/plugins/policies/service/{id}", _page_of_service),
+    Route("GET", "/plugins/policies/{id}/eventTime", _history),
+    Route("GET", "/plugins/policy/{id}/versionList", _versions),
+    Route("GET", "/plugins/policy/{id}/version/{version}", _history),
+    *(Route(method, "/plugins/policies/{id}", handler) for method, handler in _ONE),
+)

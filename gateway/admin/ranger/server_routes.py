@@ -1,0 +1,63 @@
+"""House-keeping: notes for differences, old history."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import PUBLIC, Call, Route, answer, bad_request, no_content, not_found
+from gateway.admin.ranger.kinds import Kind
+
+_HISTORY = "trx_records"
+_NOT_KEPT = ("login_records", "policy_export_logs")
+"""Kinds of records of Ranger's that are kept elsewhere here: the audit record has its own keeping."""
+_MOST_DAYS = 36_500
+
+
+async def _purge_changes(call: Call) -> web.Response:
+    call.require_administrator("drop notes of differences")
+    days = _days(call, "days", 7)
+    async with call.store.writing(call.user) as writing:
+        await writing.purge_changes(days)
+    return no_content()
+
+
+async def _nothing_kept(call: Call) -> web.Response:
+    # Tags are always sent whole, and no version of a policy but the last is in the way of anything.
+    call.require_administrator("drop old records")
+    if "service" in call.request.match_info:
+        async with call.store.reading() as reading:
+            if await reading.named(Kind.SERVICE, call.path("service")) is None:
+                raise not_found()
+    return no_content()
+
+
+async def _purge_records(call: Call) -> web.Response:
+    call.require_administrator("drop old records")
+    days = _days(call, "retentionDays", 180)
+    type_ = call.parameter("type")
+    if type_ in _NOT_KEPT:
+        return answer([_purged(type_, 0, 0)])
+    if type_ != _HISTORY:
+        raise bad_request(f"`{type_}` is no type of records; known: {', '.join((_HISTORY, *_NOT_KEPT))}")
+    async with call.store.writing(call.user) as writing:
+        total, gone = await writing.purge_history(days)
+    return answer([_purged(type_, total, gone)])
+
+
+def _purged(type_: str, total: int, gone: int) -> dict[str, object]:
+    return {"recordType": type_, "totalRecordCount": total, "purgedRecordCount": gone}
+
+
+def _days(call: Call, name: str, default: int) -> int:
+    days = call.number(name, default)
+    if not 1 <= days <= _MOST_DAYS:
+        raise bad_request(f"`{name}` is a number of days, 1 or more")
+    return days
+
+
+ROUTES = (
+    Route("DELETE", f"{PUBLIC}/server/policydeltas", _purge_changes),
+    Route("DELETE", f"{PUBLIC}/server/tagdeltas", _nothing_kept),
+    Route("DELETE", f"{PUBLIC}/server/purgepolicies/{{service}}", _nothing_kept),
+    Route("DELETE", f"{PUBLIC}/server/purge/records", _purge_records),
+)

@@ -1,0 +1,159 @@
+"""Service definitions: what policies of a type of service can speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    no_content,
+    not_found,
+    refuse,
+)
+from gateway.admin.ranger.definitions import completed
+from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.kinds import GATEWAY, Body, Changed, Kind, What
+from gateway.admin.ranger.policy_changes import TAG_TYPE
+from gateway.admin.ranger.searching import Page, find
+from gateway.admin.ranger.services import remove_service
+from gateway.admin.ranger.shapes import SERVICE_DEF
+from gateway.admin.ranger.tag_definition import with_components
+from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.validation_service import service_def_failures
+
+_STAMPS = frozenset({"id", "guid", "isEnabled", "version"})
+
+
+async def _list(call: Call) -> web.Response:
+    return answer((await _search(call)).items)
+
+
+async def _page(call: Call) -> web.Response:
+    return answer((await _search(call)).wrapped("serviceDefs"))
+
+
+async def _search(call: Call) -> Page:
+    async with call.store.reading() as reading:
+        return find("service-def", await reading.all(Kind.SERVICE_DEF), call.parameters())
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        return answer(await _named(call, reading))
+
+
+async def _create(call: Call) -> web.Response:
+    call.require_administrator("create service definitions")
+    body = checked(SERVICE_DEF, await call.body())
+    async with call.store.writing(call.user) as writing:
+        refuse(service_def_failures(body, others=await writing.all(Kind.SERVICE_DEF)))
+        made = await writing.create(Kind.SERVICE_DEF, show(completed(body)))
+        return answer(await refresh_tags(writing, made))
+
+
+async def _update(call: Call) -> web.Response:
+    call.require_administrator("change service definitions")
+    body = checked(SERVICE_DEF, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        if body.get("id") not in (None, stored["id"]):
+            raise bad_request("serviceDefID mismatch: the path and the body name two service definitions")
+        body["id"] = stored["id"]
+        others = [one for one in await writing.all(Kind.SERVICE_DEF) if one["id"] != stored["id"]]
+        refuse(service_def_failures(body, others=others, stored=stored, updating=True))
+        made = await writing.update(Kind.SERVICE_DEF, stored, show(completed(body)))
+        await _note(writing, made)
+        return answer(await refresh_tags(writing, made))
+
+
+async def _delete(call: Call) -> web.Response:
+    call.require_administrator("delete service definitions")
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        services = [s for s in await writing.all(Kind.SERVICE) if s["type"] == stored["name"]]
+        if services and not call.flag("forceDelete"):
+            names = ", ".join(f"`{service['name']}`" for service in services)
+            raise bad_request(f"service definition `{stored['name']}` is used by {names}")
+        for service in services:
+            await remove_service(writing, service)
+        await writing.delete(Kind.SERVICE_DEF, stored)
+        await refresh_tags(writing, stored)
+    return no_content()
+
+
+async def ship(writing: Writing, definitions: Iterable[Mapping[str, Any]]) -> None:
+    """Put in the definitions that come with the gateway, and newer ones of them that nobody has changed."""
+    for definition in definitions:
+        body = show(completed(checked(SERVICE_DEF, definition)))
+        stored = await writing.named(Kind.SERVICE_DEF, body["name"])
+        if stored is None:
+            await writing.create(Kind.SERVICE_DEF, body)
+        elif body["name"] != TAG_TYPE and stored["updatedBy"] == GATEWAY and _differs(stored, body):
+            await _note(writing, await writing.update(Kind.SERVICE_DEF, stored, body))
+    tag = await writing.named(Kind.SERVICE_DEF, TAG_TYPE)
+    if tag is not None:
+        await refresh_tags(writing, tag)
+
+
+def _differs(stored: Body, body: Body) -> bool:
+    return any(stored.get(key) != value for key, value in body.items() if key not in _STAMPS)
+
+
+async def refresh_tags(writing: Writing, changed: Body) -> Body:
+    """Let the tag definition follow a change of another one; return what was changed, as it is now."""
+    tag = await writing.named(Kind.SERVICE_DEF, TAG_TYPE)
+    if tag is None:
+        return changed
+    now = show(completed(with_components(tag, await writing.all(Kind.SERVICE_DEF))))
+    if now == tag:
+        return changed
+    made = await writing.update(Kind.SERVICE_DEF, tag, now, check_version=False)
+    await _note(writing, made)
+    return made if changed["id"] == made["id"] else changed
+
+
+async def _note(writing: Writing, definition: Body) -> None:
+    for service in await writing.all(Kind.SERVICE):
+        if service["type"] == definition["name"]:
+            names = [service["name"], *await writing.linked(service["name"])]
+            await writing.bump(What.POLICY, names, Changed.SERVICE_DEF)
+
+
+async def _named(call: Call, reading: Reading | Writing) -> Body:
+    """Return the definition that the path names. Raises RestError 404."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(Kind.SERVICE_DEF, name)
+        case {"guid": guid}:
+            found = await reading.by_guid(Kind.SERVICE_DEF, guid)
+        case _:
+            found = await reading.get(Kind.SERVICE_DEF, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
+
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/servicedef", _list),
+    Route("POST", f"{PUBLIC}/servicedef", _create),
+    *(
+        Route(method, f"{PUBLIC}/servicedef/{place}", handler)
+        for place in ("name/{name}", "guid/{guid}", "{id}")
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+    Route("GET", "/plugins/definitions", _page),
+    Route("POST", "/plugins/definitions", _create),
+    Route("GET", "/plugins/definitions/name/{name}", _get),
+    *(
+        Route(method, "/plugins/definitions/{id}", handler)
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+)

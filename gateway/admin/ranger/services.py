@@ -1,0 +1,218 @@
+"""Services: one system whose policies belong together, and the tag service that it is linked to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    forbidden,
+    no_content,
+    not_found,
+    refuse,
+)
+from gateway.admin.ranger.default_policies import default_policies
+from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.kinds import NEVER, Body, Changed, Kind, What
+from gateway.admin.ranger.policy_changes import TAG_TYPE, create_policy, remove
+from gateway.admin.ranger.searching import Page, find
+from gateway.admin.ranger.shapes import POLICY, SERVICE
+from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.validation_service import service_failures
+
+_HIDDEN = "*******"
+_COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
+"""Told with a service and kept elsewhere."""
+
+
+async def _list(call: Call) -> web.Response:
+    return answer((await _search(call)).items)
+
+
+async def _page(call: Call) -> web.Response:
+    return answer((await _search(call)).wrapped("services"))
+
+
+async def _headers(call: Call) -> web.Response:
+    kept = ("id", "name", "displayName", "type", "isEnabled", "tagService")
+    return answer([{key: one.get(key) for key in kept} for one in (await _search(call)).items])
+
+
+async def _search(call: Call) -> Page:
+    async with call.store.reading() as reading:
+        services = await reading.all(Kind.SERVICE)
+        versions = await reading.versions()
+    return find("service", [told(call, service, versions) for service in services], call.parameters())
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        service = await _named(call, reading)
+        return answer(told(call, service, await reading.versions()))
+
+
+async def _create(call: Call) -> web.Response:
+    call.require_administrator("create services")
+    body = checked(SERVICE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        made = await create_service(writing, body)
+        if call.flag("defaultPolicies"):
+            definition = Definition(await writing.named(Kind.SERVICE_DEF, made["type"]) or {})
+            for policy in default_policies(made, definition, call.user):
+                await create_policy(writing, call.access, call.principal, checked(POLICY, policy))
+        return answer(told(call, made, await writing.versions()))
+
+
+async def create_service(writing: Writing, body: Body) -> Body:
+    """Check and store a service, with a tag service beside it when it names none. Raises RestError 400."""
+    definition = await _definition(writing, body)
+    refuse(service_failures(body, definition=definition, others=await writing.all(Kind.SERVICE)))
+    if body["type"] != TAG_TYPE and not body.get("tagService"):
+        body = {**body, "tagService": await _tag_service(writing, body["name"])}
+    made = await writing.create(Kind.SERVICE, kept(body))
+    for what in What:
+        await writing.bump(what, [made["name"]])
+    return made
+
+
+async def _tag_service(writing: Writing, name: str) -> str | None:
+    """Return the tag service for a service: `dev_tag` for `dev_hive`, made when it is not there."""
+    if await writing.named(Kind.SERVICE_DEF, TAG_TYPE) is None:
+        return None
+    stem = name.rpartition("_")[0] or name
+    wanted = f"{stem}_tag"
+    found = await writing.named(Kind.SERVICE, wanted)
+    if found is None:
+        body = checked(SERVICE, {"name": wanted, "type": TAG_TYPE})
+        found = await create_service(writing, body)
+    return wanted if found["type"] == TAG_TYPE else None
+
+
+async def _update(call: Call) -> web.Response:
+    body = checked(SERVICE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        if not call.access.administers_service(call.principal, stored):
+            raise forbidden(f"user `{call.user}` does not administer service `{stored['name']}`")
+        if body.get("id") not in (None, stored["id"]):
+            raise bad_request("serviceID mismatch: the path and the body name two services")
+        body["id"] = stored["id"]
+        made = await _replace(writing, stored, body)
+        return answer(told(call, made, await writing.versions()))
+
+
+async def _replace(writing: Writing, stored: Body, body: Body) -> Body:
+    others = [one for one in await writing.all(Kind.SERVICE) if one["id"] != stored["id"]]
+    definition = await _definition(writing, body)
+    refuse(
+        service_failures(body, definition=definition, others=others, stored=stored, updating=True),
+    )
+    if body["name"] != stored["name"]:
+        await _refuse_zoned(writing, stored["name"], "renamed")
+        await writing.rename_service(stored["name"], body["name"])
+    made = await writing.update(Kind.SERVICE, stored, kept(body))
+    await writing.bump(What.POLICY, [made["name"], *await writing.linked(made["name"])], Changed.SERVICE)
+    if made.get("tagService") != stored.get("tagService"):
+        await writing.bump(What.TAG, [made["name"]])
+    return made
+
+
+async def _delete(call: Call) -> web.Response:
+    call.require_administrator("delete services")
+    async with call.store.writing(call.user) as writing:
+        await remove_service(writing, await _named(call, writing))
+    return no_content()
+
+
+async def remove_service(writing: Writing, service: Body) -> None:
+    """Delete a service with its policies and tags. Raises RestError 400 while a zone names it."""
+    name = service["name"]
+    await _refuse_zoned(writing, name, "deleted")
+    for policy in await writing.all(Kind.POLICY, service=name):
+        await remove(writing, service, policy)
+    for linked in await writing.linked(name):
+        other = await writing.named(Kind.SERVICE, linked)
+        if other is not None:
+            without = {key: value for key, value in other.items() if key != "tagService"}
+            await writing.update(Kind.SERVICE, other, without, check_version=False)
+            await writing.bump(What.POLICY, [linked], Changed.SERVICE)
+    tags = await writing.named(Kind.TAGS, name)
+    if tags is not None:
+        await writing.delete(Kind.TAGS, tags, name=name)
+    await writing.delete(Kind.SERVICE, service)
+    await writing.forget_service(name)
+
+
+async def _refuse_zoned(reading: Reading, service: str, what: str) -> None:
+    for zone in await reading.all(Kind.ZONE):
+        if service in (zone.get("services") or {}) or service in (zone.get("tagServices") or ()):
+            raise bad_request(f"service `{service}` cannot be {what}: zone `{zone['name']}` holds it")
+
+
+async def _definition(reading: Reading, body: Mapping[str, Any]) -> Definition | None:
+    type_ = body.get("type")
+    found = await reading.named(Kind.SERVICE_DEF, type_) if type_ else None
+    return None if found is None else Definition(found)
+
+
+async def _named(call: Call, reading: Reading) -> Body:
+    """Return the service that the path names. Raises RestError 404."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(Kind.SERVICE, name)
+        case {"guid": guid}:
+            found = await reading.by_guid(Kind.SERVICE, guid)
+        case _:
+            found = await reading.get(Kind.SERVICE, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
+
+
+def kept(body: Mapping[str, Any]) -> Body:
+    """Return a service as it is stored: without a password, which nothing here needs."""
+    shown = show({key: value for key, value in body.items() if key not in _COUNTED})
+    shown["isEnabled"] = body.get("isEnabled", True)
+    shown.setdefault("displayName", shown["name"])
+    configs: dict[str, str] = dict(shown.get("configs") or {})
+    if configs.get("password"):
+        configs["password"] = _HIDDEN
+    return {**shown, "configs": configs}
+
+
+def told(call: Call, service: Body, versions: Mapping[tuple[str, What], Any]) -> Body:
+    """Return a service as the caller may see it: configuration is for those who administer it."""
+    policy, tag = (versions.get((service["name"], what), NEVER) for what in (What.POLICY, What.TAG))
+    counted = (policy.number, policy.updated_ms, tag.number, tag.updated_ms)
+    shown = {**service, **dict(zip(_COUNTED, counted, strict=True))}
+    if not call.access.administers_service(call.principal, service):
+        shown.pop("configs", None)
+    return shown
+
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/service", _list),
+    Route("POST", f"{PUBLIC}/service", _create),
+    Route("GET", f"{PUBLIC}/service-headers", _headers),
+    *(
+        Route(method, f"{PUBLIC}/service/{place}", handler)
+        for place in ("name/{name}", "guid/{guid}", "{id}")
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+    Route("GET", "/plugins/services", _page),
+    Route("POST", "/plugins/services", _create),
+    Route("GET", "/plugins/services/name/{name}", _get),
+    *(
+        Route(method, "/plugins/services/{id}", handler)
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+)

@@ -1,0 +1,77 @@
+"""The Ranger-compatible admin API, put together from settings, users and the ledger's database."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.admin.ranger.access import Access, Rights
+from gateway.admin.ranger.api import RangerApi
+from gateway.admin.ranger.servicedefs import ship
+from gateway.admin.ranger.store import Store
+from gateway.admin.ranger.transactions import Writing
+from gateway.app.rules import read_rules
+from gateway.frontends.authentication import Authenticator
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.policy.documents import parse_document
+from gateway.settings.models import PolicySettings, RangerApiSettings
+
+RECORDED_AGAIN_S = 900.0
+"""How often a login that goes on asking is recorded: plugins ask every few seconds."""
+_MAX_REMEMBERED = 10_000
+
+
+class RangerAdmin:
+    """The API with its store and its logins; `close` ends them."""
+
+    def __init__(
+        self,
+        settings: RangerApiSettings,
+        policies: PolicySettings,
+        dsn: str,
+        authenticator: Authenticator,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises Faults when the service definitions of the rules cannot be read."""
+        self._authenticator = authenticator
+        self._clock = clock
+        self._recorded: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+        shipped = definitions(policies)
+
+        async def prepare(writing: Writing) -> None:
+            await ship(writing, shipped)
+
+        self._store = Store(dsn, prepare=prepare)
+        rights = Rights(
+            administrators=frozenset(settings.administrators),
+            administrator_groups=frozenset(settings.administrator_groups),
+            plugins=frozenset(settings.plugins),
+        )
+        self.api = RangerApi(self._store, Access(rights), self._login)
+
+    async def close(self) -> None:
+        self._authenticator.close()
+        await self._store.close()
+
+    async def _login(self, user: str, password: str, address: str) -> Principal:
+        key = (user, address)
+        fresh = self._clock() - self._recorded.get(key, float("-inf")) < RECORDED_AGAIN_S
+        client = Client(address=address, protocol="ranger-rest")
+        principal = await self._authenticator.login(user, password, client, record_success=not fresh)
+        if not fresh:
+            self._recorded[key] = self._clock()
+            self._recorded.move_to_end(key)
+            while len(self._recorded) > _MAX_REMEMBERED:
+                self._recorded.popitem(last=False)
+        return principal
+
+
+def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:
+    """Return the service definitions of the rules, as Ranger's JSON. Raises Faults."""
+    texts = read_rules(policies).service_defs
+    return [parse_document(text, file).data for file, text in texts.items()]
