@@ -164,7 +164,7 @@ class Converter:
         policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
         zones = []
         for zone, info, where in _zones(data, reader):
-            zones.append(_zone(zone, info, definition, reader, where))
+            zones.append(read_zone(zone, info, definition, reader, where))
             raws = reader.listed(info, "policies", where)
             policies += self._list(f"zone {zone}", own, raws, findings, (*where, "policies"), zone)
         tag_service = self._tag_service(data, definition, findings)
@@ -266,7 +266,7 @@ def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Mapping[s
     ]
 
 
-def _zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader: Reader, path: Path) -> Zone:
+def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader: Reader, path: Path) -> Zone:
     if info.get("policyDeltas"):
         reader.fault((*path, "policyDeltas"), "these are changes of policies, not the policies of a zone")
     levels = {level.name: level for level in definition.resources}

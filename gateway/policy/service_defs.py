@@ -14,8 +14,8 @@ from gateway.errors import Faults
 from gateway.model.policy import AccessTypeDef, ConditionDef, MaskTypeDef, ResourceDef, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import way_down
-from gateway.policy.documents import Path, hint, parse_document
-from gateway.policy.json_documents import parse_json
+from gateway.policy.documents import Document, Path, hint, parse_document
+from gateway.policy.json_documents import JsonDocument, parse_json
 from gateway.policy.ranger_shapes import Findings, Reader
 from gateway.policy.transformers import transformer_faults
 
@@ -52,7 +52,11 @@ def parse_service_def(text: str, file: str) -> ServiceDef:
 
     Marker access types that the file does not give are computed from categories, as a Ranger Admin would.
     """
-    document = parse_json(text, file) if file.endswith(".json") else parse_document(text, file)
+    return definition_of(parse_json(text, file) if file.endswith(".json") else parse_document(text, file))
+
+
+def definition_of(document: JsonDocument | Document) -> ServiceDef:
+    """Return the definition in a file that was parsed; raises Faults."""
     findings = Findings(document)
     if not isinstance(document.data, Mapping):
         findings.fault((), "a mapping is expected here")

@@ -1,0 +1,311 @@
+"""Files with Ranger's JSON: each is recognised by what it holds, and all of them make one set of services.
+
+Taken are downloads of policies, tags, roles and users (the cache files of Ranger's plugins are such), exports
+of policies and of roles, security zones and service definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from gateway.errors import Faults
+from gateway.model.policy import Policy, Role, Service, ServiceDef, UserStore, Zone
+from gateway.policy.documents import Path, hint
+from gateway.policy.json_documents import MAX_BYTES, JsonDocument, parse_json
+from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
+from gateway.policy.ranger_people import merged, read_roles, read_user_store
+from gateway.policy.ranger_policies import PolicyReader
+from gateway.policy.ranger_services import TAG, Converter, read_zone
+from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.ranger_tags import TagReader, tag_definition
+from gateway.policy.service_defs import definition_of
+
+_KINDS = (
+    ("definition", frozenset({"resources", "accessTypes"})),
+    ("tags", frozenset({"serviceResources"})),
+    ("tags", frozenset({"resourceToTagIds"})),
+    ("roles", frozenset({"rangerRoles"})),
+    ("roles", frozenset({"metaDataInfo", "roles"})),
+    ("users", frozenset({"userAttrMapping"})),
+    ("users", frozenset({"userGroupMapping"})),
+    ("users", frozenset({"groupAttrMapping"})),
+    ("policies", frozenset({"serviceName", "serviceDef"})),
+    ("policies", frozenset({"serviceName", "policies"})),
+    ("export", frozenset({"policies"})),
+    ("zone", frozenset({"name", "services"})),
+    ("sharing", frozenset({"gdsVersion"})),
+    ("users", frozenset({"userStoreVersion"})),
+    ("roles", frozenset({"roleVersion"})),
+    ("tags", frozenset({"tagVersion"})),
+    ("policies", frozenset({"serviceName", "policyVersion"})),
+)
+"""What a file is when it has all of these keys; the first that fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RangerFiles:
+    """What a set of files holds together."""
+
+    services: Mapping[str, Service]
+    roles: tuple[Role, ...] = ()
+    users: UserStore | None = None
+    """None: there was no user store among the files."""
+    definitions: Mapping[str, ServiceDef] = field(default_factory=dict)
+    """Service definitions that were files of their own."""
+    warnings: tuple[str, ...] = ()
+
+
+def load_files(
+    texts: Mapping[str, str | bytes], service_defs: Mapping[str, ServiceDef], *, max_bytes: int = MAX_BYTES
+) -> RangerFiles:
+    """Return what the files (file → text) hold; raises Faults with all faults of all files.
+
+    `service_defs` are used, by service type, for exports, which bring none of their own.
+    """
+    faults: list[str] = []
+    files: dict[str, list[JsonDocument]] = {}
+    for file in sorted(texts):
+        try:
+            document = parse_json(texts[file], file, max_bytes=max_bytes)
+            files.setdefault(_kind(document), []).append(document)
+        except Faults as found:
+            faults += found.faults
+    return _Files(files, service_defs, faults).together()
+
+
+def _kind(document: JsonDocument) -> str:
+    data = document.data
+    if isinstance(data, list) and data and all(isinstance(entry, Mapping) for entry in data):
+        if all({"name", "services"} <= entry.keys() for entry in data):
+            return "zone"
+        return "export" if any("resources" in entry for entry in data) else "roles"
+    if isinstance(data, Mapping):
+        for kind, keys in _KINDS:
+            if keys <= data.keys() and not (kind == "policies" and "metaDataInfo" in data):
+                return kind
+    raise Faults(
+        [f"{document.file}:1: this holds neither policies, tags, roles, users nor a definition of Ranger"]
+    )
+
+
+class _Files:
+    """All files of one load, by what they hold."""
+
+    def __init__(
+        self,
+        files: Mapping[str, list[JsonDocument]],
+        service_defs: Mapping[str, ServiceDef],
+        faults: list[str],
+    ) -> None:
+        self._files = files
+        self._faults = faults
+        self._warnings: list[str] = []
+        self._own: dict[str, ServiceDef] = {}
+        self._definitions = dict(service_defs)
+        self._services: dict[str, Service] = {}
+        self._roles: list[Role] = []
+
+    def together(self) -> RangerFiles:
+        self._read_definitions()
+        tags = {self._name(document, "serviceName"): document for document in self._files.get("tags", ())}
+        for document in self._files.get("roles", ()):
+            findings = Findings(document)
+            self._roles += read_roles(document.data, Reader(findings), ())
+            self._take(findings)
+        users = self._users()
+        for document in self._files.get("policies", ()):
+            self._download(document, tags.pop(self._name(document, "serviceName"), None))
+        for document in self._files.get("export", ()):
+            self._export(document, tags)
+        for document in self._files.get("sharing", ()):
+            self._warnings.append(f"{document.file}:1: data sharing is not evaluated: it grants nothing here")
+        for name, document in tags.items():
+            self._warnings.append(f"{document.file}:1: there is no service `{name}` whose tags these are")
+        if self._faults:
+            raise Faults(list(dict.fromkeys(self._faults)))
+        return RangerFiles(
+            services=self._services,
+            roles=merged(self._roles),
+            users=users,
+            definitions=self._own,
+            warnings=tuple(dict.fromkeys(self._warnings)),
+        )
+
+    def _take(self, findings: Findings) -> None:
+        self._faults += findings.texts()
+        self._warnings += findings.warnings
+
+    def _name(self, document: JsonDocument, key: str) -> str:
+        name = document.data.get(key)
+        return name if isinstance(name, str) else ""
+
+    def _read_definitions(self) -> None:
+        for document in self._files.get("definition", ()):
+            try:
+                definition = definition_of(document)
+            except Faults as found:
+                self._faults += found.faults
+                continue
+            if definition.name in self._own:
+                self._faults.append(
+                    f"{document.file}:1: service `{definition.name}` is defined a second time"
+                )
+            self._own[definition.name] = definition
+        self._definitions |= self._own
+
+    def _users(self) -> UserStore | None:
+        stores = []
+        for document in self._files.get("users", ()):
+            findings = Findings(document)
+            stores.append(read_user_store(document.data, Reader(findings), (), adds_groups=False))
+            self._take(findings)
+        if not stores:
+            return None
+        found = UserStore()
+        for store in stores:
+            found = UserStore(
+                users={**found.users, **store.users},
+                groups={**found.groups, **store.groups},
+                memberships={**found.memberships, **store.memberships},
+            )
+        return found
+
+    def _add(self, service: Service, document: JsonDocument) -> None:
+        if service.name in self._services:
+            self._faults.append(f"{document.file}:1: there are policies of service `{service.name}` already")
+        self._services[service.name] = service
+
+    def _download(self, document: JsonDocument, tags: JsonDocument | None) -> None:
+        try:
+            converted = Converter(self._definitions).service(
+                document.data, document=document, service_type=self._name(document, "serviceType")
+            )
+        except Faults as found:
+            self._faults += found.faults
+            return
+        service = converted.service
+        if tags is not None:
+            service = self._with_tags(service, tags)
+        self._add(service, document)
+        self._roles += converted.roles
+        self._warnings += converted.warnings
+
+    def _export(self, document: JsonDocument, tags: dict[str, JsonDocument]) -> None:
+        """Make services of an export: policies of any number of services in one list."""
+        findings = Findings(document)
+        for service in _Export(document, self._definitions, self._zones, findings).services():
+            found = tags.pop(service.name, None)
+            self._add(service if found is None else self._with_tags(service, found), document)
+        self._take(findings)
+
+    def _with_tags(self, service: Service, document: JsonDocument) -> Service:
+        findings = Findings(document)
+        tagged = TagReader(service.definition).read(document.data, Reader(findings), ())
+        self._take(findings)
+        return replace(service, tagged=(*service.tagged, *tagged))
+
+    def _zones(self, service: str, definition: ServiceDef) -> tuple[Zone, ...]:
+        """Return the zones that hold something of a service."""
+        found = []
+        for document in self._files.get("zone", ()):
+            findings = Findings(document)
+            reader = Reader(findings)
+            listed = isinstance(document.data, list)
+            for i, entry in enumerate(document.data if listed else [document.data]):
+                path: Path = (i,) if listed else ()
+                info = reader.field(reader.field(entry, "services", path), service, (*path, "services"))
+                name = reader.required(entry, "name", path)
+                if info:
+                    where = (*path, "services", service)
+                    found.append(read_zone(name, info, definition, reader, where))
+            self._take(findings)
+        return tuple(found)
+
+
+_Zones = Callable[[str, ServiceDef], tuple[Zone, ...]]
+
+
+class _Export:
+    """One export of policies, which may be of many services."""
+
+    def __init__(
+        self,
+        document: JsonDocument,
+        definitions: Mapping[str, ServiceDef],
+        zones: _Zones,
+        findings: Findings,
+    ) -> None:
+        listed = isinstance(document.data, list)
+        self._reader = Reader(findings)
+        self._path: Path = () if listed else ("policies",)
+        self._raws = document.data if listed else self._reader.listed(document.data, "policies", ())
+        self._definitions = definitions
+        self._zones = zones
+        self._findings = findings
+
+    def services(self) -> list[Service]:
+        groups = self._groups()
+        on_tags = {name: positions for (name, type_), positions in groups.items() if type_ == TAG}
+        if len(on_tags) > 1:
+            names = "`, `".join(on_tags)
+            self._findings.fault(self._path, f"an export cannot say which service uses which of `{names}`")
+        found = []
+        for (name, type_), positions in groups.items():
+            if type_ == TAG:
+                continue
+            definition = self._definitions.get(type_)
+            if definition is None:
+                near = hint(type_, self._definitions)
+                where = (*self._path, positions[0])
+                self._findings.fault(where, f"there is no definition of service type `{type_}`{near}")
+                continue
+            service = self._service(name, definition, positions)
+            for tag_name, tag_positions in on_tags.items():
+                service = replace(service, tags=self._tag_service(tag_name, definition, tag_positions))
+            found.append(service)
+        if on_tags and not found:
+            self._findings.warn(self._path, "these policies on tags belong to no service of this export")
+        return found
+
+    def _groups(self) -> dict[tuple[str, str], list[int]]:
+        """Return (service, its type) → positions of its policies."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for i, raw in enumerate(self._raws):
+            where = (*self._path, i)
+            data = self._reader.mapping(raw, where, "a policy")
+            name = self._reader.required(data, "service", where)
+            type_ = self._reader.text(data, "serviceType", where) or name
+            if name:
+                groups.setdefault((name, type_), []).append(i)
+        return groups
+
+    def _service(self, name: str, definition: ServiceDef, positions: list[int]) -> Service:
+        policies = self._policies(PolicyReader(definition, name), positions)
+        zones = self._zones(name, definition)
+        # Without the zone's resources other policies would govern what it holds.
+        for zone in sorted(
+            {policy.zone for policy in policies if policy.zone} - {zone.name for zone in zones}
+        ):
+            self._findings.fault(
+                self._path,
+                f"there are policies of zone `{zone}`, and no file tells what it holds of `{name}`",
+            )
+        return Service(name=name, definition=definition, policies=policies, zones=zones)
+
+    def _tag_service(self, name: str, component: ServiceDef, positions: list[int]) -> Service:
+        own = self._definitions.get(TAG)
+        definition = tag_definition(own, component) if own else plain_tag_definition(component)
+        reader = PolicyReader(definition, name, prefix=component.name)
+        return Service(name=name, definition=definition, policies=self._policies(reader, positions))
+
+    def _policies(self, reader: PolicyReader, positions: list[int]) -> tuple[Policy, ...]:
+        found = []
+        for i in positions:
+            zone = self._raws[i].get("zoneName")
+            zone = zone if isinstance(zone, str) else ""
+            policy = reader.read(self._raws[i], self._findings, (*self._path, i), zone)
+            if policy is not None:
+                found.append(policy)
+        reader.forget()
+        return tuple(found)
