@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         return exit_codes.OK
     question = Question(
         user=arguments.user,
-        since=_moment(arguments.since),
-        until=_moment(arguments.until),
+        since=moment(arguments.since),
+        until=moment(arguments.until),
         table=arguments.resource,
         verdict=arguments.verdict,
         text=arguments.text,
@@ -86,7 +86,8 @@ async def _tail(
         await events.aclose()
 
 
-def _moment(text: str | None) -> datetime | None:
+def moment(text: str | None) -> datetime | None:
+    """Return the instant that `30m`, `2h`, `7d` or a time in UTC means; raises Faults for anything else."""
     if text is None:
         return None
     ago = _AGO.fullmatch(text)

@@ -11,5 +11,9 @@ FAULTS = 4
 """Faults in settings, packs or the user file; each was printed with its place."""
 UNAVAILABLE = 5
 """Spark, PostgreSQL or the parser cannot be reached."""
+DIFF_CHANGES = 1
+"""`policy diff`: some decision changes; as `diff` does."""
+DIFF_FAULTS = 2
+"""`policy diff`: one of the two sides has faults."""
 INTERRUPTED = 130
 """Ctrl-C."""

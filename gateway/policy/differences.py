@@ -143,6 +143,25 @@ def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
     )
 
 
+def depends_on_circumstances(policies: PolicySet) -> bool:
+    """Say whether an answer may depend on when and from where it is asked."""
+    tags = (tag for service in policies.services.values() for t in service.tagged for tag in t.tags)
+    return any(tag.validity for tag in tags) or any(
+        policy.conditions
+        or policy.schedules
+        or any(item.conditions for item in items_of(policy))
+        or any(
+            "${{" in value
+            for found in sets_of(policy)
+            for values in found.values()
+            for value in values.values
+        )
+        or any("${{" in item.filter_expression for item in policy.filters)
+        or any("${{" in (item.value_expression or "") for item in policy.masks)
+        for policy in policies.policies()
+    )
+
+
 def speaks_of_everybody(policy: Policy) -> bool:
     """Say whether a policy concerns people whom it does not name."""
     return policy.deny_all_else or any(

@@ -64,7 +64,7 @@ class Change(NamedTuple):
     accesses: tuple[str, ...]
     before: Side
     after: Side
-    count: int = 1
+    times: int = 1
 
 
 class Cause(NamedTuple):
@@ -241,7 +241,7 @@ def grouped(changes: Iterable[Change], all_accesses: Iterable[str] = ()) -> list
     for c in changes:
         key = (Cause(c.kind, c.before, c.after), c.principal, (c.level, c.label))
         accesses[key].update(c.accesses)
-        counts[key] += c.count
+        counts[key] += c.times
     people: dict[tuple[Cause, frozenset[str], tuple[str, str]], list[str]] = defaultdict(list)
     totals: dict[tuple[Cause, frozenset[str], tuple[str, str]], int] = defaultdict(int)
     for (cause, principal, resource), wanted in accesses.items():

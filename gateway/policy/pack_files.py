@@ -17,7 +17,7 @@ from gateway.model.policy import (
 from gateway.model.policy import PolicyType as Type
 from gateway.model.principal import Principal
 from gateway.policy.cases import Case, read_case
-from gateway.policy.documents import Document, FaultList, Path, hint, unknown_keys
+from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.pack_conditions import tag_definition
 from gateway.policy.pack_policies import WHO_KEYS, PolicyReader, ReadPolicy
@@ -85,7 +85,7 @@ class Pack:
 
     def _read_sections(self, data: Mapping[str, Any], people: Mapping[str, Principal]) -> None:
         shapes, definition = self._shapes, self._definition
-        self.people = self._read_people(data)
+        self.people = people_of(data, shapes)
         self._read_directory(data)
         self._read_roles(data)
         for i, entry in enumerate(shapes.sequence(data, "tags", ())):
@@ -105,15 +105,6 @@ class Pack:
             case = read_case(entry, ("cases", i), definition, known, shapes)
             if case is not None:
                 self.cases.append(case)
-
-    def _read_people(self, data: Mapping[str, Any]) -> dict[str, Principal]:
-        people = {}
-        for name, entry in self._shapes.mapping(data.get("people", {}), ("people",)).items():
-            path: Path = ("people", name)
-            found = self._shapes.mapping(entry, path)
-            unknown_keys(found, ("groups", "roles", "attributes"), path, self.faults, "a person")
-            people[name] = self._shapes.principal({"user": name, **found}, path)
-        return people
 
     def _read_directory(self, data: Mapping[str, Any]) -> None:
         shapes, where = self._shapes, ("directory",)
@@ -223,3 +214,27 @@ class Pack:
             actions=frozenset(shapes.texts(data, "actions", path)),
             **{key: frozenset(shapes.texts(data, key, path)) for key in WHO_KEYS},
         )
+
+
+def people_of(data: Mapping[str, Any], shapes: Shapes) -> dict[str, Principal]:
+    """Return the section `people`: name → principal."""
+    people = {}
+    for name, entry in shapes.mapping(data.get("people", {}), ("people",)).items():
+        path: Path = ("people", name)
+        found = shapes.mapping(entry, path)
+        unknown_keys(found, ("groups", "roles", "attributes"), path, shapes.faults, "a person")
+        people[name] = shapes.principal({"user": name, **found}, path)
+    return people
+
+
+def load_people(text: str, file: str) -> dict[str, Principal]:
+    """Return the people of a file, be it a pack or one with `people` alone; raises Faults."""
+    document = parse_document(text, file)
+    faults = FaultList(document)
+    shapes = Shapes(faults)
+    data = shapes.mapping(document.data, ())
+    if not faults.faults and "people" not in data:
+        faults.add((), "there is no section `people`")
+    people = people_of(data, shapes)
+    faults.raise_any()
+    return people

@@ -1,0 +1,216 @@
+"""`sluice policy`: why somebody may or may not (`explain`), and what new policies change (`diff`)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gateway.app import logs
+from gateway.app.policy_diff import Report, diff, diff_recorded, load_side, read_people, recorded
+from gateway.cli import audit, exit_codes
+from gateway.cli.policy_output import (
+    Progress,
+    explanation_as_json,
+    report_as_json,
+    show_explanation,
+    show_report,
+)
+from gateway.cli.terminal import Terminal
+from gateway.cli.users import principal_of
+from gateway.errors import Faults
+from gateway.model.context import AccessContext
+from gateway.model.policy import PolicySet, ServiceDef
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.model.tags import Tag
+from gateway.policy.documents import hint
+from gateway.policy.engine import DEFAULT_SERVICE, engine_for
+from gateway.policy.resource_names import NotAResource, resource_of
+from gateway.settings import Settings, load_settings
+from gateway.settings.models import LogSettings
+
+SPECIAL_ACCESSES = ("_any", "_admin")
+
+
+def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Explain one decision; the exit code is the decision."""
+    logs.configure(LogSettings(level="warning"))
+    settings = load_settings(arguments.config) if arguments.policies is None else Settings()
+    known = _known_people(settings) if arguments.policies is None else {}
+    path = arguments.policies or arguments.config
+    policies = load_side(path, known, None)
+    principal = _principal(arguments, settings, known)
+    service, resource = _resource(arguments, policies)
+    definition = policies.services[service].definition
+    access = arguments.access.lower()
+    accesses = {each.name.lower() for each in definition.access_types}
+    if access not in accesses and access not in SPECIAL_ACCESSES:
+        near = hint(access, (*accesses, *SPECIAL_ACCESSES))
+        raise Faults([f"service `{service}` has no access type `{arguments.access}`{near}"])
+    request = AccessRequest(
+        principal=principal,
+        resource=resource,
+        access=access,
+        context=_context(arguments),
+        service=service if resource.level("catalog") is None or arguments.service else None,
+    )
+    explanation = engine_for(policies).explain(request)
+    if arguments.json:
+        terminal.json(explanation_as_json(explanation))
+    else:
+        show_explanation(terminal, explanation, limit=arguments.limit)
+    return exit_codes.OK if explanation.decision.allowed else exit_codes.REFUSED
+
+
+def compare(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Compare two sets of policies: 0 when no decision changes, 1 when some do, 2 when there are faults."""
+    logs.configure(LogSettings(level="warning"))
+    try:
+        report = _report(arguments)
+    except Faults as error:
+        if arguments.json:
+            terminal.json({"error": error.code, "messages": list(error.faults)})
+        else:
+            for fault in error.faults:
+                sys.stderr.write(f"sluice: {fault}\n")
+        return exit_codes.DIFF_FAULTS
+    if arguments.json:
+        terminal.json(report_as_json(report))
+    else:
+        show_report(terminal, report)
+    return exit_codes.DIFF_CHANGES if report.groups else exit_codes.OK
+
+
+def _report(arguments: argparse.Namespace) -> Report:
+    by_record = arguments.since is not None or arguments.until is not None
+    if by_record and (arguments.users or arguments.resources or arguments.resource):
+        raise Faults(["`--since` and `--until` take people and resources from the record, not from files"])
+    settings = load_settings(arguments.config) if arguments.config or by_record else None
+    people = read_people(arguments.users) if arguments.users else {}
+    if not people and settings is not None:
+        people = _known_people(settings)
+    catalogs = settings.policies.catalogs if settings is not None else None
+    old, new = _both_sides(arguments, people, catalogs)
+    with Progress(sys.stderr) as progress:
+        if settings is None or not by_record:
+            return diff(
+                old,
+                new,
+                people=list(people.values()) if arguments.users else (),
+                resources=_resources(arguments),
+                context=_context(arguments),
+                progress=progress,
+            )
+        dsn, spool = audit.where(settings)
+        since, until = audit.moment(arguments.since), audit.moment(arguments.until)
+        events = asyncio.run(recorded(dsn, spool, since=since, until=until, limit=arguments.limit))
+        found = diff_recorded(old, new, events, people=people, progress=progress)
+        if len(events) < arguments.limit:
+            return found
+        note = f"only the newest {arguments.limit} statements were looked at; --limit takes more"
+        return found.with_note(note)
+
+
+def _both_sides(
+    arguments: argparse.Namespace, people: dict[str, Principal], catalogs: dict[str, str] | None
+) -> tuple[PolicySet, PolicySet]:
+    """Load both sides and tell the faults of both at once."""
+    sides: list[PolicySet] = []
+    faults: list[str] = []
+    for path in (arguments.old, arguments.new):
+        try:
+            sides.append(load_side(path, people, catalogs))
+        except Faults as error:
+            faults += error.faults
+    if faults:
+        raise Faults(faults)
+    return sides[0], sides[1]
+
+
+def _known_people(settings: Settings) -> dict[str, Principal]:
+    return read_people(settings.users.file) if settings.users.file.exists() else {}
+
+
+def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[str, Principal]) -> Principal:
+    groups = None if arguments.groups is None else _listed(arguments.groups)
+    attributes = [pair.partition("=") for pair in arguments.attribute]
+    wrong = [f"`{name}` is no attribute; write name=value" for name, equals, _ in attributes if not equals]
+    if wrong:
+        raise Faults(wrong)
+    if arguments.policies is not None:
+        found = Principal(user=arguments.user, groups=frozenset(groups or ()))
+    else:
+        found = principal_of(settings.users.file, arguments.user, groups)
+    own = {name for name, _, _ in attributes}
+    kept = [(name, value) for name, value in found.attributes if name not in own]
+    return Principal(
+        user=found.user,
+        groups=found.groups,
+        roles=found.roles | frozenset(_listed(arguments.roles or "")),
+        attributes=tuple(sorted([*kept, *((name, value) for name, _, value in attributes)])),
+    )
+
+
+def _resource(arguments: argparse.Namespace, policies: PolicySet) -> tuple[str, Resource]:
+    """Return the resource and the service that speaks for it."""
+    if arguments.service is not None:
+        if arguments.service not in policies.services:
+            near = hint(arguments.service, policies.services)
+            raise Faults([f"there is no service `{arguments.service}`{near}"])
+        name = arguments.service
+        return name, _parsed(arguments, policies.services[name].definition)
+    first = arguments.resource.partition(".")[0].strip("`")
+    name = policies.catalog_services.get(first, DEFAULT_SERVICE)
+    if name not in policies.services:
+        if len(policies.services) != 1:
+            known = ", ".join(f"`{each}`" for each in sorted(policies.services))
+            raise Faults([f"which service? `--service` takes one of {known}"])
+        name = next(iter(policies.services))
+    definition = policies.services[name].definition
+    resource = _parsed(arguments, definition)
+    return name, resource
+
+
+def _parsed(arguments: argparse.Namespace, definition: ServiceDef) -> Resource:
+    try:
+        found = resource_of(arguments.resource, definition)
+    except NotAResource as error:
+        raise Faults([str(error)]) from None
+    return Resource(found.elements, arguments.owner)
+
+
+def _context(arguments: argparse.Namespace) -> AccessContext:
+    tags = getattr(arguments, "tag", None)
+    return AccessContext(
+        time=audit.moment(arguments.at) or datetime.now(UTC),
+        client_ip=arguments.client_ip,
+        tags=tuple(Tag(type=name) for name in tags) if tags else None,
+    )
+
+
+def _resources(arguments: argparse.Namespace) -> Sequence[str]:
+    """Return the resources of the command line and of the file, one on each line."""
+    found: list[str] = list(arguments.resource)
+    if arguments.resources is not None:
+        lines = _text_of(arguments.resources).splitlines()
+        found += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        if not found:
+            raise Faults([f"{arguments.resources}: names no resource"])
+    return found
+
+
+def _text_of(path: Path) -> str:
+    if str(path) == "-":
+        return sys.stdin.read()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Faults([f"{path}: cannot be read: {error}"]) from None
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
