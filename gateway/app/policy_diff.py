@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from gateway.app.rules import load_rules, read_rules
+from gateway.app.combining import combine
+from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import Found, Question, search
 from gateway.errors import Faults
 from gateway.frontends.users import read_users
@@ -59,15 +60,23 @@ class Report:
 def load_side(path: Path, people: Mapping[str, Principal], catalogs: Mapping[str, str] | None) -> PolicySet:
     """Return the policies of settings, of a pack, of Ranger's JSON, or of a directory of these.
 
-    `catalogs` says which service speaks for which catalog where `path` is no settings file. Raises Faults.
+    `catalogs` says which service speaks for which catalog where `path` is no settings file. A Ranger Admin
+    that settings name is not asked; what its cache holds counts. Raises Faults.
     """
     if _is_settings(path):
         policies = load_settings(path).policies
+        caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
+        paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
+        policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     else:
         policies = PolicySettings(paths=(path,))
-        if catalogs is not None:
-            policies = policies.model_copy(update={"catalogs": dict(catalogs)})
-    return load_rules(read_rules(policies), policies, people=people)
+    rules = load_rules(read_rules(policies), policies, people=people)
+    spoken_for = policies.catalogs
+    if catalogs is not None and not _is_settings(path):
+        spoken_for = {
+            catalog: service for catalog, service in catalogs.items() if service in rules.part.services
+        }
+    return combine((rules.part,), 1, spoken_for)
 
 
 def _is_settings(path: Path) -> bool:

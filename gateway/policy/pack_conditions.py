@@ -22,6 +22,8 @@ _TAG_CONDITIONS = (
         options={"scriptTemplate": "ctx.isAccessedAfter('expiry_date');"},
     ),
 )
+_NEVER_TOLD = compile_condition(Condition(type=""), None)
+"""What a condition of an unknown kind becomes, and one whose values make no sense."""
 _TAG_LEVEL = ResourceDef(
     name="tag", wildcard=False, ignore_case=False, excludes_supported=False, recursive_supported=False
 )
@@ -102,8 +104,11 @@ def _condition(
     texts = () if values == [] else shapes.listed(values, path, f"`{name}`")
     condition = Condition(type=name, values=texts, place=shapes.faults.document.place(path))
     try:
-        compile_condition(condition, known[name])
+        test = compile_condition(condition, known[name])
     except Untranslatable as error:
         shapes.faults.add(path, str(error))
         return []
+    if test is _NEVER_TOLD:
+        given = ", ".join(f"`{text}`" for text in texts) or "no values"
+        shapes.faults.add(path, f"`{name}` cannot be told with {given}")
     return [condition]
