@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "pipeline": frozenset({"errors", "model", "sql", "plan", "policy", "reader.port"}),
     "reader": frozenset({"errors", "model"}),
     "catalog": frozenset({"errors", "model"}),
+    "sources": frozenset({"errors", "model", "policy"}),
     "session": frozenset({"errors", "model", "pipeline"}),
     "frontends": frozenset({"errors", "model", "wire", "session"}),
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),

@@ -6,15 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.app.rules import (
-    DEFINITION_PATTERNS,
-    PACK_PATTERNS,
+import orjson
+
+from gateway.app.combining import combine
+from gateway.app.proving import unparsable
+from gateway.app.ranger_services import tls_of
+from gateway.app.rule_files import (
+    RULE_PATTERNS,
     RuleFiles,
+    definition_paths,
+    is_json,
     load_rules,
     read_texts,
     rule_files,
-    shipped_rules,
-    unparsable,
 )
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
@@ -35,6 +39,8 @@ class Report:
 
     files: tuple[str, ...]
     faults: tuple[str, ...]
+    warnings: tuple[str, ...]
+    """What is taken as it stands and may not mean what its author thinks."""
     policies: int
 
 
@@ -44,6 +50,7 @@ class _Sorted:
 
     settings: tuple[Path, ...]
     packs: tuple[Path, ...]
+    ranger: tuple[Path, ...]
     definitions: tuple[Path, ...]
     faults: tuple[str, ...]
 
@@ -59,8 +66,9 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
         faults += own
         if not own:
             settings.append(load_settings(path))
+            faults += _tls_faults(settings[-1].policies)
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
-    files = {str(path) for path in (*found.settings, *found.packs, *found.definitions)}
+    files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
     loaded: list[PolicySet] = []
     for one in policy_settings:
         try:
@@ -68,9 +76,10 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
         except Faults as error:
             faults += error.faults
             continue
-        files |= set(rules.packs)
+        files |= {*rules.packs, *rules.ranger}
         try:
-            loaded.append(load_rules(rules, one))
+            part = load_rules(rules, one).part
+            loaded.append(combine((part,), 1, one.catalogs))
         except Faults as error:
             faults += error.faults
     if with_parser and loaded:
@@ -81,36 +90,56 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
     return Report(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
-        policies=sum(len(policies.policies) for policies in loaded),
+        warnings=tuple(dict.fromkeys(warning for policies in loaded for warning in policies.warnings)),
+        policies=sum(1 for policies in loaded for _ in policies.policies()),
     )
 
 
+def _tls_faults(settings: PolicySettings) -> list[str]:
+    faults: list[str] = []
+    for entry in settings.ranger:
+        try:
+            tls_of(entry)
+        except Faults as error:
+            faults += error.faults
+    return faults
+
+
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
-    shipped = rule_files([shipped_rules() / "service_defs"], DEFINITION_PATTERNS)
-    more = rule_files(settings.service_defs, DEFINITION_PATTERNS)
-    packs = rule_files(settings.paths, PACK_PATTERNS)
-    definitions = {file.resolve(): file for file in (*shipped, *more, *found.definitions)}
-    packed = {file.resolve(): file for file in (*packs, *found.packs)}
-    return RuleFiles(service_defs=read_texts(definitions.values()), packs=read_texts(packed.values()))
+    rules = rule_files(settings.paths, RULE_PATTERNS)
+    packs = [*(path for path in rules if not is_json(path)), *found.packs]
+    ranger = [*(path for path in rules if is_json(path)), *found.ranger]
+    return RuleFiles(
+        service_defs=read_texts(_once([*definition_paths(settings), *found.definitions])),
+        packs=read_texts(_once(packs)),
+        ranger=read_texts(_once(ranger)),
+    )
+
+
+def _once(paths: Iterable[Path]) -> Iterable[Path]:
+    return {path.resolve(): path for path in paths}.values()
 
 
 def _sort(paths: Iterable[Path]) -> _Sorted:
     settings: list[Path] = []
     packs: list[Path] = []
+    ranger: list[Path] = []
     definitions: list[Path] = []
     faults: list[str] = []
     for path in paths:
         try:
-            files = rule_files([path], DEFINITION_PATTERNS)
+            files = rule_files([path], RULE_PATTERNS)
         except Faults as error:
             faults += error.faults
             continue
         if path.is_dir() and not files:
-            faults.append(f"{path}: holds no `*.yaml`")
+            faults.append(f"{path}: holds no `*.yaml` and no `*.json`")
         for file in files:
             match _kind(file):
                 case "pack":
                     packs.append(file)
+                case "ranger":
+                    ranger.append(file)
                 case "definition":
                     definitions.append(file)
                 case "settings":
@@ -118,12 +147,18 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
                 case fault:
                     faults.append(fault)
     return _Sorted(
-        settings=tuple(settings), packs=tuple(packs), definitions=tuple(definitions), faults=tuple(faults)
+        settings=tuple(settings),
+        packs=tuple(packs),
+        ranger=tuple(ranger),
+        definitions=tuple(definitions),
+        faults=tuple(faults),
     )
 
 
 def _kind(file: Path) -> str:
-    """Return `pack`, `definition` or `settings`, or the fault that keeps a file from being any of them."""
+    """Return `pack`, `ranger`, `definition` or `settings`, or the fault that keeps a file from being any."""
+    if is_json(file) and not _is_definition(file):
+        return "ranger"  # what is wrong with it is told when it is loaded
     try:
         data = parse_document(file.read_bytes(), str(file)).data
     except OSError as error:
@@ -146,3 +181,11 @@ def _kind(file: Path) -> str:
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
     return f"{file}:1: neither settings nor a pack nor a service definition{near}"
+
+
+def _is_definition(file: Path) -> bool:
+    try:
+        data = orjson.loads(file.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return False
+    return isinstance(data, dict) and data.keys() >= DEFINITION_KEYS

@@ -86,9 +86,9 @@ async def verdicts_without_sessions(
     Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
     """
     async with make_reader(settings.reader) as reader:
-        rules = RulesInForce(settings.policies, reader)
-        await rules.start()
-        async with _catalog(settings, reader, tables) as catalog:
+        # Beside a gateway, whose cache it is.
+        in_force = RulesInForce(settings.policies, reader, read_only=True)
+        async with in_force as rules, _catalog(settings, reader, tables) as catalog:
             yield Verdicts(
                 judge=make_judge(settings, reader),
                 policies=lambda: rules.current,

@@ -19,6 +19,7 @@ from gateway.admin.listener import AdminListener
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
+from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
@@ -113,7 +114,9 @@ class Gateway:
             reader,
             on_change=lambda policies: self.metrics.policy_version.set(policies.version),
         )
+        self._stack.push_async_callback(rules.close)
         await rules.start()
+        self.metrics.registry.register(SourcesCollector(rules.sources))
         backend = make_backend(settings.backend, spark_host, spark_port)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(backend.close)
@@ -251,14 +254,18 @@ class Gateway:
             return ledger.figures().failure or None
 
         async def policies() -> str | None:
-            return f"{len(rules.faults)} faults; older policies are in force" if rules.faults else None
+            at_fault = [f"{len(s.faults)} faults in {s.name}" for s in rules.sources() if s.faults]
+            return f"{', '.join(at_fault)}; older policies are in force" if at_fault else None
+
+        async def confirmed() -> str | None:
+            return rules.stale()
 
         async def user_file() -> str | None:
             return f"{len(users.faults)} faults; older users are in force" if users.faults else None
 
         listener = self._settings.listeners.admin
         admin = AdminListener(
-            {"parser": parser, "spark": spark, "ledger": record},
+            {"parser": parser, "spark": spark, "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
             notes={"policies": policies, "users": user_file},
             mounted={} if api is None else {"/service": api.api.app},

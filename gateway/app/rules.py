@@ -1,108 +1,76 @@
-"""Keeps the policies in force: reads rule files, proves them, and swaps one reference when they have changed.
+"""Keeps the policies in force: rule files and Ranger services, each in its last good state, as one PolicySet.
 
-A changed set of files that has any fault leaves the last good policies in force; the log and `/readyz` say so
-until it is mended.
+A change that has any fault leaves what its source had before; the log, `/readyz` and the metrics say so until
+it is mended. A change that has none is put in force by swapping one reference.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import structlog
 
-import gateway
+from gateway.app.combining import Part, combine
+from gateway.app.heap import quiet_heap
+from gateway.app.proving import Proofs
+from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
+from gateway.app.rule_files import (
+    FILES,
+    Fingerprint,
+    LoadedRules,
+    fingerprint,
+    load_rules,
+    read_rules,
+    rule_paths,
+    shipped_rules,
+)
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.reading import NotParsed, NotRead
-from gateway.policy.packs import expressions, load_packs
-from gateway.policy.service_defs import load_service_defs
+from gateway.policy.engine import engine_for
 from gateway.reader.port import ReaderPort
-from gateway.settings.models import PolicySettings
+from gateway.settings.models import PolicySettings, RangerAdminSettings
+from gateway.sources.ranger_client import RangerClient
+from gateway.sources.ranger_content import Held
+from gateway.sources.ranger_service import Offer, RangerService
+
+__all__ = [
+    "RulesInForce",
+    "SourceState",
+    "fingerprint",
+    "read_rules",
+    "rule_paths",
+    "shipped_rules",
+]
 
 log = structlog.get_logger(__name__)
 
-PACK_PATTERNS = ("*.yaml", "*.yml")
-DEFINITION_PATTERNS = ("*.yaml", "*.yml", "*.json")
-
-Fingerprint = tuple[tuple[str, int, int, int], ...]
-"""(path, mtime, size, inode) of every rule file: changes whenever an editor or a deployment touches one."""
+MOST_TOLD = 20
+"""Warnings of one change that are logged; `sluice check` tells all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFiles:
-    """Texts of all rule files, as they stood on the disk at one moment."""
+class SourceState:
+    """How one source of policies is doing."""
 
-    service_defs: Mapping[str, str]
-    packs: Mapping[str, str]
-
-
-def shipped_rules() -> Path:
-    """Return the directory of the rules that come with Sluice: in the wheel, or at the repository's top."""
-    package = Path(gateway.__file__).resolve().parent
-    installed = package / "_rules"
-    return installed if installed.is_dir() else package.parent / "rules"
-
-
-def rule_paths(settings: PolicySettings) -> tuple[list[Path], list[Path]]:
-    """Return the files of service definitions and of packs. Raises Faults for a path that does not exist."""
-    definitions = rule_files((shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
-    return definitions, rule_files(settings.paths, PACK_PATTERNS)
-
-
-def read_rules(settings: PolicySettings) -> RuleFiles:
-    """Read every rule file. Raises Faults for what cannot be read."""
-    definitions, packs = rule_paths(settings)
-    return RuleFiles(service_defs=read_texts(definitions), packs=read_texts(packs))
-
-
-def fingerprint(settings: PolicySettings) -> Fingerprint:
-    """Return what changes when a rule file does; a path that is gone counts as a change, too."""
-    try:
-        definitions, packs = rule_paths(settings)
-    except Faults as error:
-        return tuple((fault, 0, 0, 0) for fault in error.faults)
-    found = []
-    for path in (*definitions, *packs):
-        try:
-            status = path.stat()
-        except OSError:
-            found.append((str(path), 0, 0, 0))
-        else:
-            found.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(found)
-
-
-def load_rules(
-    files: RuleFiles,
-    settings: PolicySettings,
-    *,
-    version: int = 1,
-    people: Mapping[str, Principal] | None = None,
-) -> PolicySet:
-    """Return the policies of the files, their cases run. Raises Faults with every fault of all of them."""
-    definitions = load_service_defs(files.service_defs)
-    return load_packs(
-        files.packs, definitions, version, catalog_services=dict(settings.catalogs), people=people
-    )
-
-
-async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:
-    """Return a fault for each mask and filter that Spark's parser rejects, with its place."""
-    found = []
-    for place, text, kind in expressions(policies):
-        answer = await reader.read_expression(text)
-        if isinstance(answer, NotParsed | NotRead):
-            found.append(f"{place}: this {kind} is no expression of Spark SQL: {_one_line(answer.message)}")
-    return found
+    name: str
+    version: int | None
+    """Ranger's policy version; None for files, which have none."""
+    policies: int
+    contact_age_s: float | None
+    """Seconds since what is in force was last confirmed; None when it never was."""
+    faults: tuple[str, ...]
+    """What is wrong now; what is in force is older when there is any."""
+    stale: str | None
+    """Why nothing may be judged by this source now, or None."""
 
 
 class RulesInForce:
-    """The current policies, and the task that looks for new ones."""
+    """The current policies, and the tasks that look for new ones."""
 
     def __init__(
         self,
@@ -111,13 +79,24 @@ class RulesInForce:
         *,
         people: Callable[[], Mapping[str, Principal]] = dict,
         on_change: Callable[[PolicySet], None] = lambda _: None,
+        client: Callable[[RangerAdminSettings], RangerClient] = make_client,
+        read_only: bool = False,
     ) -> None:
+        """`read_only`: nothing is written to the caches of Ranger services."""
         self._settings = settings
         self._reader = reader
         self._people = people
         self._on_change = on_change
+        self._make_client = client
+        self._read_only = read_only
         self._seen: Fingerprint = ()
+        self._parts: dict[str, Part] = {}
         self._current: PolicySet | None = None
+        self._proofs = Proofs()
+        self._changing = asyncio.Lock()
+        self._clients: list[RangerClient] = []
+        self._services: list[RangerService] = []
+        self._judging: list[RangerService] = []
         self.faults: tuple[str, ...] = ()
         """What is wrong with the files as they are now; the policies in force are older when there is any."""
 
@@ -128,26 +107,103 @@ class RulesInForce:
             raise Faults(["no policies have been loaded"])
         return self._current
 
+    def stale(self) -> str | None:
+        """Return why no statement may be judged now, or None: a source is older than its limit, or absent."""
+        for service in self._judging:
+            why = service.stale()
+            if why is not None:
+                return why
+        return None
+
+    def sources(self) -> list[SourceState]:
+        """Return the state of every source."""
+        files = self._parts.get(FILES)
+        states = [
+            SourceState(
+                name=FILES,
+                version=None,
+                policies=0 if files is None else _policies(files),
+                contact_age_s=None,
+                faults=self.faults,
+                stale=None,
+            )
+        ]
+        for service in self._services:
+            held = service.held.service
+            state = SourceState(
+                name=service.name,
+                version=held.version,
+                policies=len(held.policies),
+                contact_age_s=service.contact_age_s,
+                faults=service.troubles,
+                stale=service.stale(),
+            )
+            states.append(state)
+        return states
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
     async def start(self) -> None:
-        """Load the rules for the first time. Raises Faults: a gateway does not start on broken rules."""
+        """Load the files, then whatever the Ranger services have, from their Admins or their caches.
+
+        Raises Faults for broken files: a gateway does not start on broken rules. A Ranger Admin that is away
+        or sends nonsense is no reason not to start: `stale` says what is refused for it.
+        """
         self._seen = await asyncio.to_thread(fingerprint, self._settings)
-        self._take(await self._load(1))
+        rules = await self._read_files()
+        for entry in self._settings.ranger:
+            client = self._make_client(entry)
+            self._clients.append(client)
+            service = make_service(
+                entry, client, self._offer_of(entry), rules.definitions, read_only=self._read_only
+            )
+            self._services.append(service)
+            self._parts[entry.service] = part_of(service.held, entry)
+        await self._change(FILES, rules.part)
+        self._judging = spoken_for(self._settings.catalogs, self._services)
+        async with asyncio.TaskGroup() as group:
+            for service in self._services:
+                group.create_task(service.start())
 
     async def watch(self) -> None:
         """Look for changes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch_files())
+            for service in self._services:
+                group.create_task(service.run())
+
+    async def close(self) -> None:
+        """Close connections to Ranger Admins."""
+        for client in self._clients:
+            await client.close()
+
+    async def _watch_files(self) -> None:
         while True:
             await asyncio.sleep(self._settings.reload_s)
             await self.look()
 
     async def look(self) -> bool:
-        """Load the rules anew when a file has changed; return whether new policies are in force."""
+        """Load the files anew when one has changed; return whether new policies are in force."""
         seen = await asyncio.to_thread(fingerprint, self._settings)
         if seen == self._seen:
             return False
         # Taken before the files are read: a change in between is seen at the next look.
         self._seen = seen
         try:
-            policies = await self._load(self.current.version + 1)
+            await self._change(FILES, (await self._read_files()).part)
         except Faults as error:
             self.faults = error.faults
             log.error(
@@ -157,68 +213,46 @@ class RulesInForce:
                 first=error.faults[0],
             )
             return False
-        self._take(policies)
+        self.faults = ()
         return True
 
-    async def _load(self, version: int) -> PolicySet:
-        def load() -> PolicySet:
-            files = read_rules(self._settings)
-            return load_rules(files, self._settings, version=version, people=self._people())
+    # -- one change at a time --------------------------------------------------------------------------------
+
+    async def _read_files(self) -> LoadedRules:
+        def load() -> LoadedRules:
+            return load_rules(read_rules(self._settings), self._settings, people=self._people())
 
         # Off the loop: 10,000 policies take seconds to parse.
-        policies = await asyncio.to_thread(load)
-        faults = await unparsable(policies, self._reader)
-        if faults:
-            raise Faults(faults)
-        return policies
+        with quiet_heap():
+            return await asyncio.to_thread(load)
 
-    def _take(self, policies: PolicySet) -> None:
-        self._current = policies
-        self.faults = ()
-        log.info("rules_in_force", version=policies.version, policies=len(policies.policies))
+    def _offer_of(self, entry: RangerAdminSettings) -> Offer:
+        async def offer(held: Held) -> None:
+            await self._change(entry.service, part_of(held, entry))
+
+        return offer
+
+    async def _change(self, source: str, part: Part) -> None:
+        """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""
+        async with self._changing:
+            before = self._current
+            parts = {**self._parts, source: part}
+            with quiet_heap():
+                version = 1 if before is None else before.version + 1
+                policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
+                faults = await self._proofs.faults(policies, self._reader)
+                if faults:
+                    raise Faults(faults)
+                # Compiled here, off the loop, and found again when judging begins.
+                await asyncio.to_thread(engine_for, policies, before)
+                await self._proofs.keep(policies)
+            self._parts = parts
+            self._current = policies
+        log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
+        for warning in part.warnings[:MOST_TOLD]:
+            log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
 
 
-def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
-    """Return the files of paths, directories searched for the patterns. Raises Faults."""
-    found: list[Path] = []
-    faults = []
-    for path in paths:
-        if path.is_dir():
-            found += sorted(
-                {file for pattern in patterns for file in path.rglob(pattern) if _visible(file, path)}
-            )
-        elif path.exists():
-            found.append(path)
-        else:
-            faults.append(f"{path}: does not exist")
-    if faults:
-        raise Faults(faults)
-    return list(dict.fromkeys(found))
-
-
-def _visible(file: Path, below: Path) -> bool:
-    # Editors' backups, and the `..data` links under which Kubernetes mounts each file a second time.
-    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(below).parts)
-
-
-def read_texts(paths: Iterable[Path]) -> dict[str, str]:
-    """Return file name → text. Raises Faults for what cannot be read."""
-    texts: dict[str, str] = {}
-    faults = []
-    for path in paths:
-        name = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-        try:
-            texts[name] = path.read_text(encoding="utf-8")
-        except OSError as error:
-            faults.append(f"{name}: cannot be read: {error.strerror}")
-        except UnicodeDecodeError as error:
-            line = error.object[: error.start].count(b"\n") + 1
-            faults.append(f"{name}:{line}: the file is not UTF-8")
-    if faults:
-        raise Faults(faults)
-    return texts
-
-
-def _one_line(message: str) -> str:
-    return " ".join(message.split())
+def _policies(part: Part) -> int:
+    return sum(len(service.policies) for service in part.services.values())

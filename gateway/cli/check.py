@@ -8,7 +8,7 @@ import asyncio
 from gateway.app import logs
 from gateway.app.checking import check
 from gateway.cli import exit_codes
-from gateway.cli.terminal import GREEN, RED, Terminal
+from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.settings.models import LogSettings
 
 
@@ -17,11 +17,22 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     logs.configure(LogSettings(level="warning"))
     report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser))
     if arguments.json:
-        terminal.json({"files": report.files, "policies": report.policies, "faults": report.faults})
+        terminal.json(
+            {
+                "files": report.files,
+                "policies": report.policies,
+                "faults": report.faults,
+                "warnings": report.warnings,
+            }
+        )
     else:
+        for warning in report.warnings:
+            terminal.line(f"{warning} {terminal.style('(warning)', DIM)}")
         for fault in report.faults:
             terminal.line(fault)
         looked = f"{len(report.files)} files, {report.policies} policies"
+        if report.warnings:
+            looked += f", {len(report.warnings)} warnings"
         if report.faults:
             terminal.line(terminal.style(f"{len(report.faults)} faults in {looked}", RED))
         else:

@@ -310,6 +310,8 @@ class PolicySet:
     """Catalog → service that speaks for it; a catalog not listed uses `spark`."""
     warnings: tuple[str, ...] = ()
     """What was loaded and does not mean what its author may think, with its place."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Source → its own version, which means the same in every process: a digest of files, Ranger's numbers."""
 
     def policies(self) -> Iterator[Policy]:
         """Yield every policy, those on tags too."""

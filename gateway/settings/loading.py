@@ -64,6 +64,12 @@ def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]
         yield ("policies", "paths", index), path
     for index, path in enumerate(settings.policies.service_defs):
         yield ("policies", "service_defs", index), path
+    for index, entry in enumerate(settings.policies.ranger):
+        for key in ("ca_file", "certificate", "key"):
+            if getattr(entry, key) is not None:
+                yield ("policies", "ranger", index, key), getattr(entry, key)
+        if entry.password is not None and entry.password.file is not None:
+            yield ("policies", "ranger", index, "password", "file"), entry.password.file
     if settings.reader.java is not None:
         yield ("reader", "java"), settings.reader.java
     if settings.reader.spark_home is not None:
@@ -95,6 +101,8 @@ def _section_at(location: Location) -> type[BaseModel] | None:
     """Return the model that describes the mapping at a location."""
     section: type[BaseModel] | None = Settings
     for step in location:
+        if isinstance(step, int):
+            continue  # an entry of a list of sections
         if section is None or step not in section.model_fields:
             return None
         section = section_type(section.model_fields[str(step)].annotation)
@@ -102,7 +110,7 @@ def _section_at(location: Location) -> type[BaseModel] | None:
 
 
 def section_type(annotation: Any) -> type[BaseModel] | None:
-    """Return the section that a field holds, also when it is optional; None for a plain value."""
+    """Return the section that a field holds, also when it is optional or a list; None for a plain value."""
     candidates = (annotation, *getattr(annotation, "__args__", ()))
     for candidate in candidates:
         if isinstance(candidate, type) and issubclass(candidate, Section):
@@ -121,4 +129,6 @@ def _with_absolute_paths(section: Any, directory: Path) -> Any:
             changed[name] = _with_absolute_paths(value, directory)
         elif isinstance(value, tuple) and any(isinstance(entry, Path) for entry in value):
             changed[name] = tuple(directory / entry.expanduser() for entry in value)
+        elif isinstance(value, tuple) and any(isinstance(entry, Section) for entry in value):
+            changed[name] = tuple(_with_absolute_paths(entry, directory) for entry in value)
     return section.model_copy(update=changed) if changed else section

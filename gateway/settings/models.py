@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -85,13 +86,35 @@ class ThriftListener(Section):
     """Open connections; more are closed at once."""
 
 
+class RangerApiSettings(Section):
+    """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and logins
+    from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may do everything."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may do everything."""
+    plugins: tuple[Name, ...] = ()
+    """Users that may download the policies, tags, roles and users of every service; nothing else."""
+
+    @model_validator(mode="after")
+    def _somebody_administers(self) -> RangerApiSettings:
+        if not self.administrators and not self.administrator_groups:
+            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+        return self
+
+
 class AdminListener(Section):
-    """`/healthz`, `/readyz` and Prometheus `/metrics`; no login, so keep it on a private address."""
+    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address; Ranger's
+    REST API, when it is switched on, with one."""
 
     host: Name = "127.0.0.1"
     """Address to listen on."""
     port: Port = 10080
     """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear."""
+    ranger: RangerApiSettings | None = None
 
 
 class Listeners(Section):
@@ -167,15 +190,87 @@ class ReaderSettings(Section):
     """Deepest nesting of brackets and of CASE; parse time grows steeply with it."""
 
 
+class RangerAdminSettings(Section):
+    """One service of a Ranger Admin, downloaded as Ranger's own plugins do; docs/ranger-admin.md tells how."""
+
+    service: Name
+    """Name of the service in Ranger."""
+    urls: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Addresses of the Admin, such as `https://ranger.internal:6182`; when one does not answer the next one
+    is asked."""
+    user: Name | None = None
+    """User of Ranger's to log in as."""
+    password: Secret | None = None
+    """Its password, as `{env: NAME}` or `{file: PATH}`; read anew for every download."""
+    secure: bool | None = None
+    """Whether the download paths for plugins that log in are used; by default when there is a user or a
+    certificate."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that the Admin's certificate is checked with; by default the system's."""
+    certificate: Path | None = None
+    """PEM file of a certificate to show to the Admin."""
+    key: Path | None = None
+    """PEM file of its private key."""
+    cache: Path | None = None
+    """Directory for the last good downloads, which are used when the Admin is away at start. Without it a
+    gateway that starts then refuses everything."""
+    poll_s: Seconds = 30.0
+    """Seconds between questions for policies and roles."""
+    tags_poll_s: Seconds | None = 60.0
+    """Seconds between questions for tags; `null`: never."""
+    users_poll_s: Seconds | None = 3600.0
+    """Seconds between questions for users and their attributes; `null`: never."""
+    max_stale_s: Seconds = 86_400.0
+    """Seconds after which statements are refused when no Admin has confirmed the policies; Ranger's own
+    plugins have no such limit."""
+    deltas: bool = True
+    """Whether the Admin may send changes alone; whether it does is its own setting."""
+    groups_from_user_store: bool = False
+    """Whether Ranger's groups of a user count beside those of the login."""
+    app: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "sluice"
+    """Name of this application in Ranger's list of plugins and in names of cache files."""
+    plugin_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """What Ranger lists this gateway as; by default `APP@HOST-SERVICE`."""
+    cluster: str = ""
+    """Name of the cluster that is told to Ranger."""
+    connect_timeout_s: Seconds = 10.0
+    """Seconds for a connection."""
+    read_timeout_s: Seconds = 30.0
+    """Seconds without a byte before a download is given up."""
+    download_timeout_s: Seconds = 300.0
+    """Seconds for one download."""
+    max_bytes: Bytes = 256 * 1024**2
+    """Largest download, unpacked."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RangerAdminSettings:
+        for url in self.urls:
+            parts = urlsplit(url)
+            usual = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            if not usual or parts.query or parts.fragment:
+                raise ValueError(f"`{url}` is not an address such as `https://ranger.internal:6182`")
+            if parts.username is not None:
+                raise ValueError("user and password have keys of their own; they do not stand in `urls`")
+        if (self.password is None) != (self.user is None):
+            raise ValueError("`user` and `password` come together")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` come together")
+        return self
+
+
 class PolicySettings(Section):
     """Which rules are in force."""
 
     paths: tuple[Path, ...] = ()
-    """Pack files, or directories that are searched for `*.yaml`. Without any, everything is refused."""
+    """Packs (`*.yaml`), what Ranger exports or its plugins download (`*.json`), or directories that are
+    searched for either. Without any, and without `ranger`, everything is refused."""
+    ranger: tuple[RangerAdminSettings, ...] = ()
+    """Services of Ranger Admins that are asked for policies again and again."""
     service_defs: tuple[Path, ...] = ()
     """More service definitions, in Ranger's JSON or as YAML, beside those that ship."""
     catalogs: dict[str, str] = Field(default_factory=lambda: {"spark_catalog": "spark"})
-    """Spark catalog → service definition that speaks for it; also the catalogs that names may begin with."""
+    """Spark catalog → service that speaks for it; also the catalogs that names may begin with. Packs make
+    one service for each service definition, called like it."""
     star: Literal["refuse", "visible"] = "refuse"
     """What `SELECT *` does on a table with columns that the user may not select: be refused, or mean every
     column that the user may see."""
@@ -183,6 +278,14 @@ class PolicySettings(Section):
     """Whether reading a view needs select on its base tables as well (`invoker`)."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
+
+    @model_validator(mode="after")
+    def _one_source_for_each_service(self) -> PolicySettings:
+        names = [entry.service for entry in self.ranger]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"service `{name}` stands in `ranger` more than once")
+        return self
 
 
 class UserSettings(Section):

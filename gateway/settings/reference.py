@@ -42,7 +42,8 @@ def _section(path: str, model: type[BaseModel], text: str) -> Iterator[str]:
         if section is not None:
             optional = field.default is None
             about = " ".join(f"{section.__doc__} {field.description or ''}".split())
-            inner.append((where, section, about + (" Optional." if optional else "")))
+            listed = "[]" if typing.get_origin(field.annotation) is tuple else ""
+            inner.append((where + listed, section, about + (" Optional." if optional else "")))
         else:
             rows.append(f"| `{where}` | {_type(field)} | {_default(field)} | {_prose(field)} |\n")
     if path:

@@ -1,0 +1,104 @@
+"""Policies of several sources become one PolicySet: each service, role and user attribute has one source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.errors import Faults
+from gateway.model.policy import PolicySet, Role, Service, UserStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """What one source holds."""
+
+    name: str
+    services: Mapping[str, Service]
+    roles: tuple[Role, ...] = ()
+    users: UserStore | None = None
+    warnings: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The source's own numbers, for the audit record."""
+    realm: str = ""
+    """Sources of one realm tell the same roles and users, each as fresh as it is; the last one counts."""
+
+
+def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, str]) -> PolicySet:
+    """Return the parts as one. Raises Faults for whatever two sources that are strangers both define.
+
+    A service that only stands there for want of another one (no policies at all) gives way.
+    """
+    services: dict[str, Service] = {}
+    origin: dict[str, str] = {}
+    roles: dict[str, tuple[Role, Part]] = {}
+    faults: list[str] = []
+    parts = list(parts)
+    for part in parts:
+        for name, service in part.services.items():
+            if name in services and says_anything(services[name]):
+                if says_anything(service):
+                    faults.append(f"service `{name}` is defined by {origin[name]} and by {part.name}")
+                continue
+            services[name], origin[name] = service, part.name
+        for role in part.roles:
+            known = roles.get(role.name)
+            if known is not None and known[0] != role and not _together(known[1], part):
+                faults.append(
+                    f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
+                )
+            roles[role.name] = (role, part)
+    users = _users(parts, faults)
+    if faults:
+        raise Faults(faults)
+    return PolicySet(
+        version=version,
+        services=services,
+        roles=tuple(role for role, _ in roles.values()),
+        users=users,
+        catalog_services=dict(catalog_services),
+        warnings=tuple(warning for part in parts for warning in part.warnings),
+        origins={key: told for part in parts for key, told in part.versions.items()},
+    )
+
+
+def says_anything(service: Service) -> bool:
+    """Whether a service is more than the definition that it was made from."""
+    return bool(
+        service.policies
+        or service.tags
+        or service.zones
+        or service.tagged
+        or service.super_users
+        or service.super_groups
+    )
+
+
+def _together(one: Part, other: Part) -> bool:
+    return bool(one.realm) and one.realm == other.realm
+
+
+def _users(parts: Iterable[Part], faults: list[str]) -> UserStore:
+    """Return one user store; sources that are strangers must not speak of the same user or group."""
+    stores: dict[str, tuple[UserStore, str]] = {}
+    for part in parts:
+        if part.users is not None:
+            stores[part.realm or part.name] = (part.users, part.name)
+    filled = [(s, name) for s, name in stores.values() if s.users or s.groups or s.memberships]
+    if len(filled) < 2:
+        return filled[0][0] if filled else UserStore()
+    users: dict[str, Mapping[str, str]] = {}
+    groups: dict[str, Mapping[str, str]] = {}
+    memberships: dict[str, frozenset[str]] = {}
+    for store, name in filled:
+        for what, mine, whole in (("user", store.users, users), ("group", store.groups, groups)):
+            faults.extend(
+                f"attributes of {what} `{one}` come from {name} and, otherwise, from another source"
+                for one in mine
+                if one in whole and whole[one] != mine[one]
+            )
+            whole.update(mine)
+        if store.adds_groups:
+            for user, own in store.memberships.items():
+                memberships[user] = memberships.get(user, frozenset()) | own
+    return UserStore(users=users, groups=groups, memberships=memberships, adds_groups=bool(memberships))

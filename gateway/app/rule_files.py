@@ -1,0 +1,224 @@
+"""Rule files: which there are, what stands in them, and what they mean together."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import gateway
+from gateway.app.combining import Part, combine, says_anything
+from gateway.errors import Faults
+from gateway.model.policy import PolicySet, Service, ServiceDef
+from gateway.model.principal import Principal
+from gateway.policy.documents import hint
+from gateway.policy.packs import load_packs
+from gateway.policy.ranger import RangerFiles, load_files
+from gateway.policy.service_defs import load_service_defs
+from gateway.settings.models import PolicySettings
+
+PACK_PATTERNS = ("*.yaml", "*.yml")
+RANGER_PATTERNS = ("*.json",)
+RULE_PATTERNS = (*PACK_PATTERNS, *RANGER_PATTERNS)
+DEFINITION_PATTERNS = ("*.yaml", "*.yml", "*.json")
+FILES = "files"
+"""Name of the source that all rule files are together."""
+
+NO_FILES = RangerFiles(services={}, definitions={})
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+"""(path, mtime, size, inode) of every rule file: changes whenever an editor or a deployment touches one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFiles:
+    """Texts of all rule files, as they stood on the disk at one moment."""
+
+    service_defs: Mapping[str, str]
+    packs: Mapping[str, str]
+    ranger: Mapping[str, str]
+    """What Ranger exports or its plugins download."""
+
+    @property
+    def digest(self) -> str:
+        """Twelve hexadecimal digits that are others when any text or name is another."""
+        found = hashlib.sha256()
+        for texts in (self.service_defs, self.packs, self.ranger):
+            for name in sorted(texts):
+                # Ranger's files may have 100 MB; the lock is not held while they are hashed.
+                for piece in (name, texts[name]):
+                    data = piece.encode("utf-8", "surrogatepass")
+                    found.update(len(data).to_bytes(8, "big"))
+                    found.update(data)
+        return found.hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedRules:
+    """What the files hold, and the service definitions that they were read with."""
+
+    part: Part
+    definitions: Mapping[str, ServiceDef]
+
+
+def shipped_rules() -> Path:
+    """Return the directory of the rules that come with Sluice: in the wheel, or at the repository's top."""
+    package = Path(gateway.__file__).resolve().parent
+    installed = package / "_rules"
+    return installed if installed.is_dir() else package.parent / "rules"
+
+
+def definition_paths(settings: PolicySettings) -> list[Path]:
+    """Return the files of service definitions. Raises Faults for a path that does not exist."""
+    return rule_files((shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
+
+
+def rule_paths(settings: PolicySettings) -> tuple[list[Path], list[Path]]:
+    """Return the files of service definitions and of rules. Raises Faults for a path that does not exist."""
+    return definition_paths(settings), rule_files(settings.paths, RULE_PATTERNS)
+
+
+def read_rules(settings: PolicySettings) -> RuleFiles:
+    """Read every rule file. Raises Faults for what cannot be read."""
+    definitions, rules = rule_paths(settings)
+    return RuleFiles(
+        service_defs=read_texts(definitions),
+        packs=read_texts(path for path in rules if not is_json(path)),
+        ranger=read_texts(path for path in rules if is_json(path)),
+    )
+
+
+def fingerprint(settings: PolicySettings) -> Fingerprint:
+    """Return what changes when a rule file does; a path that is gone counts as a change, too."""
+    try:
+        definitions, rules = rule_paths(settings)
+    except Faults as error:
+        return tuple((fault, 0, 0, 0) for fault in error.faults)
+    found = []
+    for path in (*definitions, *rules):
+        try:
+            status = path.stat()
+        except OSError:
+            found.append((str(path), 0, 0, 0))
+        else:
+            found.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
+
+
+def load_rules(
+    files: RuleFiles, settings: PolicySettings, *, people: Mapping[str, Principal] | None = None
+) -> LoadedRules:
+    """Return what the files hold, cases run. Raises Faults with every fault of all of them."""
+    definitions = load_service_defs(files.service_defs)
+    faults: list[str] = []
+    try:
+        ranger = load_files(files.ranger, definitions) if files.ranger else NO_FILES
+    except Faults as error:
+        # The packs are looked at all the same: all faults are told together.
+        faults += error.faults
+        ranger = NO_FILES
+    definitions |= ranger.definitions
+    elsewhere = {*ranger.services, *(entry.service for entry in settings.ranger)}
+    if not faults:
+        faults += unknown_services(settings, {*definitions, *elsewhere})
+    spoken_for = {
+        catalog: service
+        for catalog, service in settings.catalogs.items()
+        if service in definitions and service not in elsewhere
+    }
+    try:
+        packs = load_packs(files.packs, definitions, catalog_services=spoken_for, people=people)
+    except Faults as error:
+        raise Faults([*faults, *error.faults]) from None
+    faults += _twice(packs.services, ranger.services, {entry.service for entry in settings.ranger})
+    if faults:
+        raise Faults(faults)
+    return LoadedRules(part=_part(packs, ranger, files.digest), definitions=definitions)
+
+
+def unknown_services(settings: PolicySettings, known: Iterable[str]) -> list[str]:
+    """Return a fault for each service that is to speak for a catalog and that nothing defines."""
+    known = set(known)
+    return [
+        f"catalogs: there is no service `{service}`{hint(service, known)}"
+        for service in sorted(set(settings.catalogs.values()) - known)
+    ]
+
+
+def _twice(packs: Mapping[str, Service], ranger: Mapping[str, Service], admins: set[str]) -> list[str]:
+    """Return a fault for each service that two sources define. Packs that say nothing of one do not count."""
+    packed = {name for name, service in packs.items() if says_anything(service)}
+    sources = (("packs", packed), ("Ranger's files", set(ranger)), ("a Ranger Admin of `ranger`", admins))
+    return [
+        f"service `{name}` is defined by {' and by '.join(told)}"
+        for name in sorted(packed | set(ranger) | admins)
+        if len(told := [source for source, names in sources if name in names]) > 1
+    ]
+
+
+def _part(packs: PolicySet, ranger: RangerFiles, digest: str) -> Part:
+    """Return both kinds of files as one source. Raises Faults for what both define."""
+    together = combine(
+        (
+            Part(name="packs", services={}, roles=packs.roles, users=packs.users),
+            Part(name="Ranger's files", services={}, roles=ranger.roles, users=ranger.users),
+        ),
+        packs.version,
+        {},
+    )
+    return Part(
+        name=FILES,
+        services={**packs.services, **ranger.services},
+        roles=together.roles,
+        users=together.users,
+        warnings=(*packs.warnings, *ranger.warnings),
+        versions={FILES: digest},
+    )
+
+
+def rule_files(paths: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
+    """Return the files of paths, directories searched for the patterns. Raises Faults."""
+    found: list[Path] = []
+    faults = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(
+                {file for pattern in patterns for file in path.rglob(pattern) if _visible(file, path)}
+            )
+        elif path.exists():
+            found.append(path)
+        else:
+            faults.append(f"{path}: does not exist")
+    if faults:
+        raise Faults(faults)
+    return list(dict.fromkeys(found))
+
+
+def is_json(path: Path) -> bool:
+    """Whether a rule file is one of Ranger's, going by its name."""
+    return path.suffix.lower() == ".json"
+
+
+def _visible(file: Path, below: Path) -> bool:
+    # Editors' backups, and the `..data` links under which Kubernetes mounts each file a second time.
+    return file.is_file() and not any(part.startswith(".") for part in file.relative_to(below).parts)
+
+
+def read_texts(paths: Iterable[Path]) -> dict[str, str]:
+    """Return file name → text. Raises Faults for what cannot be read."""
+    texts: dict[str, str] = {}
+    faults = []
+    for path in paths:
+        name = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+        try:
+            texts[name] = path.read_text(encoding="utf-8")
+        except OSError as error:
+            faults.append(f"{name}: cannot be read: {error.strerror}")
+        except UnicodeDecodeError as error:
+            line = error.object[: error.start].count(b"\n") + 1
+            faults.append(f"{name}:{line}: the file is not UTF-8")
+    if faults:
+        raise Faults(faults)
+    return texts

@@ -1,0 +1,46 @@
+"""How every source of policies is doing, for `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.app.rules import SourceState
+
+
+class SourcesCollector(Collector):
+    """Asks for the state of all sources whenever the page is printed."""
+
+    def __init__(self, sources: Callable[[], Iterable[SourceState]]) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges, one sample for each source."""
+        version = GaugeMetricFamily(
+            "sluice_policy_source_version", "Ranger's policy version; -1: nothing loaded", labels=["source"]
+        )
+        policies = GaugeMetricFamily("sluice_policy_source_policies", "Policies in force", labels=["source"])
+        contact = GaugeMetricFamily(
+            "sluice_policy_source_contact_age_seconds",
+            "Seconds since a Ranger Admin confirmed what is in force; +Inf: never",
+            labels=["source"],
+        )
+        faults = GaugeMetricFamily(
+            "sluice_policy_source_faults", "What is wrong at the moment, counted", labels=["source"]
+        )
+        stale = GaugeMetricFamily(
+            "sluice_policy_source_stale", "1 while the source is older than its limit", labels=["source"]
+        )
+        for source in self._sources():
+            labels = [source.name]
+            policies.add_metric(labels, source.policies)
+            faults.add_metric(labels, len(source.faults))
+            if source.version is None:
+                continue
+            version.add_metric(labels, source.version)
+            age = source.contact_age_s
+            contact.add_metric(labels, float("inf") if age is None else age)
+            stale.add_metric(labels, 1 if source.stale else 0)
+        yield from (version, policies, contact, faults, stale)

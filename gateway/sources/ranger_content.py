@@ -1,0 +1,194 @@
+"""What a Ranger Admin sends: read, checked for whose it is, joined with what was there, and converted."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from gateway.errors import Faults
+from gateway.model.policy import Role, Service, ServiceDef, UserStore
+from gateway.policy.ranger import Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
+from gateway.sources.big_json import NotJson, parse, pieces
+from gateway.sources.ranger_client import Kind
+
+NOTHING = -1
+"""The version that a plugin tells when it has nothing."""
+_VERSION_KEYS = {
+    Kind.ROLES: "roleVersion",
+    Kind.POLICIES: "policyVersion",
+    Kind.TAGS: "tagVersion",
+    Kind.USERS: "userStoreVersion",
+}
+
+_ATTRIBUTES = re.compile(rb"\bUSER\s*[.\[]|\bUGA?\b|_ATTR")
+"""How scripts, macros and filters begin to speak of attributes."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Held:
+    """A service and what came with it, ready to be put in force."""
+
+    service: Service
+    roles: tuple[Role, ...] = ()
+    users: UserStore | None = None
+    warnings: tuple[str, ...] = ()
+    versions: Mapping[Kind, int] = field(default_factory=dict)
+    """The Admin's own numbers, of each download that there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Copy:
+    """One download, complete: deltas have been applied."""
+
+    content: Mapping[str, Any] | None = None
+    """None: the Admin has nothing of this kind."""
+    version: int = NOTHING
+    digest: bytes = b""
+    """Of the answer that it came with, for knowing the same answer again."""
+    attributes: bool = False
+    """For policies: whether any of them may ask for attributes of users or groups."""
+
+
+Copies = Mapping[Kind, Copy]
+
+
+class DeltaRefused(Faults):
+    """A delta does not fit what it is to change; the whole has to be downloaded."""
+
+
+def where(service: str, kind: Kind) -> str:
+    """Return how messages name a download."""
+    return f"{service} ({kind.value})"
+
+
+def read_answer(kind: Kind, content: bytes, own: Copy, service: str) -> Copy | None:
+    """Return what the answer makes of our copy; None when it is the very answer that we have.
+
+    Raises Faults for an answer that is not JSON or about something else, DeltaRefused.
+    """
+    digest = hashlib.sha256(content).digest()
+    if digest == own.digest:
+        return None
+    try:
+        download = parse(content)
+    except NotJson as error:
+        raise Faults([f"{where(service, kind)}:{error.line}: {error.message}"]) from None
+    check_name(kind, download, service)
+    whole = _with_deltas(kind, download, own, service)
+    copy = copy_of(kind, whole, service, digest=digest, told=download)
+    return replace(copy, attributes=copy.attributes or own.attributes)
+
+
+def copy_of(
+    kind: Kind,
+    content: Mapping[str, Any],
+    service: str,
+    *,
+    digest: bytes = b"",
+    told: Mapping[str, Any] | None = None,
+) -> Copy:
+    """Return content as a copy; only `told`, the part that is new, is searched for attributes."""
+    asks = kind is Kind.POLICIES and any(
+        _ATTRIBUTES.search(piece) for piece in pieces(content if told is None else told)
+    )
+    return Copy(content=content, version=version_of(kind, content, service), digest=digest, attributes=asks)
+
+
+def check_name(kind: Kind, download: Mapping[str, Any], service: str) -> None:
+    """Raise Faults when a download is about another service; only policies must say whose they are."""
+    told = download.get("serviceName")
+    if told != service and (told is not None or kind is Kind.POLICIES):
+        raise Faults([f"{where(service, kind)}: the answer is about service `{told}`"])
+
+
+def version_of(kind: Kind, content: Mapping[str, Any], service: str) -> int:
+    """Return a download's version, −1 when it has none. Raises Faults."""
+    version = content.get(_VERSION_KEYS[kind])
+    if version is None:
+        return NOTHING
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise Faults([f"{where(service, kind)}: `{_VERSION_KEYS[kind]}` is not a whole number"])
+    return version
+
+
+def _with_deltas(kind: Kind, download: dict[str, Any], own: Copy, service: str) -> Mapping[str, Any]:
+    if kind not in (Kind.POLICIES, Kind.TAGS):
+        return download
+    apply = apply_deltas if kind is Kind.POLICIES else apply_tag_deltas
+    try:
+        return apply(own.content or {}, download)
+    except Faults as error:
+        raise DeltaRefused([f"{where(service, kind)}: {fault}" for fault in error.faults]) from None
+
+
+class Conversion:
+    """Turns downloads of one service into policies; what did not change is not converted again."""
+
+    def __init__(
+        self, name: str, definition: ServiceDef, definitions: Mapping[str, ServiceDef], *, adds_groups: bool
+    ) -> None:
+        self._name = name
+        self._definition = definition
+        self._adds_groups = adds_groups
+        self._converter = Converter(definitions)
+        self._last: dict[Kind, tuple[Mapping[str, Any], object]] = {}
+
+    def empty(self, definition: ServiceDef | None = None) -> Held:
+        """Return the service without anything: nothing is allowed."""
+        return Held(service=Service(name=self._name, definition=definition or self._definition))
+
+    def held(self, copies: Copies) -> Held:
+        """Return what the copies mean together. Raises Faults with those of all of them."""
+        contents = {kind: copy.content for kind, copy in copies.items() if copy.content is not None}
+        faults: list[str] = []
+
+        def converted(kind: Kind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
+            content = contents.get(kind)
+            if content is None:
+                return None
+            try:
+                return convert(content)
+            except Faults as error:
+                faults.extend(error.faults)
+                return None
+
+        roles = converted(Kind.ROLES, self._roles)
+        users = converted(Kind.USERS, self._users)
+        found = converted(
+            Kind.POLICIES,
+            lambda content: self._converter.service(
+                content, tags=contents.get(Kind.TAGS), file=where(self._name, Kind.POLICIES)
+            ),
+        )
+        if faults:
+            raise Faults(faults)
+        return Held(
+            service=self.empty().service if found is None else found.service,
+            roles=roles or (),
+            users=users,
+            warnings=() if found is None else found.warnings,
+            versions={kind: copy.version for kind, copy in copies.items() if copy.content is not None},
+        )
+
+    def _roles(self, content: Mapping[str, Any]) -> tuple[Role, ...]:
+        file = where(self._name, Kind.ROLES)
+        return self._once(Kind.ROLES, content, lambda: roles_of(content, file=file))
+
+    def _users(self, content: Mapping[str, Any]) -> UserStore:
+        file = where(self._name, Kind.USERS)
+        return self._once(
+            Kind.USERS, content, lambda: users_of(content, file=file, adds_groups=self._adds_groups)
+        )
+
+    def _once(self, kind: Kind, content: Mapping[str, Any], convert: Callable[[], T]) -> T:
+        last = self._last.get(kind)
+        if last is not None and last[0] is content:
+            return last[1]  # type: ignore[return-value]
+        made = convert()
+        self._last[kind] = (content, made)
+        return made

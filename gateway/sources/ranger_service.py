@@ -1,0 +1,404 @@
+"""Keeps one Ranger service as its Admin has it: downloads what is newer, offers it, keeps what was taken.
+
+What the Admin sends is put in force only when all of it is understood and whoever it is offered to has taken
+it. Until then, and whenever the Admin is away, what was good last stays, for `max_stale_s` seconds at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from random import Random
+
+import structlog
+
+from gateway.errors import Faults
+from gateway.model.policy import ServiceDef
+from gateway.sources.backoff import Backoff
+from gateway.sources.cache import Cache, CacheTrouble
+from gateway.sources.ranger_client import Body, Gone, Kind, NoAnswer, RangerClient, Unchanged
+from gateway.sources.ranger_content import (
+    NOTHING,
+    Conversion,
+    Copies,
+    Copy,
+    DeltaRefused,
+    Held,
+    check_name,
+    copy_of,
+    read_answer,
+    where,
+)
+
+log = structlog.get_logger(__name__)
+
+ORDER = (Kind.ROLES, Kind.POLICIES, Kind.TAGS, Kind.USERS)
+"""Roles come right before policies: a policy must not meet roles older than those it was written for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceOptions:
+    """One service of an Admin, and how it is kept."""
+
+    name: str
+    definition: ServiceDef
+    """Stands for the service's own while nothing has been loaded, and nothing is allowed."""
+    policies_s: float = 30.0
+    """Seconds between questions for policies and roles."""
+    tags_s: float | None = 60.0
+    """None: tags are never asked for, and tag policies hold for nothing."""
+    users_s: float | None = 3600.0
+    """None: users are never asked for."""
+    max_stale_s: float = 86_400.0
+    """Seconds for which policies stay in force without being confirmed."""
+    deltas: bool = True
+    groups_from_users: bool = False
+    """Whether the memberships of the user store count beside those of the login."""
+
+
+Offer = Callable[[Held], Awaitable[None]]
+"""Puts what is held in force, or raises Faults and changes nothing."""
+
+
+class RangerService:
+    """One service: `start` once, then `run`. All happens in one task, so there is one change at a time."""
+
+    def __init__(
+        self,
+        options: ServiceOptions,
+        client: RangerClient,
+        offer: Offer,
+        *,
+        cache: Cache | None = None,
+        definitions: Mapping[str, ServiceDef] | None = None,
+        quiet: Callable[[], AbstractContextManager[None]] = nullcontext,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        """`quiet` is entered around work that makes many objects, to keep the garbage collector away."""
+        self._options = options
+        self._client = client
+        self._offer = offer
+        self._cache = cache
+        self._quiet = quiet
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._sleep = sleep
+        self._conversion = Conversion(
+            options.name, options.definition, definitions or {}, adds_groups=options.groups_from_users
+        )
+        self._copies: dict[Kind, Copy] = {}
+        intervals = {
+            Kind.ROLES: options.policies_s,
+            Kind.POLICIES: options.policies_s,
+            Kind.TAGS: options.tags_s,
+            Kind.USERS: options.users_s,
+        }
+        random = random or Random()  # noqa: S311 - spreads questions over time, guards nothing
+        self._waits = {kind: Backoff(s, random) for kind, s in intervals.items() if s is not None}
+        self._due = dict.fromkeys(self._waits, clock())
+        self._confirmed: dict[Kind, float] = {}
+        """When the Admin last said that what is in force is the newest, by `clock`."""
+        self._whole_next: set[Kind] = set()
+        """Kinds whose last delta could not be taken."""
+        self._troubles: dict[Kind, tuple[str, ...]] = {}
+        self._cache_trouble = ""
+        self._gone = False
+        self._activated_ms = 0
+        self.held = self._conversion.empty()
+        """What was taken last."""
+
+    # -- what others ask -------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The service's name at its Admin."""
+        return self._options.name
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What went wrong at the last try of each kind; empty while all is well."""
+        found = [text for texts in self._troubles.values() for text in texts]
+        return tuple(dict.fromkeys([*found, self._cache_trouble] if self._cache_trouble else found))
+
+    @property
+    def contact_age_s(self) -> float | None:
+        """Seconds since the Admin last confirmed all that is in force; None when it never has."""
+        confirmed = [self._confirmed.get(kind) for kind in self._needed()]
+        known = [at for at in confirmed if at is not None]
+        return max(0.0, self._clock() - min(known)) if len(known) == len(confirmed) else None
+
+    def stale(self) -> str | None:
+        """Return why nothing may be judged by this service now, or None."""
+        if self._gone and self.held.versions:
+            return f"the Ranger Admin knows no service `{self.name}` any more"
+        age, limit = self.contact_age_s, self._options.max_stale_s
+        if age is None:
+            missing = " and ".join(k.value for k in self._needed() if k not in self._confirmed)
+            return f"{missing} of service `{self.name}` have never been loaded from a Ranger Admin"
+        if age <= limit:
+            return None
+        return (
+            f"the policies of service `{self.name}` were last confirmed by a Ranger Admin {round(age)} "
+            f"seconds ago, and {limit:g} is the limit"
+        )
+
+    # -- the task --------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take what the cache holds, then ask the Admin once. Whatever they say, this does not raise."""
+        await self._safely(self._take_cache)
+        await self._safely(self.look)
+
+    async def run(self) -> None:
+        """Ask whenever something is due, until cancelled."""
+        while True:
+            await self._sleep(max(0.0, self.next_s()))
+            await self._safely(self.look)
+
+    def next_s(self) -> float:
+        """Return the seconds until something is due."""
+        return min(self._due[kind] for kind in self._asked()) - self._clock()
+
+    async def _safely(self, work: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await work()
+        except Exception:  # the root of a task: what an Admin sends must not end the gateway
+            log.exception("ranger_service_broke", service=self.name)
+            for kind in self._asked():
+                self._failed(kind, (f"{self.name}: reading it failed; the log has the details",))
+
+    async def look(self) -> bool:
+        """Ask for everything that is due; return whether something new is in force."""
+        before = dict(self._confirmed)
+        changes: dict[Kind, Copy] = {}
+        due = [kind for kind in ORDER if kind in self._waits and self._due[kind] <= self._clock()]
+        for number, kind in enumerate(due):
+            if kind is Kind.TAGS and not self._has_tag_policies(changes):
+                continue
+            try:
+                changed = await self._ask(kind)
+            except NoAnswer as error:
+                # Where nobody speaks the other kinds would only wait for the same silence.
+                for other in due[number:] if error.silent else (kind,):
+                    self._failed(other, (f"Ranger Admin of `{self.name}`: {error.message}",))
+                if error.silent:
+                    break
+            except Faults as error:
+                self._failed(kind, error.faults)
+            else:
+                if kind is Kind.POLICIES and self._gone:
+                    return await self._forget()
+                if changed is not None:
+                    changes[kind] = changed
+        taken = await self._take_all(changes)
+        if taken or self._confirmed != before:
+            await self._keep(taken)
+        return bool(taken)
+
+    # -- asking ----------------------------------------------------------------------------------------------
+
+    async def _ask(self, kind: Kind) -> Copy | None:
+        """Return what is new, None when nothing is. Raises NoAnswer, Faults."""
+        own = self._copies.get(kind, Copy())
+        whole = kind in self._whole_next or own.content is None
+        self._whole_next.discard(kind)
+        answer = await self._client.ask(
+            kind,
+            NOTHING if whole else own.version,
+            deltas=self._options.deltas and not whole,
+            activated_ms=self._activated_ms,
+        )
+        if kind is Kind.POLICIES:
+            self._gone = isinstance(answer, Gone)
+        at = where(self.name, kind)
+        match answer:
+            case Body(content):
+                return await self._read(kind, content, own)
+            case Unchanged() if own.content is None and kind is Kind.POLICIES:
+                raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
+            case Gone() if own.content is not None and kind is not Kind.POLICIES:
+                raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])
+            case Gone() if kind is Kind.TAGS:
+                raise Faults([f"{at}: there are tag policies, but the Ranger Admin has no tags (404)"])
+        self._succeeded(kind)
+        return None
+
+    async def _read(self, kind: Kind, content: bytes, own: Copy) -> Copy | None:
+        try:
+            with self._quiet():
+                changed = await asyncio.to_thread(read_answer, kind, content, own, self.name)
+        except DeltaRefused:
+            self._whole_next.add(kind)
+            raise
+        if changed is None:
+            self._succeeded(kind)
+        return changed
+
+    # -- taking ----------------------------------------------------------------------------------------------
+
+    async def _take_all(self, changes: Copies) -> list[Kind]:
+        """Take the changes together or, when that is refused, each that can be taken by itself."""
+        if not changes:
+            return []
+        faults = await self._take(changes)
+        if not faults:
+            return list(changes)
+        if len(changes) == 1:
+            self._refused(next(iter(changes)), faults)
+            return []
+        taken = []
+        for kind, copy in changes.items():
+            faults = await self._take({kind: copy})
+            if faults:
+                self._refused(kind, faults)
+            else:
+                taken.append(kind)
+        return taken
+
+    async def _take(self, changes: Copies) -> tuple[str, ...]:
+        """Put the changes in force; return the faults that forbid it."""
+        copies = self._copies | dict(changes)
+        try:
+            with self._quiet():
+                held = await asyncio.to_thread(self._conversion.held, copies)
+                await self._offer(held)
+        except Faults as error:
+            return error.faults
+        self._copies, self.held = copies, held
+        self._activated_ms = round(self._wall_clock() * 1000)
+        for kind in changes:
+            self._succeeded(kind)
+        versions = {kind.value: version for kind, version in held.versions.items()}
+        log.info("ranger_service_in_force", service=self.name, versions=versions)
+        return ()
+
+    async def _forget(self) -> bool:
+        """The Admin does not know the service: nothing is allowed any more, and nothing is kept."""
+        fault = f"the Ranger Admin knows no service `{self.name}` (404)"
+        known_already = self._troubles.get(Kind.POLICIES) == (fault,)
+        self._succeeded(Kind.POLICIES)
+        self._troubles = {Kind.POLICIES: (fault,)}
+        if known_already:
+            return False
+        log.error("ranger_service_gone", service=self.name)
+        self._copies = {}
+        held = self._conversion.empty(self.held.service.definition)
+        await self._offer(held)
+        self.held = held
+        if self._cache is not None:
+            await self._on_disk(self._cache.set_aside, self._wall_clock())
+        return True
+
+    # -- the cache -------------------------------------------------------------------------------------------
+
+    async def _take_cache(self) -> None:
+        cache = self._cache
+        if cache is None:
+            return
+
+        def read(kind: Kind) -> Copy | None:
+            content = cache.read(kind)
+            if content is None:
+                return None
+            check_name(kind, content, self.name)
+            return copy_of(kind, content, self.name)
+
+        found: dict[Kind, Copy] = {}
+        for kind in self._waits:
+            try:
+                with self._quiet():
+                    copy = await asyncio.to_thread(read, kind)
+            except (CacheTrouble, Faults) as error:
+                self._cache_failed(f"{cache.path(kind)} is not used: {error.message}")
+            else:
+                found |= {} if copy is None else {kind: copy}
+        if Kind.POLICIES not in found:
+            return
+        faults = await self._take(found)
+        if faults:
+            self._cache_failed(f"{cache.path(Kind.POLICIES)} is not used: {'; '.join(faults)}")
+            return
+        await self._date(cache, found)
+
+    async def _date(self, cache: Cache, found: Copies) -> None:
+        """Let what came from the cache be as old as it is."""
+        try:
+            contact = await asyncio.to_thread(cache.read_contact, found)
+        except CacheTrouble as error:
+            self._cache_failed(error.message)
+            contact = await asyncio.to_thread(cache.file_times, found)
+        now, wall = self._clock(), self._wall_clock()
+        self._confirmed = {}
+        for kind, at in contact.items():
+            if at > wall:
+                log.warning("ranger_cache_from_the_future", service=self.name, seconds=round(at - wall))
+            self._confirmed[kind] = now - max(0.0, wall - at)
+        self._due = dict.fromkeys(self._waits, now)
+
+    async def _keep(self, taken: list[Kind]) -> None:
+        """Write what was taken, and when the Admin was last heard."""
+        cache = self._cache
+        if cache is None or Kind.POLICIES not in self._copies:
+            return
+        self._cache_trouble = ""
+        for kind in taken:
+            content = self._copies[kind].content
+            if content is not None:
+                await self._on_disk(cache.write, kind, content)
+        now, wall = self._clock(), self._wall_clock()
+        contact = {kind: wall - (now - at) for kind, at in self._confirmed.items()}
+        await self._on_disk(cache.write_contact, contact)
+
+    async def _on_disk(self, work: Callable[..., None], *arguments: object) -> None:
+        try:
+            await asyncio.to_thread(work, *arguments)
+        except CacheTrouble as error:
+            self._cache_failed(error.message)
+
+    def _cache_failed(self, trouble: str) -> None:
+        if trouble != self._cache_trouble:
+            log.error("ranger_cache_trouble", service=self.name, trouble=trouble)
+        self._cache_trouble = trouble
+
+    # -- times -----------------------------------------------------------------------------------------------
+
+    def _asked(self) -> list[Kind]:
+        """Return the kinds that are asked for now: tags only while there are policies on them."""
+        return [kind for kind in self._waits if kind is not Kind.TAGS or self._has_tag_policies({})]
+
+    def _needed(self) -> list[Kind]:
+        """Return the kinds without which nothing can be judged."""
+        if self._gone:
+            return [Kind.POLICIES]
+        policies = self._copies.get(Kind.POLICIES, Copy())
+        users = policies.attributes or self._options.groups_from_users
+        return [kind for kind in self._asked() if kind is not Kind.USERS or users]
+
+    def _has_tag_policies(self, changes: Copies) -> bool:
+        copy = changes.get(Kind.POLICIES) or self._copies.get(Kind.POLICIES)
+        return copy is not None and bool((copy.content or {}).get("tagPolicies"))
+
+    def _succeeded(self, kind: Kind) -> None:
+        now = self._clock()
+        self._confirmed[kind] = now
+        self._due[kind] = now + self._waits[kind].succeeded()
+        if self._troubles.pop(kind, None):
+            log.info("ranger_well_again", service=self.name, kind=kind.value)
+
+    def _failed(self, kind: Kind, faults: tuple[str, ...]) -> None:
+        self._due[kind] = self._clock() + self._waits[kind].failed()
+        if self._troubles.get(kind) != faults:
+            told = {"kind": kind.value, "faults": len(faults), "first": faults[0]}
+            log.error("ranger_trouble", service=self.name, **told)
+        self._troubles[kind] = faults
+
+    def _refused(self, kind: Kind, faults: tuple[str, ...]) -> None:
+        """What came cannot be taken; if it came as a delta, the whole may do."""
+        self._whole_next.add(kind)
+        self._failed(kind, faults)
