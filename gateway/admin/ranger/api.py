@@ -12,7 +12,20 @@ import asyncpg
 import structlog
 from aiohttp import web
 
-from gateway.admin.ranger import download_routes, policies, server_routes, servicedefs, services
+from gateway.admin.ranger import (
+    download_routes,
+    grants,
+    plugins,
+    policies,
+    roles,
+    server_routes,
+    servicedefs,
+    services,
+    tags,
+    transfers,
+    users,
+    zones,
+)
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import Call, RestError, Route, bad_request, error_answer, forbidden, not_found
 from gateway.admin.ranger.kinds import Conflict
@@ -28,11 +41,18 @@ Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
 """User, password and the client's address → who it is; None or AuthenticationFailed when it is nobody."""
 
 ROUTES: tuple[Route, ...] = (
+    *transfers.ROUTES,  # before what takes `exportJson` for an id
     *servicedefs.ROUTES,
     *services.ROUTES,
     *policies.ROUTES,
     *download_routes.ROUTES,
     *server_routes.ROUTES,
+    *roles.ROUTES,
+    *zones.ROUTES,
+    *tags.ROUTES,
+    *users.ROUTES,
+    *grants.ROUTES,
+    *plugins.ROUTES,
 )
 
 MAX_AT_ONCE = 32
@@ -70,14 +90,11 @@ class RangerApi:
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await route.handler(
-                Call(
-                    request=request,
-                    principal=request["principal"],
-                    store=self._store,
-                    access=self._access,
+            principal = await self._principal(request)
+            async with self._turns:
+                return await route.handler(
+                    Call(request=request, principal=principal, store=self._store, access=self._access)
                 )
-            )
 
         return handle
 
@@ -87,8 +104,7 @@ class RangerApi:
     ) -> web.StreamResponse:
         try:
             refuse_other_sites(request)
-            request["principal"] = await self._principal(request)
-            async with asyncio.timeout(self._timeout_s), self._turns:
+            async with asyncio.timeout(self._timeout_s):
                 return await handler(request)
         except RestError as error:
             return _answer(error)

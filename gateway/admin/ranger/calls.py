@@ -43,6 +43,14 @@ class RestError(Exception):
         self.messages = tuple(messages)
 
 
+class Invalid(RestError):
+    """An object breaks rules of validation: `failures`."""
+
+    def __init__(self, failures: Sequence[Failure]) -> None:
+        super().__init__(400, message(failures), code=1, messages=messages(failures))
+        self.failures = tuple(failures)
+
+
 def not_found(message: str = "Not found") -> RestError:
     """Ranger's client takes it as None."""
     return RestError(404, message)
@@ -142,7 +150,7 @@ def checked(shape: Field, value: object) -> Body:
 def refuse(failures: Sequence[Failure]) -> None:
     """Raise the failures of a validation, if there are any, as Ranger tells them."""
     if failures:
-        raise RestError(400, message(failures), code=1, messages=messages(failures))
+        raise Invalid(failures)
 
 
 def answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

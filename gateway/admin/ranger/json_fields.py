@@ -177,6 +177,10 @@ _KEPT_EMPTY = frozenset({"filterExpr"})
 """An empty filter means no filter, an absent one means no answer."""
 
 
+class Kept(list[Any]):
+    """A list that is shown when it is empty, too: what a search found."""
+
+
 def read(shape: Field, value: object) -> tuple[Object, list[str]]:
     """Return the object with defaults filled in, and what is wrong with it."""
     faults: list[str] = []
@@ -196,6 +200,9 @@ def show(value: Any) -> Any:
                 kept: Any = {k: v for k, v in entry.items() if v is not None}
             else:
                 kept = show(entry)
+            if isinstance(entry, Kept):
+                shown[key] = [show(one) for one in entry]
+                continue
             empty = kept is None or (kept in ("", [], {}) and not isinstance(kept, bool | int))
             if not empty or (key in _KEPT_EMPTY and kept == ""):
                 shown[key] = kept

@@ -30,21 +30,21 @@ _UNBOUNDED = 1_000_000
 
 
 async def _list(call: Call) -> web.Response:
-    return answer((await _search(call, call.parameters())).items)
+    return answer((await search_policies(call, call.parameters())).items)
 
 
 async def _page(call: Call) -> web.Response:
-    return answer((await _search(call, call.parameters())).wrapped("policies"))
+    return answer((await search_policies(call, call.parameters())).wrapped("policies"))
 
 
 async def _count(call: Call) -> web.Response:
-    return answer((await _search(call, {**call.parameters(), "startIndex": "0"})).total)
+    return answer((await search_policies(call, {**call.parameters(), "startIndex": "0"})).total)
 
 
 async def _list_of_service(call: Call) -> web.Response:
     parameters = {**call.parameters(), "serviceName": call.path("service")}
     await _require_service(call, call.path("service"))
-    return answer((await _search(call, parameters)).items)
+    return answer((await search_policies(call, parameters)).items)
 
 
 async def _page_of_service(call: Call) -> web.Response:
@@ -53,7 +53,7 @@ async def _page_of_service(call: Call) -> web.Response:
     if service is None:
         raise not_found()
     parameters = {**call.parameters(), "serviceName": service["name"]}
-    return answer((await _search(call, parameters)).wrapped("policies"))
+    return answer((await search_policies(call, parameters)).wrapped("policies"))
 
 
 async def _require_service(call: Call, name: str) -> None:
@@ -62,7 +62,7 @@ async def _require_service(call: Call, name: str) -> None:
             raise not_found(f"there is no service `{name}`")
 
 
-async def _search(call: Call, parameters: Mapping[str, str]) -> Page:
+async def search_policies(call: Call, parameters: Mapping[str, str]) -> Page:
     """Return what the caller may read of what the parameters ask for."""
     async with call.store.reading() as reading:
         known = await _known(reading)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admin.ranger.definitions import ACCESS, Definition
-from gateway.admin.ranger.json_fields import Object
+from gateway.admin.ranger.json_fields import Kept, Object
 from gateway.admin.ranger.matching import SCOPES, match, values_match
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 
@@ -46,7 +46,7 @@ class Page:
             "sortType": self.sort_type,
             "sortBy": self.sort_by,
             "queryTimeMS": query_ms,
-            name: self.items,
+            name: Kept(self.items),
         }
 
 
@@ -300,7 +300,7 @@ def _zone_test(parameters: Mapping[str, str], known: Known) -> _Test | None:
     if not name:
         id_ = _number("zoneId", parameters["zoneId"])
         name = next((n for n, zone in known.zones.items() if zone.get("id") == id_), None)
-        if id_ == UNZONED_ID:
+        if name is None and id_ == UNZONED_ID:
             name = ""
     zones = {name, ""} if _on(parameters, "fetchZoneAndUnzonePolicies") else {name}
     return lambda policy: (policy.get("zoneName") or "") in zones

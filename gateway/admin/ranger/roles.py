@@ -1,0 +1,297 @@
+"""Roles: who is in them, who keeps them, and grants of membership.
+
+Administrators change everything; an administrator of a role (`isAdmin`) changes its members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    forbidden,
+    no_content,
+    not_found,
+    refuse,
+)
+from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.role_changes import (
+    KINDS,
+    roles_of,
+    with_members,
+    without_admin,
+    without_members,
+)
+from gateway.admin.ranger.searching import find
+from gateway.admin.ranger.shapes import GRANT_REVOKE_ROLE, MEMBERS_CHANGE, ROLE
+from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
+from gateway.admin.ranger.validation_role import role_failures
+
+Change = Callable[[Body], Body]
+_UNPAGED = 1_000_000
+
+
+async def _list(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        roles = await _readable(call, reading)
+    return answer(find("role", roles, call.parameters(), size=_UNPAGED).items)
+
+
+async def _page(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        roles = await _readable(call, reading)
+    return answer(find("role", roles, call.parameters()).wrapped("roles"))
+
+
+async def _readable(call: Call, reading: Reading) -> list[Body]:
+    """Return the roles that the caller may see: an administrator all, others those they are in or keep."""
+    roles = await reading.all(Kind.ROLE)
+    if call.access.is_administrator(call.principal):
+        return roles
+    own = roles_of(roles, call.user, call.principal.groups)
+    kept = roles_of(roles, call.user, call.principal.groups, admin=True)
+    return [role for role in roles if role["name"] in own | kept]
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        role = await _named(call, reading)
+        if role["name"] not in {one["name"] for one in await _readable(call, reading)}:
+            raise forbidden(f"user `{call.user}` may not read role `{role['name']}`")
+        return answer(role)
+
+
+async def _create(call: Call) -> web.Response:
+    call.require_administrator("create roles")
+    body = checked(ROLE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        return answer(await create_role(writing, body))
+
+
+async def create_role(writing: Writing, body: Body) -> Body:
+    """Check and store a new role. Raises RestError 400."""
+    refuse(role_failures(body, others=await writing.all(Kind.ROLE)))
+    made = await writing.create(Kind.ROLE, {**show(body), "createdByUser": writing.who})
+    await writing.bump_all(What.ROLE)
+    return made
+
+
+async def _update(call: Call) -> web.Response:
+    call.require_administrator("change roles")
+    body = checked(ROLE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        if body.get("id") not in (None, stored["id"]):
+            raise bad_request("roleID mismatch: the path and the body name two roles")
+        return answer(await replace_role(writing, stored, body))
+
+
+async def replace_role(writing: Writing, stored: Body, body: Body, *, check_version: bool = True) -> Body:
+    """Check a role and put it in the place of the stored one. Raises RestError 400 and Conflict."""
+    others = [one for one in await writing.all(Kind.ROLE) if one["id"] != stored["id"]]
+    body = {**body, "id": stored["id"], "createdByUser": stored.get("createdByUser")}
+    refuse(role_failures(body, others=others, stored=stored, updating=True))
+    if body["name"] != stored["name"]:
+        await _refuse_used(writing, stored["name"], "renamed")
+    made = await writing.update(Kind.ROLE, stored, show(body), check_version=check_version)
+    await writing.bump_all(What.ROLE)
+    return made
+
+
+async def _delete(call: Call) -> web.Response:
+    call.require_administrator("delete roles")
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        await _refuse_used(writing, stored["name"], "deleted")
+        await writing.delete(Kind.ROLE, stored)
+        await writing.bump_all(What.ROLE)
+    return no_content()
+
+
+async def _refuse_used(writing: Writing, name: str, what: str) -> None:
+    """Raise RestError 400 while something names the role: what it grants must not change hands unseen."""
+    for role in await writing.all(Kind.ROLE):
+        if any(member["name"] == name for member in role.get("roles") or ()):
+            raise bad_request(f"role `{name}` cannot be {what}: role `{role['name']}` contains it")
+    for zone in await writing.all(Kind.ZONE):
+        if name in [*(zone.get("adminRoles") or ()), *(zone.get("auditRoles") or ())]:
+            raise bad_request(f"role `{name}` cannot be {what}: zone `{zone['name']}` names it")
+    policy = await asyncio.to_thread(_naming, name, await writing.all(Kind.POLICY))
+    if policy is not None:
+        where = f"policy `{policy['name']}` of service `{policy['service']}`"
+        raise bad_request(f"role `{name}` cannot be {what}: {where} names it")
+
+
+def _naming(role: str, policies: Iterable[Body]) -> Body | None:
+    return next(
+        (
+            policy
+            for policy in policies
+            if any(
+                role in (item.get("roles") or ())
+                for name in ALL_ITEM_LISTS
+                for item in policy.get(name) or ()
+            )
+        ),
+        None,
+    )
+
+
+async def _names(call: Call) -> web.Response:
+    """Tell the names of all roles to administrators, to others those of the roles that they may see."""
+    user = call.parameter("execUser")
+    async with call.store.reading() as reading:
+        roles = await _readable(call, reading)
+        if user and user != call.user:
+            await _require_trust(call, reading, call.parameter("serviceName"), user)
+            if user not in call.access.rights.administrators:
+                names = roles_of(await reading.all(Kind.ROLE), user, await groups_of(reading, user))
+                return answer(sorted(names))
+    return answer(sorted(role["name"] for role in roles))
+
+
+async def _names_of_user(call: Call) -> web.Response:
+    user = call.path("name")
+    async with call.store.reading() as reading:
+        if user != call.user:
+            await _require_trust(call, reading, call.parameter("serviceName"), user)
+        groups = await groups_of(reading, user)
+        if user == call.user:
+            groups |= call.principal.groups
+        return answer(sorted(roles_of(await reading.all(Kind.ROLE), user, groups)))
+
+
+async def groups_of(reading: Reading, user: str) -> frozenset[str]:
+    """Return the groups that the store knows a user to be in."""
+    stored = await reading.named(Kind.USER, user)
+    if stored is None:
+        return frozenset()
+    memberships = await reading.all(Kind.GROUP_USER)
+    return frozenset(str(m["name"]) for m in memberships if m.get("userId") == stored["id"])
+
+
+async def _require_trust(call: Call, reading: Reading, service_name: str, user: str) -> None:
+    """Raise RestError 403 unless the caller may speak for another user: a service's own administrator may."""
+    if call.access.is_administrator(call.principal):
+        return
+    service = await reading.named(Kind.SERVICE, service_name) if service_name else None
+    if service is None or not call.access.administers_service(call.principal, service):
+        raise forbidden(f"user `{call.user}` may not ask or act for user `{user}`")
+
+
+def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Callable[[Call], Any]:
+    """Return the handler of one change of members."""
+
+    async def handle(call: Call) -> web.Response:
+        body = checked(MEMBERS_CHANGE, await call.body())
+        members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
+        options = {"admin": bool(body["isAdmin"])} if admin else {}
+        async with call.store.writing(call.user) as writing:
+            stored = await _named(call, writing)
+            _require_keeper(call, stored, call.user, call.principal.groups, await writing.all(Kind.ROLE))
+            changed = checked(ROLE, change(stored, members, **options))
+            return answer(await replace_role(writing, stored, changed, check_version=False))
+
+    return handle
+
+
+def _require_keeper(call: Call, role: Body, user: str, groups: Iterable[str], roles: Iterable[Body]) -> None:
+    """Raise RestError 403 unless the user may change the role's members."""
+    administrator = (
+        call.access.is_administrator(call.principal)
+        if user == call.user
+        else user in call.access.rights.administrators
+    )
+    if not administrator and role["name"] not in roles_of(roles, user, groups, admin=True):
+        raise forbidden(f"user `{user}` is no administrator of role `{role['name']}`")
+
+
+def _grant_route(*, grants: bool) -> Callable[[Call], Any]:
+    async def handle(call: Call) -> web.Response:
+        request = checked(GRANT_REVOKE_ROLE, await call.body())
+        async with call.store.writing(call.user) as writing:
+            await _grant(call, writing, request, grants=grants)
+        # Ranger's own client cannot read an object here.
+        return web.Response(status=200)
+
+    return handle
+
+
+async def _grant(call: Call, writing: Writing, request: Mapping[str, Any], *, grants: bool) -> None:
+    if await writing.named(Kind.SERVICE, call.path("service")) is None:
+        raise not_found(f"there is no service `{call.path('service')}`")
+    grantor = request.get("grantor") or call.user
+    groups: Iterable[str] = call.principal.groups
+    if grantor != call.user:
+        await _require_trust(call, writing, call.path("service"), grantor)
+        groups = {*await groups_of(writing, grantor), *filter(None, request["grantorGroups"])}
+    targets = list(dict.fromkeys(filter(None, request["targetRoles"])))
+    members = {kind: [name for name in request[kind] if name] for kind in KINDS}
+    if not targets or not any(members.values()):
+        raise bad_request("a grant needs target roles, and users, groups or roles to put into them")
+    for name in targets:
+        stored = await writing.named(Kind.ROLE, name)
+        if stored is None:
+            raise bad_request(f"there is no role `{name}`")
+        _require_keeper(call, stored, grantor, groups, await writing.all(Kind.ROLE))
+        changed = _granted(stored, members, request) if grants else _revoked(stored, members, request)
+        await replace_role(writing, stored, checked(ROLE, changed), check_version=False)
+
+
+def _granted(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
+    return with_members(stored, members, admin=bool(request["grantOption"]))
+
+
+def _revoked(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
+    """Take members away, or with the grant option only their administration of the role."""
+    return without_admin(stored, members) if request["grantOption"] else without_members(stored, members)
+
+
+async def _named(call: Call, reading: Reading) -> Body:
+    """Return the role that the path names. Raises RestError 404."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(Kind.ROLE, name)
+        case _:
+            found = await reading.get(Kind.ROLE, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
+
+
+def _routes(base: str) -> tuple[Route, ...]:
+    return (
+        Route("POST", base, _create),
+        Route("GET", f"{base}/names", _names),
+        Route("GET", f"{base}/user/{{name}}", _names_of_user),
+        Route("PUT", f"{base}/grant/{{service}}", _grant_route(grants=True)),
+        Route("PUT", f"{base}/revoke/{{service}}", _grant_route(grants=False)),
+        Route("GET", f"{base}/name/{{name}}", _get),
+        Route("DELETE", f"{base}/name/{{name}}", _delete),
+        Route("GET", f"{base}/{{id}}", _get),
+        Route("PUT", f"{base}/{{id}}", _update),
+        Route("DELETE", f"{base}/{{id}}", _delete),
+        Route("PUT", f"{base}/{{id}}/addUsersAndGroups", _members_route(with_members, admin=True)),
+        Route("PUT", f"{base}/{{id}}/removeUsersAndGroups", _members_route(without_members)),
+        Route("PUT", f"{base}/{{id}}/removeAdminFromUsersAndGroups", _members_route(without_admin)),
+    )
+
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/roles", _list),
+    *_routes(f"{PUBLIC}/roles"),
+    Route("GET", "/roles/roles", _page),
+    Route("GET", "/roles/lookup/roles", _page),
+    *_routes("/roles/roles"),
+)

@@ -1,0 +1,81 @@
+"""Tags on the resources of a service, as they are imported and read back."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    forbidden,
+    no_content,
+    not_found,
+    refuse,
+)
+from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.shapes import SERVICE_TAGS
+from gateway.admin.ranger.tag_changes import imported, tag_failures
+from gateway.admin.ranger.transactions import Reading
+
+MAX_TAGS_BYTES = 64 * 1024**2
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        service = await _service(call, reading)
+        stored = await reading.named(Kind.TAGS, service["name"]) or {}
+        version = await reading.version(service["name"], What.TAG)
+    return answer(
+        {
+            "op": "set",
+            "serviceName": service["name"],
+            "tagVersion": version.number,
+            "tagUpdateTime": version.updated_ms,
+            **{
+                key: stored.get(key)
+                for key in ("tagDefinitions", "tags", "serviceResources", "resourceToTagIds")
+            },
+        }
+    )
+
+
+async def _put(call: Call) -> web.Response:
+    given = checked(SERVICE_TAGS, await call.body(MAX_TAGS_BYTES))
+    given["op"] = given["op"] or "set"
+    async with call.store.writing(call.user) as writing:
+        service = await _service(call, writing)
+        name = service["name"]
+        if service["type"] == "tag":
+            raise bad_request(f"`{name}` is a tag service; tags belong to the service that has the resources")
+        definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+        refuse(tag_failures(given, name, definition))
+        stored = await writing.named(Kind.TAGS, name)
+        body = show(imported(stored, given, name))
+        if stored is None:
+            await writing.create(Kind.TAGS, body, name=name)
+        else:
+            await writing.update(Kind.TAGS, stored, body, name=name, check_version=False)
+        await writing.bump(What.TAG, [name])
+    return no_content()
+
+
+async def _service(call: Call, reading: Reading) -> Body:
+    """Return the service of the path. Raises RestError 404, and 403 for who does not administer it."""
+    service = await reading.named(Kind.SERVICE, call.path("service"))
+    if service is None:
+        raise not_found(f"there is no service `{call.path('service')}`")
+    if not call.access.administers_service(call.principal, service):
+        raise forbidden(f"user `{call.user}` does not administer service `{service['name']}`")
+    return service
+
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/service/{{service}}/tags", _get),
+    Route("PUT", f"{PUBLIC}/service/{{service}}/tags", _put),
+)

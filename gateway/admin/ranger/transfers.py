@@ -1,0 +1,215 @@
+"""Policies and roles as files: out as Ranger writes them, in whole or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import BodyPartReader, web
+
+import gateway
+from gateway.admin.ranger.calls import Call, Invalid, RestError, Route, bad_request, no_content, parse, refuse
+from gateway.admin.ranger.download_routes import encoded
+from gateway.admin.ranger.importing import (
+    Mapped,
+    exported,
+    file_name,
+    limited,
+    located,
+    mapping,
+    placed,
+    policies_of,
+    roles_of,
+)
+from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.policies import search_policies
+from gateway.admin.ranger.policy_changes import delete_policy, offer_policy
+from gateway.admin.ranger.roles import create_role, replace_role
+from gateway.admin.ranger.searching import find
+from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.validation import Failure
+
+MAX_FILE_BYTES = 256 * 1024**2
+"""Of an import; 100,000 policies have about a hundred megabytes."""
+_MAPS = ("servicesMapJson", "zoneMapJson")
+_MAX_MAP_BYTES = 1024**2
+_UNPAGED = "1000000"
+
+
+async def _export_policies(call: Call) -> web.Response:
+    parameters = {"pageSize": _UNPAGED, **call.parameters()}
+    found = (await search_policies(call, parameters)).items
+    types = [t.strip() for t in parameters.get("serviceType", "").split(",") if t.strip()]
+    if types:
+        found = [policy for policy in found if policy.get("serviceType") in types]
+    return await _file(call, found, "policies")
+
+
+async def _export_roles(call: Call) -> web.Response:
+    call.require_administrator("export roles")
+    async with call.store.reading() as reading:
+        roles = await reading.all(Kind.ROLE)
+    return await _file(call, find("role", roles, {"pageSize": _UNPAGED, **call.parameters()}).items, "roles")
+
+
+async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> web.Response:
+    if not found:
+        return no_content()
+    now = dt.datetime.now(dt.UTC)
+    document = exported(
+        found,
+        name=name,
+        host=call.request.url.host or "",
+        user=call.user,
+        now=now,
+        version=gateway.__version__,
+    )
+    body = await asyncio.to_thread(encoded, document)
+    attachment = f'attachment; filename="{file_name(name.capitalize(), now)}"'
+    return web.Response(
+        body=body, content_type="application/json", headers={"Content-Disposition": attachment}
+    )
+
+
+async def _import_policies(call: Call) -> web.Response:
+    files = await _files(call)
+    policies, failures = await asyncio.to_thread(policies_of, files.get("file"))
+    services, wrong = mapping(files.get("servicesMapJson"), "servicesMapJson")
+    zones, also_wrong = mapping(files.get("zoneMapJson"), "zoneMapJson")
+    refuse([*failures, *wrong, *also_wrong])
+    mapped = Mapped(services=services, zones=zones)
+    async with call.store.writing(call.user) as writing:
+        taken = await _taken(call, writing, placed(policies, mapped))
+        if not taken:
+            raise bad_request("no policy of the file goes to a service that is here: nothing was imported")
+        if call.flag("isOverride"):
+            await _make_room(call, writing, taken)
+        await _put(call, writing, taken)
+    return no_content()
+
+
+async def _taken(call: Call, writing: Writing, policies: Sequence[Body]) -> list[Body]:
+    """Return the policies that the request asks for: of some types of services, with some resource."""
+    types = [t.strip() for t in call.parameter("serviceType").split(",") if t.strip()]
+    known = {one["name"]: one["type"] for one in await writing.all(Kind.SERVICE)}
+    taken = limited(policies, service_types=known, wanted=types)
+    resource = call.parameter("polResource").lower()
+    if resource:
+        taken = [policy for policy in taken if _has_value(policy, resource)]
+    return taken
+
+
+def _has_value(policy: Body, text: str) -> bool:
+    return any(
+        text in str(value).lower() for one in policy["resources"].values() for value in (one or {})["values"]
+    )
+
+
+async def _make_room(call: Call, writing: Writing, policies: Sequence[Body]) -> None:
+    """Delete what the services have in the zones that the import fills."""
+    places = {(policy["service"], policy["zoneName"]) for policy in policies}
+    for service, zone in sorted(places):
+        for stored in await writing.all(Kind.POLICY, service=service, zone=zone):
+            await delete_policy(writing, call.access, call.principal, stored)
+
+
+async def _put(call: Call, writing: Writing, policies: Sequence[Body]) -> None:
+    """Store the policies. Raises RestError that tells what is wrong with every one of them."""
+    failures: list[Failure] = []
+    for i, policy in enumerate(policies):
+        try:
+            await offer_policy(
+                writing,
+                call.access,
+                call.principal,
+                policy,
+                update=call.flag("updateIfExists"),
+                merge=call.flag("mergeIfExists"),
+                delete=call.flag("deleteIfExists"),
+                by_name=call.parameter("policyMatchingAlgorithm").lower() == "matchbyname",
+            )
+        except Invalid as error:
+            failures += located(error.failures, i, policy.get("name"))
+        if i % 50 == 0:
+            await asyncio.sleep(0)
+    refuse(failures)
+
+
+async def _import_roles(call: Call) -> web.Response:
+    call.require_administrator("import roles")
+    files = await _files(call)
+    roles, failures = roles_of(files.get("file"))
+    refuse(failures)
+    if not roles:
+        raise bad_request("the file holds no roles")
+    async with call.store.writing(call.user) as writing:
+        for role in _inner_first(roles):
+            fresh = {**role, "id": None, "guid": None, "version": None}
+            stored = await writing.named(Kind.ROLE, role.get("name") or "")
+            if stored is None:
+                await create_role(writing, fresh)
+            elif call.flag("updateIfExists"):
+                await replace_role(writing, stored, fresh, check_version=False)
+            else:
+                raise bad_request(f"there is a role `{stored['name']}`; `updateIfExists=true` overwrites it")
+    return no_content()
+
+
+def _inner_first(roles: Sequence[Body]) -> list[Body]:
+    """Return roles such that those which others contain come before them; of a circle in any order."""
+    left = {str(role.get("name")): role for role in roles}
+    ordered: list[Body] = []
+    while left:
+        ready = [n for n, role in left.items() if not any(m.get("name") in left for m in role["roles"])]
+        ordered += [left.pop(name) for name in ready or list(left)]
+    return ordered
+
+
+async def _files(call: Call) -> dict[str, Any]:
+    """Return the documents of a multipart body by field. Raises RestError 400 or 413."""
+    if not call.request.content_type.startswith("multipart/"):
+        raise bad_request("an import is a multipart form with a field `file`")
+    found: dict[str, Any] = {}
+    try:
+        reader = await call.request.multipart()
+        while (part := await reader.next()) is not None:
+            if not isinstance(part, BodyPartReader) or part.name is None:
+                raise bad_request("a part of the form has no name")
+            if part.name in found:
+                raise bad_request(f"the form holds `{part.name}` twice")
+            if part.name in ("file", *_MAPS):
+                limit = MAX_FILE_BYTES if part.name == "file" else _MAX_MAP_BYTES
+                found[part.name] = await asyncio.to_thread(parse, await _bytes(part, limit))
+    except (ValueError, AssertionError):
+        raise bad_request("the multipart body cannot be read") from None
+    if "file" not in found:
+        raise bad_request("the form has no field `file`")
+    return found
+
+
+async def _bytes(part: BodyPartReader, limit: int) -> bytes:
+    if part.headers.get("Content-Encoding") or part.headers.get(
+        "Content-Transfer-Encoding", "binary"
+    ) not in (
+        "7bit",
+        "8bit",
+        "binary",
+    ):
+        raise bad_request(f"`{part.name}` is encoded; send it as it is")
+    chunks, size = [], 0
+    while chunk := await part.read_chunk(256 * 1024):
+        size += len(chunk)
+        if size > limit:
+            raise RestError(413, f"`{part.name}` has more than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+ROUTES = (
+    Route("GET", "/plugins/policies/exportJson", _export_policies),
+    Route("POST", "/plugins/policies/importPoliciesFromFile", _import_policies),
+    Route("GET", "/roles/roles/exportJson", _export_roles),
+    Route("POST", "/roles/roles/importRolesFromFile", _import_roles),
+)

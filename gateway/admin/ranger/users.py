@@ -1,0 +1,300 @@
+"""Users, groups and memberships: where their attributes come from, and what the user store tells plugins.
+
+They are names with attributes, not accounts: nobody logs in with what is kept here, and no password is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, no_content, not_found
+from gateway.admin.ranger.downloads import other_attributes
+from gateway.admin.ranger.json_fields import Field, show
+from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.principal_removal import forget, used_by
+from gateway.admin.ranger.searching import find
+from gateway.admin.ranger.shapes import GROUP, GROUP_USER, USER
+from gateway.admin.ranger.transactions import Reading, Writing
+
+_USERS, _GROUPS, _MEMBERS = "vXUsers", "vXGroups", "vXGroupUsers"
+_LONGEST_NAME = 767
+_BASE = "/xusers"
+
+
+async def _list_users(call: Call) -> web.Response:
+    call.require_administrator("list users")
+    async with call.store.reading() as reading:
+        users = await reading.all(Kind.USER)
+        members = await reading.all(Kind.GROUP_USER)
+    page = find("user", _exact_first(users, call.parameter("name")), call.parameters())
+    page.items[:] = [_with_groups(user, members) for user in page.items]
+    return answer(page.wrapped(_USERS))
+
+
+async def _list_groups(call: Call) -> web.Response:
+    call.require_administrator("list groups")
+    async with call.store.reading() as reading:
+        groups = await reading.all(Kind.GROUP)
+    return answer(
+        find("group", _exact_first(groups, call.parameter("name")), call.parameters()).wrapped(_GROUPS)
+    )
+
+
+def _exact_first(found: Sequence[Body], name: str) -> Sequence[Body]:
+    """Return only the object of that very name if there is one: the search is for a part of the name."""
+    exact = [one for one in found if one["name"] == name] if name else []
+    return exact or found
+
+
+async def _list_members(call: Call) -> web.Response:
+    call.require_administrator("list members of groups")
+    async with call.store.reading() as reading:
+        members = await reading.all(Kind.GROUP_USER)
+    return answer(find("group-user", members, call.parameters()).wrapped(_MEMBERS))
+
+
+async def _members_of_group(call: Call) -> web.Response:
+    call.require_administrator("list members of groups")
+    async with call.store.reading() as reading:
+        group = await reading.named(Kind.GROUP, call.path("name"))
+        if group is None:
+            raise not_found()
+        members = await reading.all(Kind.GROUP_USER)
+        users = await reading.all(Kind.USER)
+    inside = {m["userId"] for m in members if m["parentGroupId"] == group["id"]}
+    return answer(
+        {
+            "xgroupInfo": group,
+            "xuserInfo": [_with_groups(user, members) for user in users if user["id"] in inside],
+        }
+    )
+
+
+def _with_groups(user: Body, members: Iterable[Mapping[str, Any]]) -> Body:
+    own = [m for m in members if m["userId"] == user["id"]]
+    return {
+        **user,
+        "groupIdList": [m["parentGroupId"] for m in own],
+        "groupNameList": [m["name"] for m in own],
+    }
+
+
+async def _told(reading: Reading, kind: Kind, body: Body) -> Body:
+    return _with_groups(body, await reading.all(Kind.GROUP_USER)) if kind is Kind.USER else body
+
+
+def _get(kind: Kind) -> Callable[[Call], Any]:
+    async def handle(call: Call) -> web.Response:
+        call.require_administrator("read users and groups")
+        async with call.store.reading() as reading:
+            return answer(await _told(reading, kind, await _named(call, reading, kind)))
+
+    return handle
+
+
+def _create(kind: Kind) -> Callable[[Call], Any]:
+    async def handle(call: Call) -> web.Response:
+        call.require_administrator("create users and groups")
+        given = await call.body()
+        body = _checked(kind, given)
+        async with call.store.writing(call.user) as writing:
+            if await writing.named(kind, body["name"]) is not None:
+                raise bad_request(f"there is a {kind} `{body['name']}`")
+            made = await writing.create(kind, _kept(body))
+            if kind is Kind.USER:
+                await _join(writing, made, given, body)
+            await writing.bump_all(What.USER_STORE)
+            return answer(await _told(writing, kind, made))
+
+    return handle
+
+
+def _update(kind: Kind) -> Callable[[Call], Any]:
+    async def handle(call: Call) -> web.Response:
+        call.require_administrator("change users and groups")
+        given = await call.body()
+        body = _checked(kind, given)
+        async with call.store.writing(call.user) as writing:
+            stored = await _named(call, writing, kind)
+            if body.get("id") not in (None, stored["id"]):
+                raise bad_request(f"{kind} id mismatch: the path and the body name two")
+            if body["name"] != stored["name"]:
+                raise bad_request(f"{kind} `{stored['name']}` cannot be renamed: policies name it")
+            made = await writing.update(kind, stored, _kept(body), check_version=False)
+            if kind is Kind.USER:
+                await _join(writing, made, given, body)
+            await writing.bump_all(What.USER_STORE)
+            return answer(await _told(writing, kind, made))
+
+    return handle
+
+
+def _delete(kind: Kind) -> Callable[[Call], Any]:
+    async def handle(call: Call) -> web.Response:
+        call.require_administrator("delete users and groups")
+        async with call.store.writing(call.user) as writing:
+            stored = await _named(call, writing, kind)
+            list_name = "users" if kind is Kind.USER else "groups"
+            if call.flag("forceDelete"):
+                await forget(writing, list_name, stored["name"])
+            else:
+                user = await used_by(writing, list_name, stored["name"])
+                if user is not None:
+                    raise bad_request(f"{kind} `{stored['name']}` cannot be deleted: {user} names it")
+            for member in await writing.all(Kind.GROUP_USER):
+                if member["userId" if kind is Kind.USER else "parentGroupId"] == stored["id"]:
+                    await writing.delete(Kind.GROUP_USER, member, name=_key(member))
+            await writing.delete(kind, stored)
+            await writing.bump_all(What.USER_STORE)
+        return no_content()
+
+    return handle
+
+
+def _checked(kind: Kind, given: Body) -> Body:
+    """Return a user or group with defaults. Raises RestError 400."""
+    shape: Field = USER if kind is Kind.USER else GROUP
+    body = checked(shape, given)
+    name = (body.get("name") or "").strip()
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise bad_request(f"a {kind} needs a name of at most {_LONGEST_NAME} printable characters")
+    try:
+        other_attributes(body.get("otherAttributes"))
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    return {**body, "name": name}
+
+
+def _kept(body: Body) -> Body:
+    left_out = ("password", "groupIdList", "groupNameList")
+    return show({key: value for key, value in body.items() if key not in left_out})  # type: ignore[no-any-return]
+
+
+async def _join(writing: Writing, user: Body, given: Body, body: Body) -> None:
+    """Make the user's groups those that the body lists; a body that lists none leaves them alone."""
+    wanted: dict[int, Body] = {}
+    if given.get("groupIdList") is not None:
+        for id_ in body["groupIdList"]:
+            wanted[id_] = await _group(writing, await writing.get(Kind.GROUP, id_ or 0), id_)
+    elif given.get("groupNameList") is not None:
+        for name in filter(None, body["groupNameList"]):
+            group = await _group(writing, await writing.named(Kind.GROUP, name), name)
+            wanted[group["id"]] = group
+    else:
+        return
+    for member in await writing.all(Kind.GROUP_USER):
+        if member["userId"] == user["id"] and wanted.pop(member["parentGroupId"], None) is None:
+            await writing.delete(Kind.GROUP_USER, member, name=_key(member))
+    for group in wanted.values():
+        await _add_member(writing, group, user)
+
+
+async def _group(writing: Writing, found: Body | None, wanted: object) -> Body:
+    if found is None:
+        raise bad_request(f"there is no group `{wanted}`")
+    return found
+
+
+async def _add_member(writing: Writing, group: Body, user: Body) -> Body:
+    body = {"name": group["name"], "parentGroupId": group["id"], "userId": user["id"]}
+    return await writing.create(Kind.GROUP_USER, body, name=_key(body))
+
+
+def _key(member: Mapping[str, Any]) -> str:
+    """Return the name under which a membership is kept: there is one for each group and user."""
+    return f"{member['parentGroupId']}/{member['userId']}"
+
+
+async def _create_member(call: Call) -> web.Response:
+    call.require_administrator("put users into groups")
+    body = checked(GROUP_USER, await call.body())
+    async with call.store.writing(call.user) as writing:
+        group, user = await _ends(writing, body)
+        known = await writing.named(
+            Kind.GROUP_USER, _key({"parentGroupId": group["id"], "userId": user["id"]})
+        )
+        if known is not None:
+            return answer(known)
+        made = await _add_member(writing, group, user)
+        await writing.bump_all(What.USER_STORE)
+        return answer(made)
+
+
+async def _update_member(call: Call) -> web.Response:
+    call.require_administrator("put users into groups")
+    body = checked(GROUP_USER, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await writing.get(Kind.GROUP_USER, body.get("id") or 0)
+        if stored is None:
+            raise bad_request(f"there is no membership with id {body.get('id')}")
+        group, user = await _ends(writing, body)
+        changed = {"name": group["name"], "parentGroupId": group["id"], "userId": user["id"]}
+        made = await writing.update(Kind.GROUP_USER, stored, changed, name=_key(changed), check_version=False)
+        await writing.bump_all(What.USER_STORE)
+        return answer(made)
+
+
+async def _ends(writing: Writing, body: Body) -> tuple[Body, Body]:
+    """Return the group and the user of a membership. Raises RestError 400."""
+    if body.get("parentGroupId") is not None:
+        group = await writing.get(Kind.GROUP, body["parentGroupId"])
+    else:
+        group = await writing.named(Kind.GROUP, body.get("name") or "")
+    user = await writing.get(Kind.USER, body.get("userId") or 0)
+    if group is None or user is None:
+        raise bad_request("a membership needs a group (`parentGroupId` or `name`) and a user (`userId`)")
+    return group, user
+
+
+async def _delete_member(call: Call) -> web.Response:
+    call.require_administrator("take users out of groups")
+    async with call.store.writing(call.user) as writing:
+        stored = await writing.get(Kind.GROUP_USER, call.path_id())
+        if stored is None:
+            raise not_found()
+        await writing.delete(Kind.GROUP_USER, stored, name=_key(stored))
+        await writing.bump_all(What.USER_STORE)
+    return no_content()
+
+
+async def _named(call: Call, reading: Reading, kind: Kind) -> Body:
+    """Return the user or group that the path names. Raises RestError 404."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(kind, name)
+        case _:
+            found = await reading.get(kind, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
+
+
+def _routes(kind: Kind, plural: str, by_name: str) -> tuple[Route, ...]:
+    secure = f"{_BASE}/secure/{plural}"
+    return (
+        Route("POST", secure, _create(kind)),
+        Route("POST", f"{_BASE}/{plural}", _create(kind)),
+        Route("GET", f"{secure}/{{id}}", _get(kind)),
+        Route("PUT", f"{secure}/{{id}}", _update(kind)),
+        Route("DELETE", f"{secure}/id/{{id}}", _delete(kind)),
+        Route("DELETE", f"{secure}/{{name}}", _delete(kind)),
+        Route("GET", f"{_BASE}/{plural}/{by_name}/{{name}}", _get(kind)),
+        Route("GET", f"{_BASE}/{plural}/{{id}}", _get(kind)),
+        Route("DELETE", f"{_BASE}/{plural}/{{id}}", _delete(kind)),
+    )
+
+
+ROUTES = (
+    Route("GET", f"{_BASE}/users", _list_users),
+    Route("GET", f"{_BASE}/groups", _list_groups),
+    Route("GET", f"{_BASE}/groupusers", _list_members),
+    Route("POST", f"{_BASE}/groupusers", _create_member),
+    Route("PUT", f"{_BASE}/groupusers", _update_member),
+    Route("GET", f"{_BASE}/groupusers/groupName/{{name}}", _members_of_group),
+    Route("DELETE", f"{_BASE}/groupusers/{{id}}", _delete_member),
+    *_routes(Kind.USER, "users", "userName"),
+    *_routes(Kind.GROUP, "groups", "groupName"),
+)

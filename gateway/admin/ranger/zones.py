@@ -1,0 +1,305 @@
+"""Security zones, in Ranger's first and second shape.
+
+A zone's policies go with it, and with a service that leaves it; every change of a zone makes plugins of its
+services download everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from gateway.admin.ranger.calls import (
+    PUBLIC,
+    Call,
+    Route,
+    answer,
+    bad_request,
+    checked,
+    forbidden,
+    no_content,
+    not_found,
+    refuse,
+)
+from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.json_fields import show
+from gateway.admin.ranger.kinds import Body, Changed, Kind, What
+from gateway.admin.ranger.policy_changes import remove
+from gateway.admin.ranger.searching import find, page, resource_of
+from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
+from gateway.admin.ranger.signature import policy_signature
+from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.validation_zone import zone_failures
+from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
+
+_UNPAGED = 1_000_000
+
+
+async def _list(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        zones = await _readable(call, reading)
+    return answer(find("zone", zones, call.parameters(), size=_UNPAGED).items)
+
+
+async def _page(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        zones = await _readable(call, reading)
+    return answer(find("zone", zones, call.parameters()).wrapped("securityZones"))
+
+
+async def _page_v2(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        zones = await _readable(call, reading)
+    found = find("zone", zones, call.parameters()).wrapped("list")
+    return answer({**found, "list": [to_v2(zone) for zone in found["list"]]})
+
+
+async def _readable(call: Call, reading: Reading) -> list[Body]:
+    zones = await reading.all(Kind.ZONE)
+    return [zone for zone in zones if call.access.audits_zone(call.principal, zone)]
+
+
+async def _get(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        return answer(await _named(call, reading))
+
+
+async def _get_v2(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        return answer(to_v2(await _named(call, reading)))
+
+
+async def _resources_v2(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        zone = await _named(call, reading)
+    service = call.path("service")
+    if service not in (zone.get("services") or {}):
+        raise not_found(f"zone `{zone['name']}` does not hold service `{service}`")
+    return answer(page(resources_v2(zone, service), call.parameters(), "zone").wrapped("list"))
+
+
+async def _create(call: Call) -> web.Response:
+    call.require_administrator("create zones")
+    body = checked(ZONE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        return answer(await _make(writing, body))
+
+
+async def _create_v2(call: Call) -> web.Response:
+    call.require_administrator("create zones")
+    body, failures = from_v2(checked(ZONE_V2, await call.body()))
+    refuse(failures)
+    async with call.store.writing(call.user) as writing:
+        return answer(to_v2(await _make(writing, checked(ZONE, body))))
+
+
+async def _make(writing: Writing, body: Body) -> Body:
+    services = await _services(writing)
+    refuse(zone_failures(body, services=services, others=await writing.all(Kind.ZONE)))
+    made = await writing.create(Kind.ZONE, _stored(body))
+    await _bump(writing, made)
+    return made
+
+
+async def _update(call: Call) -> web.Response:
+    call.require_administrator("change zones")
+    body = checked(ZONE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        return answer(await _replace(writing, stored, body))
+
+
+async def _update_v2(call: Call) -> web.Response:
+    call.require_administrator("change zones")
+    body, failures = from_v2(checked(ZONE_V2, await call.body()))
+    refuse(failures)
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        return answer(to_v2(await _replace(writing, stored, checked(ZONE, body))))
+
+
+async def _change_v2(call: Call) -> web.Response:
+    call.require_administrator("change zones")
+    change = checked(ZONE_CHANGE, await call.body())
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        body, failures = changed(checked(ZONE, stored), change)
+        refuse(failures)
+        await _replace(writing, stored, body, check_version=False)
+    return answer(body=True)
+
+
+async def _replace(writing: Writing, stored: Body, body: Body, *, check_version: bool = True) -> Body:
+    """Check a zone and put it in the place of the stored one. Raises RestError 400 and Conflict."""
+    if body.get("id") not in (None, stored["id"]):
+        raise bad_request("zoneID mismatch: the path and the body name two zones")
+    body = {**body, "id": stored["id"]}
+    others = [one for one in await writing.all(Kind.ZONE) if one["id"] != stored["id"]]
+    services = await _services(writing)
+    refuse(zone_failures(body, services=services, others=others, stored=stored, updating=True))
+    made = await writing.update(Kind.ZONE, stored, _stored(body), check_version=check_version)
+    await _drop_policies(writing, stored["name"], services, keep=_members(made))
+    if made["name"] != stored["name"]:
+        await _rename_policies(writing, stored["name"], made["name"])
+    await _bump(writing, stored, made)
+    return made
+
+
+async def _delete(call: Call) -> web.Response:
+    call.require_administrator("delete zones")
+    async with call.store.writing(call.user) as writing:
+        stored = await _named(call, writing)
+        await _drop_policies(writing, stored["name"], await _services(writing), keep=frozenset())
+        await writing.delete(Kind.ZONE, stored)
+        await _bump(writing, stored)
+    return no_content()
+
+
+def _stored(body: Body) -> Body:
+    """Return a zone as it is stored: every service of it is there, if empty."""
+    services = {
+        name: {"resources": show((part or {}).get("resources") or [])}
+        for name, part in body["services"].items()
+    }
+    return {**show(body), "isEnabled": body.get("isEnabled", True), "services": services}
+
+
+def _members(zone: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({*(zone.get("services") or ()), *(zone.get("tagServices") or ())})
+
+
+async def _services(reading: Reading) -> dict[str, tuple[Body, Definition]]:
+    definitions = {one["name"]: Definition(one) for one in await reading.all(Kind.SERVICE_DEF)}
+    return {
+        one["name"]: (one, definitions[one["type"]])
+        for one in await reading.all(Kind.SERVICE)
+        if one["type"] in definitions
+    }
+
+
+async def _drop_policies(
+    writing: Writing,
+    zone: str,
+    services: Mapping[str, tuple[Body, Definition]],
+    *,
+    keep: frozenset[str],
+) -> None:
+    for policy in await writing.all(Kind.POLICY, zone=zone):
+        if policy["service"] not in keep:
+            await remove(writing, services[policy["service"]][0], policy)
+
+
+async def _rename_policies(writing: Writing, old: str, new: str) -> None:
+    for policy in await writing.all(Kind.POLICY, zone=old):
+        moved = {**policy, "zoneName": new}
+        moved["resourceSignature"] = signature = policy_signature(moved)
+        enabled = moved.get("isEnabled", True)
+        await writing.update(Kind.POLICY, policy, moved, signature=signature if enabled else None)
+
+
+async def _bump(writing: Writing, *zones: Body) -> None:
+    """Make plugins of all services of these zones download everything."""
+    services: list[str] = []
+    for zone in zones:
+        for name in sorted(_members(zone)):
+            services += [name, *await writing.linked(name)]
+    await writing.bump(What.POLICY, services, Changed.SERVICE)
+
+
+async def _headers(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        return answer([_header(zone) for zone in await _readable(call, reading)])
+
+
+def _header(zone: Mapping[str, Any]) -> Body:
+    return {key: zone.get(key) for key in ("id", "guid", "name", "isEnabled", "version")}
+
+
+async def _service_headers(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        zone = await _named(call, reading)
+        services = [one for one in await reading.all(Kind.SERVICE) if one["name"] in _members(zone)]
+    return answer([_service_header(service) for service in services])
+
+
+def _service_header(service: Mapping[str, Any]) -> Body:
+    shown = {key: service.get(key) for key in ("id", "guid", "name", "displayName", "type", "isEnabled")}
+    return {**shown, "isTagService": service.get("type") == "tag"}
+
+
+async def _headers_for_service(call: Call) -> web.Response:
+    async with call.store.reading() as reading:
+        service = await reading.get(Kind.SERVICE, call.path_id())
+        if service is None:
+            raise not_found()
+        key = "tagServices" if call.flag("isTagService") else "services"
+        zones = [zone for zone in await _readable(call, reading) if service["name"] in (zone.get(key) or ())]
+    return answer([_header(zone) for zone in zones])
+
+
+async def _names_for_resource(call: Call) -> web.Response:
+    name, resource = call.path("service"), resource_of(call.parameters())
+    async with call.store.reading() as reading:
+        service = await reading.named(Kind.SERVICE, name)
+        if service is None:
+            raise not_found(f"there is no service `{name}`")
+        definition = Definition(await reading.named(Kind.SERVICE_DEF, service["type"]) or {})
+        administers = call.access.administers_service(call.principal, service)
+        zones: Sequence[Body] = await (reading.all(Kind.ZONE) if administers else _readable(call, reading))
+    unknown = sorted(set(resource) - set(definition.levels()))
+    if unknown:
+        raise bad_request(f"`{unknown[0]}` is no resource of service `{name}`")
+    return answer(zones_of(name, resource, zones, definition))
+
+
+async def _named(call: Call, reading: Reading) -> Body:
+    """Return the zone that the path names. Raises RestError 404, and 403 when the caller may not read it."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(Kind.ZONE, name)
+        case _:
+            found = await reading.get(Kind.ZONE, call.path_id())
+    if found is None:
+        raise not_found()
+    if not call.access.audits_zone(call.principal, found):
+        raise forbidden(f"user `{call.user}` may not read zone `{found['name']}`")
+    return found
+
+
+_BY_PLACE = ("name/{name}", "{id}")
+
+ROUTES = (
+    Route("GET", f"{PUBLIC}/zones", _list),
+    Route("POST", f"{PUBLIC}/zones", _create),
+    Route("GET", f"{PUBLIC}/zones/zone-headers/for-service/{{id}}", _headers_for_service),
+    Route("GET", f"{PUBLIC}/zone-headers", _headers),
+    Route("GET", f"{PUBLIC}/zone-names/{{service}}/resource", _names_for_resource),
+    *(
+        Route(method, f"{PUBLIC}/zones/{place}", handler)
+        for place in _BY_PLACE
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+    Route("GET", f"{PUBLIC}/zones/{{id}}/service-headers", _service_headers),
+    Route("GET", f"{PUBLIC}/zones-v2", _page_v2),
+    Route("POST", f"{PUBLIC}/zones-v2", _create_v2),
+    *(
+        Route(method, f"{PUBLIC}/zones-v2/{place}{rest}", handler)
+        for place in _BY_PLACE
+        for method, rest, handler in (
+            ("GET", "", _get_v2),
+            ("PUT", "", _update_v2),
+            ("DELETE", "", _delete),
+            ("PUT", "/partial", _change_v2),
+            ("GET", "/resources/{service}", _resources_v2),
+        )
+    ),
+    Route("GET", "/zones/zones", _page),
+    Route("POST", "/zones/zones", _create),
+    *(
+        Route(method, f"/zones/zones/{place}", handler)
+        for place in _BY_PLACE
+        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
+    ),
+)
