@@ -1,26 +1,44 @@
-"""Policies prepared for evaluation: access types as bits, a matcher per level, Ranger's order as a key."""
+"""Policies prepared for evaluation: access types as bits, conditions as tests, a matcher per level, Ranger's
+order as a key.
+
+The rule for whatever cannot be told (a condition that fails, a schedule without a time, a script that yields
+nothing): it counts against access. An item that allows does not match, one that denies does; an exception to
+an allowance matches, one to a denial does not; of a policy only what it denies is left.
+"""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
+from gateway.model.context import TIME
 from gateway.model.decision import PolicyRef
-from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceDef, ResourceSet, ServiceDef
-from gateway.policy.matching import Asker, LevelMatcher, is_dynamic
+from gateway.model.policy import (
+    Condition,
+    ConditionDef,
+    Policy,
+    PolicyItem,
+    PolicyType,
+    ServiceDef,
+)
+from gateway.model.resource import ADMIN_ACCESS
+from gateway.policy.conditions import Test, Untranslatable, compile_condition
+from gateway.policy.facts import Facts
+from gateway.policy.hierarchy import MatchType, way_down
+from gateway.policy.matching import NO_FACETS, is_dynamic
+from gateway.policy.schedules import compile_schedules
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 
+__all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "way_down"]
 
-class MatchType(enum.Enum):
-    """How a policy's resource relates to the requested one; the names are Ranger's."""
 
-    NONE = 0
-    SELF = 1
-    SELF_AND_ALL_DESCENDANTS = 2
-    DESCENDANT = 3
-    """The policy speaks of something below the requested resource."""
-    ANCESTOR = 4
-    """The policy speaks of something above it."""
+class Circumstances(Protocol):
+    """What a policy may ask about one access."""
+
+    subject: Subject
+    owner: str | None
+
+    def facts(self) -> Facts: ...
 
 
 class AccessBits:
@@ -29,22 +47,30 @@ class AccessBits:
     def __init__(self, definition: ServiceDef) -> None:
         names = [access.name.lower() for access in definition.access_types]
         self._bit = {name: 1 << i for i, name in enumerate(names)}
-        self.all = (1 << len(names)) - 1
+        self.names = {bit: name for name, bit in self._bit.items()}
         self.count = len(names)
+        self.all = (1 << len(names)) - 1
+        self.admin = 1 << len(names)
+        """The bit of delegated administration, which is no access type."""
         # One level deep, as in Ranger: a grant that is implied implies nothing further.
         self._granted = {
-            access.name.lower(): self._bit[access.name.lower()]
+            access.name.lower(): self._bit.get(access.name.lower(), 0)
             | sum({self._bit[name.lower()] for name in access.implied if name.lower() in self._bit})
-            for access in definition.access_types
+            for access in (*definition.markers, *definition.access_types)
         }
         self._aliases = {k.lower(): v.lower() for k, v in definition.access_aliases.items()}
 
     def wanted(self, access: str) -> int:
         """Return the bit of a requested access type, 0 when the service does not know it."""
+        bit = self._bit.get(access)
+        if bit is not None:
+            return bit
         access = access.lower()
+        if access == ADMIN_ACCESS:
+            return self.admin
         return self._bit.get(access) or self._bit.get(self._aliases.get(access, ""), 0)
 
-    def granted(self, accesses: frozenset[str]) -> int:
+    def granted(self, accesses: Iterable[str]) -> int:
         """Return the bits of what an item lists, implied grants included."""
         bits = 0
         for access in accesses:
@@ -53,16 +79,17 @@ class AccessBits:
 
 
 class CompiledItem:
-    """Who an item speaks of, and which access types it lists."""
+    """Who an item speaks of, which access types it lists, and under which conditions."""
 
-    __slots__ = ("bits", "everyone", "groups", "item", "owner", "roles", "users")
+    __slots__ = ("bits", "everyone", "groups", "item", "owner", "roles", "tests", "users")
 
-    def __init__(self, item: PolicyItem, bits: AccessBits) -> None:
+    def __init__(self, item: PolicyItem, bits: AccessBits, tests: tuple[Test, ...]) -> None:
         self.item = item
-        self.bits = bits.granted(item.accesses)
+        self.bits = bits.granted(item.accesses) | (bits.admin if item.delegate_admin else 0)
         self.users, self.groups, self.roles = item.users, item.groups, item.roles
         self.everyone = CURRENT_USER in item.users or PUBLIC in item.groups
         self.owner = OWNER in item.users
+        self.tests = tests
 
     def covers(self, subject: Subject, owner: str | None) -> bool:
         """Say whether the item speaks of `subject`, who may own the resource."""
@@ -74,20 +101,48 @@ class CompiledItem:
             or (self.owner and owner is not None and owner == subject.user)
         )
 
+    def holds(self, asked: Circumstances) -> bool | None:
+        """Say whether the item speaks of the subject now; None when a condition cannot be told."""
+        if not self.covers(asked.subject, asked.owner):
+            return False
+        return all_hold(self.tests, asked) if self.tests else True
+
+
+def all_hold(tests: Sequence[Test], asked: Circumstances) -> bool | None:
+    """Return whether every test holds: False when one does not, None when one cannot be told."""
+    facts = asked.facts()
+    answers = [test(facts) for test in tests]
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+class _Untold:
+    """A condition whose script is not of our language: it cannot be told."""
+
+    facets: frozenset[str] = frozenset()
+
+    def __call__(self, facts: Facts) -> bool | None:
+        return None
+
 
 class CompiledPolicy:
     """One policy of one service, ready to be asked what it allows and denies to a subject."""
 
     __slots__ = (
+        "__weakref__",
         "_allow",
         "_allow_exceptions",
+        "_applies",
         "_deny",
         "_deny_exceptions",
         "_else_bits",
+        "_tests",
+        "conditional",
+        "facets",
         "obligations",
         "policy",
         "priority",
-        "rank",
         "ref",
         "sort_key",
     )
@@ -96,24 +151,19 @@ class CompiledPolicy:
         self.policy = policy
         self.priority = policy.priority
         self.ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
-        self.rank = 0
-        self.sort_key = (
-            -policy.priority,
-            0 if policy.deny or policy.deny_all_else else 1,
-            evaluation_score(policy, definition),
-            policy.name,
-            policy.id,
-        )
+        self.sort_key = sort_key(policy, bits.count)
         access = policy.type is PolicyType.ACCESS
+        excepting = access and definition.deny_enabled
+        conditions = {c.name: c for c in definition.conditions}
 
         def compiled(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
-            return tuple(CompiledItem(item, bits) for item in items)
+            return tuple([CompiledItem(i, bits, _tests(i.conditions, conditions)) for i in items])
 
-        self._allow = compiled(policy.allow if access else ())
-        self._deny = compiled(policy.deny if access else ())
-        self._allow_exceptions = compiled(policy.allow_exceptions if access else ())
-        self._deny_exceptions = compiled(policy.deny_exceptions if access else ())
-        self._else_bits = bits.all if access and policy.deny_all_else else 0
+        self._allow = compiled(policy.allow) if access else ()
+        self._deny = compiled(policy.deny) if excepting else ()
+        self._allow_exceptions = compiled(policy.allow_exceptions) if excepting else ()
+        self._deny_exceptions = compiled(policy.deny_exceptions) if excepting else ()
+        self._else_bits = bits.all | bits.admin if access and policy.deny_all_else else 0
         masked: tuple[PolicyItem, ...] = ()
         if policy.type is PolicyType.MASK:
             masked = policy.masks
@@ -121,6 +171,18 @@ class CompiledPolicy:
             masked = policy.filters
         self.obligations = compiled(masked)
         """Items of a mask or row-filter policy; the first that speaks of the subject settles it."""
+        self._applies = compile_schedules(policy.schedules) if policy.schedules else None
+        self._tests = _tests(policy.conditions, conditions)
+        tests = [*self._tests, *(test for item in self._items() for test in item.tests)]
+        self.conditional = bool(tests or self._applies)
+        """Whether anything but subject and owner matters."""
+        self.facets = NO_FACETS
+        """Fields of the context that the policy asks for."""
+        if self.conditional:
+            self.facets = NO_FACETS.union({TIME} if self._applies else (), *(test.facets for test in tests))
+
+    def _items(self) -> tuple[CompiledItem, ...]:
+        return self._allow + self._deny + self._allow_exceptions + self._deny_exceptions + self.obligations
 
     @property
     def deciding_items(self) -> tuple[CompiledItem, ...]:
@@ -135,9 +197,37 @@ class CompiledPolicy:
     def denies(self) -> bool:
         return bool(self._deny or self._else_bits)
 
-    def effect(self, subject: Subject, owner: str | None) -> tuple[int, int, int]:
-        """Return the access bits that this policy denies, allows, and denies as "everything else"."""
-        deny = allow = rest = 0
+    def in_force(self, asked: Circumstances) -> bool | None:
+        """Say whether schedules and conditions let the policy count; None when that cannot be told."""
+        if not (self._applies or self._tests):
+            return True
+        held = all_hold(self._tests, asked) if self._tests else True
+        if self._applies is not None and held is not False:
+            time = asked.facts().context.time
+            if time is None:
+                return None
+            if not self._applies(time):
+                return False
+        return held
+
+    def out_of_schedule(self, asked: Circumstances) -> bool:
+        """Say whether the policy does not hold at the time of the access."""
+        time = asked.facts().context.time
+        return self._applies is not None and time is not None and not self._applies(time)
+
+    def conditions(self) -> list[tuple[Condition, Test]]:
+        """Return the policy's own conditions with their tests."""
+        return list(zip(self.policy.conditions, self._tests, strict=True))
+
+    def effect(self, asked: Circumstances, *, doubted: bool = False) -> tuple[int, int, int]:
+        """Return the access bits that this policy denies, allows, and denies as "everything else".
+
+        `doubted`: it could not be told whether the policy speaks of this resource at all.
+        """
+        if doubted or self.conditional:
+            return self._conditional_effect(asked, doubted)
+        subject, owner = asked.subject, asked.owner
+        deny = allow = 0
         for item in self._deny:
             if item.covers(subject, owner):
                 deny |= item.bits
@@ -151,22 +241,93 @@ class CompiledPolicy:
             if item.covers(subject, owner):
                 allow &= ~item.bits
         allow &= ~deny
-        if self._else_bits:
-            rest = self._else_bits & ~allow & ~deny
-        return deny, allow, rest
+        return deny, allow, self._else_bits & ~allow & ~deny
 
-    def obligation(self, subject: Subject, owner: str | None, bit: int) -> PolicyItem | None:
-        """Return the first mask or filter item, in the listed order, that speaks of the subject."""
-        for item in self.obligations:
-            if item.bits & bit and item.covers(subject, owner):
-                return item.item
+    def _conditional_effect(self, asked: Circumstances, doubted: bool) -> tuple[int, int, int]:
+        force = self.in_force(asked)
+        if force is False:
+            return 0, 0, 0
+        deny = allow = 0
+        for item in self._deny:
+            if item.holds(asked) is not False:
+                deny |= item.bits
+        for item in self._deny_exceptions if deny else ():
+            if item.holds(asked):
+                deny &= ~item.bits
+        for item in self._allow:
+            if item.holds(asked):
+                allow |= item.bits
+        for item in self._allow_exceptions if allow else ():
+            if item.holds(asked) is not False:
+                allow &= ~item.bits
+        allow &= ~deny
+        if doubted or force is None:
+            allow = 0
+        return deny, allow, self._else_bits & ~allow & ~deny
+
+    def obligation(
+        self, asked: Circumstances, bit: int, *, doubted: bool = False
+    ) -> tuple[PolicyItem, bool] | None:
+        """Return the first mask or filter item, in the listed order, that speaks of the subject.
+
+        False beside it: it could not be told whether it holds.
+        """
+        if not (doubted or self.conditional):
+            for item in self.obligations:
+                if item.bits & bit and item.covers(asked.subject, asked.owner):
+                    return item.item, True
+            return None
+        force = self.in_force(asked)
+        for item in self.obligations if force is not False else ():
+            if item.bits & bit:
+                held = item.holds(asked)
+                if held is not False:
+                    return item.item, bool(held and force and not doubted)
         return None
 
+    def item_named(self, kind: str, asked: Circumstances, bit: int, types: int) -> str:
+        """Return which item of a kind (`allow` or `deny`) settles an access type, as `allow[0]`."""
+        items = self._deny if kind == "deny" else self._allow
+        ranked = sorted(range(len(items)), key=lambda i: item_score(items[i].item, types))
+        for i in ranked:
+            if items[i].bits & bit:
+                held = items[i].holds(asked)
+                if held or (held is None and kind == "deny"):
+                    return f"{kind}[{i}]"
+        return ""
 
-def evaluation_score(policy: Policy, definition: ServiceDef) -> int:
+
+def _tests(conditions: Sequence[Condition], known: Mapping[str, ConditionDef]) -> tuple[Test, ...]:
+    if not conditions:
+        return ()
+    found: list[Test] = []
+    for condition in conditions:
+        try:
+            found.append(compile_condition(condition, known.get(condition.type)))
+        except Untranslatable:
+            found.append(_Untold())
+    return tuple(found)
+
+
+SortKey = tuple[int, int, int, str, int]
+
+
+def sort_key(policy: Policy, types: int) -> SortKey:
+    """Return what Ranger sorts policies by: overrides first, then those that deny, then by score and name."""
+    return (
+        -policy.priority,
+        0 if policy.deny or policy.deny_all_else else 1,
+        evaluation_score(policy, types),
+        policy.name,
+        policy.id,
+    )
+
+
+def evaluation_score(policy: Policy, types: int) -> int:
     """Return Ranger's `evalOrder`: lower scores are asked first, broad policies score low.
 
     Decides which of two policies of equal priority is reported, and for masks and filters which one wins.
+    `types` is how many access types the service has.
     """
     score = 10_000
     breadth = 0
@@ -197,73 +358,17 @@ def evaluation_score(policy: Policy, definition: ServiceDef) -> int:
     accesses = {a.lower() for item in items for a in item.accesses}
     everyone = PUBLIC in groups or CURRENT_USER in users or policy.deny_all_else
     score -= 25 if everyone else min(25, len(users) + len(groups))
-    score -= int(25 * len(accesses) / max(1, len(definition.access_types)) + 0.5)
+    score -= int(25 * len(accesses) / max(1, types) + 0.5)
     conditions = len(policy.conditions) + sum(len(item.conditions) for item in items)
     return score - max(0, 25 - 5 * conditions)
 
 
-class Entry:
-    """One resource set of one policy: a matcher for each level, from the root down."""
-
-    __slots__ = ("last_specific", "levels", "matchers", "policy")
-
-    def __init__(
-        self, policy: CompiledPolicy, levels: tuple[str, ...], matchers: tuple[LevelMatcher, ...]
-    ) -> None:
-        self.policy = policy
-        self.levels = levels
-        self.matchers = matchers
-        self.last_specific = max((i for i, m in enumerate(matchers) if not m.any), default=-1)
-
-    def match(self, values: Sequence[str], asker: Asker) -> MatchType:
-        """Say how this resource set relates to a resource whose levels are on the same way down."""
-        asked, held = len(values), len(self.matchers)
-        for matcher, value in zip(self.matchers, values, strict=False):
-            if not matcher.matches(value, asker):
-                return MatchType.NONE
-        if asked > held:
-            return MatchType.ANCESTOR
-        if asked == held:
-            return MatchType.SELF
-        for matcher in self.matchers[asked:]:
-            if not matcher.any:
-                break
-            if matcher.never:
-                return MatchType.NONE
-        return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT
-
-
-def way_down(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef, ...] | None:
-    """Return the levels from the root to `name`, or None when the definition has no such way."""
-    by_name = {level.name: level for level in levels}
-    way: list[ResourceDef] = []
-    step: str | None = name
-    while step:
-        level = by_name.get(step)
-        if level is None or level in way:
-            return None
-        way.append(level)
-        step = level.parent
-    return tuple(reversed(way))
-
-
-Ways = Mapping[frozenset[str], tuple[ResourceDef, ...]]
-"""The levels of a way down from the root, as a set → the same in order."""
-
-
-def ways_down(levels: Sequence[ResourceDef]) -> Ways:
-    """Return every way from the root to some level."""
-    ways = (way_down(level.name, levels) for level in levels)
-    return {frozenset(level.name for level in way): way for way in ways if way is not None}
-
-
-def compile_entry(policy: CompiledPolicy, resources: ResourceSet, ways: Ways) -> Entry | None:
-    """Return the entry for one resource set, or None when it can never match.
-
-    A set whose levels do not form a way down without gaps matches nothing, as in Ranger.
-    """
-    way = ways.get(frozenset(resources))
-    if way is None:
-        return None
-    matchers = tuple([LevelMatcher(level, resources[level.name]) for level in way])
-    return Entry(policy, tuple([level.name for level in way]), matchers)
+def item_score(item: PolicyItem, types: int) -> int:
+    """Return Ranger's order of the items of one list: of several that match, the lowest is told."""
+    everyone = PUBLIC in item.groups or CURRENT_USER in item.users
+    return (
+        1000
+        - (100 if everyone else min(100, len(item.users) + len(item.groups)))
+        - int(25 * len(item.accesses) / max(1, types) + 0.5)
+        - max(0, 25 - 5 * len(item.conditions))
+    )

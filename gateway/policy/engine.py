@@ -1,283 +1,416 @@
 """Decides: who may do what on which resource, what a column shows instead, which rows a table shows.
 
-Pure and total: any request gets an answer, and what no policy settles is denied. Ranger's evaluation order,
-compactly: take the matching policies of the highest priority at which one of them says anything about the
-wanted access; if one of those denies, the answer is no, else yes. Masks and row filters: the first item that
-speaks of the principal, of the first such policy in Ranger's order, settles it.
+Pure and total: any request gets an answer, and what no policy settles is denied. How several policies become
+one answer stands in `settling`, which mask or filter holds in `obliging`; docs/policies.md has it in words.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from gateway.errors import Faults
 from gateway.model.catalog import Column
-from gateway.model.decision import NO_POLICY, ColumnMask, Decision, PolicyRef, RowFilter
-from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType
+from gateway.model.context import NO_CONTEXT, AccessContext
+from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation, RowFilter
+from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
-from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
-from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.masks import DEFAULT_MASKED_DATE, mask_expression
-from gateway.policy.matching import Asker, fold
-from gateway.policy.service import Question, Service
-from gateway.policy.sqltext import bind
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
+from gateway.policy.auditing import Auditing
+from gateway.policy.explaining import consider
+from gateway.policy.masks import DEFAULT_MASKED_DATE
+from gateway.policy.matching import NO_FACETS, fold
+from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
+from gateway.policy.reaching import denied_below, may_be_denied_below
+from gateway.policy.service import COLUMN, Question, Service
+from gateway.policy.settling import (
+    ALLOWED,
+    DENIED,
+    DENIED_BELOW,
+    DEVIATES,
+    ELSE_DENIED,
+    NOBODY_ALLOWS,
+    SUPER_USER,
+    UNDECIDED,
+    Answer,
+    Said,
+    all_of,
+    all_said,
+    any_of,
+    candidate_zones,
+    sees,
+    wants_any,
+)
 from gateway.policy.subjects import RoleGraph, Subject
+from gateway.policy.views import Decisions, TableView, Viewing
+
+__all__ = ["ALLOWED", "DENIED", "ELSE_DENIED", "UNDECIDED", "Engine", "Obliged", "TableView", "engine_for"]
 
 DEFAULT_SERVICE = "spark"
 _MOST_REMEMBERED = 4096
 """Answers of a kind that an engine remembers; a full memory is emptied, which keeps it bounded and simple."""
 
-ALLOWED = "a policy allows it"
-DENIED = "a policy denies it"
-ELSE_DENIED = "a policy denies everything else"
-UNDECIDED = "no policy allows it"
-DENIED_BELOW = "a policy denies something that this path reaches"
-DEVIATES = "a path with `.` or `..` in it is not judged"
-
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableView:
-    """What one principal sees of one table: per column whether and how, and which rows."""
-
-    allowed: Mapping[str, Decision]
-    """Column name, as it was given → decision on it."""
-    masks: Mapping[str, ColumnMask]
-    """Masked columns only, also those that may not be selected."""
-    row_filter: RowFilter | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    reason: str
-    policy: PolicyRef = NO_POLICY
-    allowed: bool = False
-    priority: int = 0
-
-
-_NOBODY_ALLOWS = _Answer(UNDECIDED)
-
-_Effect = tuple[CompiledPolicy, int, int, int]
-"""A policy with what it denies, allows, and denies as everything else, for one subject."""
-
-
 class Engine:
-    """Answers for one PolicySet. Holds no state but remembered answers."""
+    """Answers for one PolicySet. Holds no state but remembered answers.
 
-    def __init__(self, policies: PolicySet, *, masked_date: str = DEFAULT_MASKED_DATE) -> None:
-        """Compile and file the policies; raises Faults when one of them needs what is not evaluated.
+    An answer that depends on circumstances is given again only where those are the same; one for a request
+    that brings tags or roles of its own is not remembered at all.
+    """
 
-        `masked_date` is what MASK shows instead of a date, as `yyyy-mm-dd`.
+    def __init__(
+        self,
+        policies: PolicySet,
+        *,
+        masked_date: str = DEFAULT_MASKED_DATE,
+        base: Engine | None = None,
+    ) -> None:
+        """Compile and file the policies.
+
+        `masked_date` is what MASK shows instead of a date, as `yyyy-mm-dd`. From `base`, the engine of an
+        older set, comes whatever has not changed.
         """
-        _refuse_conditions(policies)
         self.version = policies.version
         self._masked_date = masked_date
-        self._roles = RoleGraph(policies.roles)
-        by_service: dict[str, list[Policy]] = {name: [] for name in policies.service_defs}
-        for policy in policies.policies:
-            by_service.setdefault(policy.service, []).append(policy)
-        self._services = {
-            name: Service(definition, by_service[name]) for name, definition in policies.service_defs.items()
-        }
+        self._roles_of: Sequence[Role] = policies.roles
+        kept_roles = base._roles if base is not None and base._roles_of is policies.roles else None
+        self._roles: RoleGraph = kept_roles or RoleGraph(policies.roles)
+        self._store = policies.users
+        old = base._services if base is not None else {}
+        self._services: dict[str, Service] = {}
+        for name, service in policies.services.items():
+            was = old.get(name)
+            kept = was is not None and was.model is service
+            self._services[name] = was if was is not None and kept else Service(service, was)
+        self._auditing = {name: Auditing(service) for name, service in self._services.items()}
         self._catalogs = {fold(c): service for c, service in policies.catalog_services.items()}
         self._subjects: dict[Principal, Subject] = {}
-        self._views: dict[tuple[Principal, Resource, str], tuple[Sequence[Column], TableView]] = {}
-        self._seen: dict[tuple[Principal, Resource], bool] = {}
+        self._views: dict[
+            tuple[Principal, Resource, str], tuple[Sequence[Column], tuple[object, ...], TableView]
+        ] = {}
+        self._seen: dict[tuple[Principal, Resource], tuple[bool, frozenset[str], tuple[object, ...]]] = {}
+        self._filters: dict[tuple[str, Subject], str] = {}
 
     def decide(self, request: AccessRequest) -> Decision:
         """Say whether the principal may, and which policy settled it."""
-        answer = self._answer(request)
-        return Decision(request=request, allowed=answer.allowed, policy=answer.policy, reason=answer.reason)
+        if wants_any(request.access) and not request.ignore_descendant_deny:
+            return self._decide(request, ())
+        return self._decide(request, None)
 
-    def visible(self, principal: Principal, resource: Resource) -> bool:
+    def decide_groups(self, request: AccessRequest, groups: Sequence[frozenset[str]]) -> Decision:
+        """Say whether the principal may do one thing at least of each group; `request.access` is only told."""
+        return self._decide(request, groups)
+
+    def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
         """Say whether the principal has any access to the resource or to anything below it."""
         key = (principal, resource)
-        seen = self._seen.get(key)
-        if seen is None:
-            question = self._question(principal, resource)
-            seen = not isinstance(question, str) and _any_access(question).allowed
-            _remember(self._seen, key, seen)
+        usual = context.tags is None and context.roles is None
+        known = self._seen.get(key) if usual else None
+        if known is not None and (not known[1] or context.values(known[1]) == known[2]):
+            return known[0]
+        question = self._question(principal, resource, ANY_ACCESS, context, below=True)
+        if isinstance(question, str):
+            return False
+        seen = self._sees(question)
+        if usual:
+            _remember(self._seen, key, (seen, question.facets, context.values(question.facets)))
         return seen
 
-    def mask(self, principal: Principal, column: Resource, data_type: str) -> ColumnMask | None:
+    def mask(
+        self, principal: Principal, column: Resource, data_type: str, context: AccessContext = NO_CONTEXT
+    ) -> ColumnMask | None:
         """Return what the column shows instead of its value; None means the value itself.
 
         `data_type` is the column's type as Spark writes it in DDL, e.g. `decimal(10,2)`.
         """
-        question = self._question(principal, column)
-        if isinstance(question, str) or question.levels[-1:] != ("column",):
+        question = self._question(principal, column, "select", context)
+        if isinstance(question, str) or question.levels[-1:] != (COLUMN,):
             return None  # no service knows such a column, so nothing grants access to it either
-        return self._mask(question, question.policies(PolicyType.MASK), column.elements[-1][1], data_type)
+        found = find(question, PolicyType.MASK)
+        return column_mask(found, column.elements[-1][1], data_type, question, self._masked_date)
 
-    def row_filter(self, principal: Principal, table: Resource) -> RowFilter | None:
+    def row_filter(
+        self, principal: Principal, table: Resource, context: AccessContext = NO_CONTEXT
+    ) -> RowFilter | None:
         """Return the predicate that the table's rows must satisfy; None means every row."""
-        question = self._question(principal, table)
-        return None if isinstance(question, str) else _row_filter(question)
+        question = self._question(principal, table, "select", context)
+        if isinstance(question, str):
+            return None
+        return row_filter(find(question, PolicyType.ROW_FILTER), question, self._filters)
+
+    def mask_answer(self, request: AccessRequest) -> Obliged | None:
+        """Return the item of a mask policy that holds, MASK_NONE too; None when there is none."""
+        return self._obliged(request, PolicyType.MASK)
+
+    def filter_answer(self, request: AccessRequest) -> Obliged | None:
+        """Return the item of a row-filter policy that holds, the empty filter too; None: there is none."""
+        return self._obliged(request, PolicyType.ROW_FILTER)
 
     def table_view(
-        self, principal: Principal, table: Resource, columns: Sequence[Column], access: str = "select"
+        self,
+        principal: Principal,
+        table: Resource,
+        columns: Sequence[Column],
+        access: str = "select",
+        context: AccessContext = NO_CONTEXT,
     ) -> TableView:
         """Answer for all columns of a table at once; remembered, so that asking again costs a lookup."""
+        if context.tags is not None or context.roles is not None:
+            return self._view(principal, table, columns, access, context)
         key = (principal, table, access)
         known = self._views.get(key)
         if known is not None and (known[0] is columns or known[0] == columns):
-            return known[1]
-        view = self._view(principal, table, columns, access)
-        _remember(self._views, key, (columns, view))
+            view = known[2]
+            if not view.facets or context.values(view.facets) == known[1]:
+                allowed = view.allowed
+                if isinstance(allowed, Decisions) and (now := allowed.within(context)) is not allowed:
+                    return replace(view, allowed=now)
+                return view
+        view = self._view(principal, table, columns, access, context)
+        _remember(self._views, key, (columns, context.values(view.facets), view))
         return view
 
-    def _subject(self, principal: Principal) -> Subject:
+    def explain(self, request: AccessRequest) -> Explanation:
+        """Say what every policy of the service had to say; looks at each of them, so it takes its time."""
+        question = self._asked(request)
+        decision = self.decide(request)
+        if isinstance(question, str):
+            return Explanation(decision=decision, mask=None, row_filter=None, considered=())
+        mask = found_rows = None
+        if question.levels[-1:] == (COLUMN,):
+            mask = self.mask(request.principal, request.resource, "string", request.context)
+        masked, filtered = self.mask_answer(request), self.filter_answer(request)
+        if question.levels:
+            found_rows = self.row_filter(request.principal, request.resource, request.context)
+        zones = candidate_zones(question, any_access=wants_any(request.access))
+        return Explanation(
+            decision=decision,
+            mask=mask,
+            row_filter=found_rows,
+            considered=consider(question, decision, masked, filtered, zones),
+            roles=question.subject.roles,
+            tags=tuple([hit.tag for hit in question.hits()]),
+        )
+
+    def may_be_denied_below(self, resource: Resource) -> bool:
+        """Say whether some policy may deny anything in a database to anybody.
+
+        Then it is not for one statement to touch all of it. Errs on the side of yes.
+        """
+        nobody = Principal(user="")
+        question = self._question(nobody, resource, ANY_ACCESS, NO_CONTEXT)
+        return isinstance(question, str) or may_be_denied_below(question)
+
+    def _subject(self, principal: Principal, roles: frozenset[str] | None) -> Subject:
+        if roles is not None:
+            return self._roles.subject(principal, self._store, roles)
         subject = self._subjects.get(principal)
         if subject is None:
-            subject = self._roles.subject(principal)
+            subject = self._roles.subject(principal, self._store)
             _remember(self._subjects, principal, subject)
         return subject
 
-    def _question(self, principal: Principal, resource: Resource) -> Question | str:
+    def _question(
+        self,
+        principal: Principal,
+        resource: Resource,
+        access: str,
+        context: AccessContext,
+        *,
+        service: str | None = None,
+        below: bool = False,
+    ) -> Question | str:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
-        name = DEFAULT_SERVICE
-        if elements and elements[0][0] == "catalog":
-            name = self._catalogs.get(fold(elements[0][1]), DEFAULT_SERVICE)
-        service = self._services.get(name)
+        in_catalog = bool(elements) and elements[0][0] == "catalog"
         if service is None:
-            return f"there is no service `{name}`"
-        if elements and elements[0][0] == "catalog" and "catalog" not in service.ways:
+            service = self._catalogs.get(fold(elements[0][1]), DEFAULT_SERVICE) if in_catalog else None
+        found = self._services.get(service or DEFAULT_SERVICE)
+        if found is None:
+            return f"there is no service `{service or DEFAULT_SERVICE}`"
+        if in_catalog and "catalog" not in found.ways:
             # A definition without catalogs (hive's) speaks for exactly the catalogs that were given to it.
             elements = elements[1:]
-        levels = tuple([level for level, _ in elements])
-        if levels and service.ways.get(levels[-1]) != levels:
-            return f"service `{name}` knows no resource {'.'.join(levels)}"
-        values = service.values(levels, [value for _, value in elements])
-        subject = self._subject(principal)
-        return Question(service, levels, values, subject, Asker(subject.user, resource.owner))
+        compared = found.compare(elements)
+        if compared is None:
+            levels = ".".join(level for level, _ in elements)
+            return f"service `{found.model.name}` knows no resource {levels}"
+        subject = self._subject(principal, context.roles)
+        question = Question(found, *compared, subject, resource, access, context, below=below)
+        if context.roles is not None:
+            question.note(frozenset({"roles"}))
+        return question
 
-    def _answer(self, request: AccessRequest) -> _Answer:
-        question = self._question(request.principal, request.resource)
+    def _asked(self, request: AccessRequest) -> Question | str:
+        below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
+        return self._question(
+            request.principal,
+            request.resource,
+            request.access,
+            request.context,
+            service=request.service,
+            below=below,
+        )
+
+    def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
+        question = self._asked(request)
         if isinstance(question, str):
-            return _Answer(question)
+            return Decision(request=request, allowed=False, reason=question, determined=False)
+        answer, bits = self._answer(question, request, groups)
+        said, policy, item, tag = answer.said, NO_POLICY, "", ""
+        if said is not None:
+            policy = said.policy.ref
+            if answer.kind:
+                asked = question if said.tag is None else said.tag
+                item = said.policy.item_named(answer.kind, asked, answer.bit, question.service.bits.count)
+            if said.tag is not None:
+                tag = said.tag.hit.tag.type
+        any_access = wants_any(request.access)
+        zones = (answer.zone,) if answer.zone else candidate_zones(question, any_access=any_access)
+        audited = self._auditing[question.service.model.name].audited(
+            question, zones, allowed=answer.allowed, determined=answer.determined, bits=bits
+        )
+        return Decision(
+            request=request,
+            allowed=answer.allowed,
+            policy=policy,
+            reason=answer.reason,
+            item=item,
+            determined=answer.determined,
+            audited=audited,
+            zone=answer.zone,
+            tag=tag,
+            facets=question.facets,
+        )
+
+    def _answer(
+        self, question: Question, request: AccessRequest, groups: Sequence[frozenset[str]] | None
+    ) -> tuple[Answer, int]:
+        """Return the answer, and the access types that it is about."""
+        bits = question.service.bits
+        if question.service.is_super(question.subject):
+            return Answer(SUPER_USER, allowed=True), bits.wanted(request.access)
         if question.deviates():
-            return _Answer(DEVIATES)
-        if request.access in ("", ANY_ACCESS):
-            return _any_access(question)
-        bit = question.service.bits.wanted(request.access)
-        if not bit:
-            return _unknown_access(question, request.access)
-        answer = _settle(_effects(question, question.policies(PolicyType.ACCESS)), bit)
-        if answer.allowed and question.on_path:
-            below = question.service.denied_below(
-                question.values[-1], question.levels[-1], question.subject, bit, answer.priority
-            )
+            return Answer(DEVIATES, determined=False), 0
+        any_access = wants_any(request.access)
+        wanted: list[int] = []
+        if groups is None:
+            wanted = [bits.all if any_access else bits.wanted(request.access)]
+        elif groups:
+            wanted = [sum({bits.wanted(access) for access in group}) for group in groups]
+            for group in groups:
+                for access in group:
+                    if not bits.wanted(access):
+                        return _unknown_access(question, access), 0
+        else:
+            wanted = list(bits.names)  # any access, and every one of them
+        if not all(wanted):
+            return _unknown_access(question, request.access), 0
+        ignore_below = request.ignore_descendant_deny
+
+        def settled(said: Sequence[Said]) -> Answer:
+            return any_of(said, wanted[0]) if len(wanted) == 1 else all_of(said, wanted)
+
+        answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
+        if answer.allowed and question.on_path and not any_access:
+            below = denied_below(question, answer.zone, sum(set(wanted)), answer.priority)
             if below is not None:
-                return _Answer(DENIED_BELOW, below.ref)
+                return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
+        return answer, wanted[0] if len(wanted) == 1 else bits.all
+
+    def _in_zones(
+        self,
+        question: Question,
+        settled: Callable[[Sequence[Said]], Answer],
+        *,
+        any_access: bool,
+        ignore_below: bool,
+    ) -> Answer:
+        answer = NOBODY_ALLOWS
+        for zone in self._zones(question, any_access=any_access):
+            found = settled(all_said(question, zone, question.subject, ignore_below=ignore_below))
+            if found.allowed or answer is NOBODY_ALLOWS:
+                answer = replace(found, zone=zone) if zone else found
+            if found.allowed:
+                break
         return answer
 
-    def _mask(
-        self, question: Question, policies: Iterable[CompiledPolicy], name: str, data_type: str
-    ) -> ColumnMask | None:
-        for policy in policies:
-            item = policy.obligation(question.subject, question.asker.owner, question.service.mask_bits)
-            if not isinstance(item, MaskItem):
-                continue
-            expression = mask_expression(
-                item.mask_type,
-                name,
-                data_type,
-                custom=item.value_expression,
-                principal=question.subject.principal,
-                masked_date=self._masked_date,
-            )
-            if expression is None:
-                return None
-            return ColumnMask(
-                column=name,
-                mask_type=item.mask_type,
-                expression=expression,
-                policy=policy.ref,
-                predicate=item.predicate,
-            )
-        return None
+    def _zones(self, question: Question, *, any_access: bool) -> Sequence[str]:
+        zones = candidate_zones(question, any_access=any_access)
+        if any_access and not question.levels:
+            # Any access to anything at all: whatever zone it is in.
+            return (*zones, *(name for name in question.service.zones.names if name not in zones))
+        return zones
+
+    def _sees(self, question: Question) -> bool:
+        if question.service.is_super(question.subject):
+            return True
+        if question.deviates():
+            return False
+        return any(sees(question, zone) for zone in self._zones(question, any_access=True))
+
+    def _obliged(self, request: AccessRequest, type_: PolicyType) -> Obliged | None:
+        question = self._asked(request)
+        if isinstance(question, str):
+            return None
+        any_access = wants_any(request.access)
+        service = question.service
+        bits = service.mask_bits if type_ is PolicyType.MASK else service.filter_bits
+        if not (any_access or service.bits.wanted(request.access) & bits):
+            return None
+        found = find(question, type_, any_access=any_access)
+        return None if found is None else obliged(found, question)
 
     def _view(
-        self, principal: Principal, table: Resource, columns: Sequence[Column], access: str
+        self,
+        principal: Principal,
+        table: Resource,
+        columns: Sequence[Column],
+        access: str,
+        context: AccessContext,
     ) -> TableView:
-        question = self._question(principal, table)
-        if isinstance(question, str) or question.service.ways.get("column") != (*question.levels, "column"):
-            answers = {
-                c.name: self._answer(
-                    AccessRequest(principal=principal, resource=table.child("column", c.name), access=access)
-                )
-                for c in columns
-            }
-            return TableView(_Decisions(principal, table, access, answers), {}, None)
-        service = question.service
-        bit = service.bits.wanted(access)
+        question = self._question(principal, table, access, context)
         names = [column.name for column in columns]
-        values = service.values(["column"] * len(names), names)
-        if bit:
-            answers = _column_answers(question, names, values, bit)
-        else:
-            answers = dict.fromkeys(names, _unknown_access(question, access))
-        masks: dict[str, ColumnMask] = {}
-        if access.lower() in service.definition.mask_accesses:
-            masking = [(e.matchers[-1], e.policy) for e in question.column_entries(PolicyType.MASK)]
-            for column, value in zip(columns, values, strict=True) if masking else ():
-                policies = [policy for matcher, policy in masking if matcher.matches(value, question.asker)]
-                if policies:
-                    mask = self._mask(question, policies, column.name, column.type)
-                    if mask is not None:
-                        masks[column.name] = mask
-        filtered = access.lower() in service.definition.filter_accesses
-        decisions = _Decisions(principal, table, access, answers)
-        return TableView(decisions, masks, _row_filter(question) if filtered else None)
+        if isinstance(question, str) or question.service.ways.get(COLUMN) != (*question.levels, COLUMN):
+            alike: Mapping[str, str] = {name: name for name in names}
+            decisions = Decisions(self.decide, principal, table, access, context, alike)
+            allowed = [name for name in names if decisions[name].allowed]
+            facets = NO_FACETS.union(*(decision.facets for decision in decisions.values()))
+            return TableView(decisions, {}, None, facets, frozenset(names).difference(allowed))
+        viewing = Viewing(question, columns, self._masked_date)
+        alike, hidden = viewing.access(self._allows)
+        masks = viewing.masks()
+        rows = viewing.rows(self._filters)
+        decisions = Decisions(self.decide, principal, table, access, context, alike)
+        return TableView(decisions, masks, rows, viewing.facets, hidden)
 
-
-class _Decisions(Mapping[str, Decision]):
-    """The decisions on a table's columns, each built when it is asked for: most never are."""
-
-    __slots__ = ("_access", "_answers", "_built", "_principal", "_table")
-
-    def __init__(
-        self, principal: Principal, table: Resource, access: str, answers: Mapping[str, _Answer]
-    ) -> None:
-        self._principal, self._table, self._access = principal, table, access
-        self._answers = answers
-        self._built: dict[str, Decision] = {}
-
-    def __getitem__(self, name: str) -> Decision:
-        decision = self._built.get(name)
-        if decision is None:
-            answer = self._answers[name]
-            resource = self._table.child("column", name)
-            decision = self._built[name] = Decision(
-                request=AccessRequest(principal=self._principal, resource=resource, access=self._access),
-                allowed=answer.allowed,
-                policy=answer.policy,
-                reason=answer.reason,
-            )
-        return decision
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._answers)
-
-    def __len__(self) -> int:
-        return len(self._answers)
+    def _allows(self, question: Question) -> bool:
+        request = AccessRequest(
+            principal=question.subject.principal,
+            resource=question.resource,
+            access=question.access,
+            context=question.context,
+        )
+        return self._answer(question, request, None)[0].allowed
 
 
 _engines: weakref.WeakKeyDictionary[PolicySet, Engine] = weakref.WeakKeyDictionary()
 
 
-def engine_for(policies: PolicySet) -> Engine:
-    """Return the engine of a PolicySet, compiled once and dropped with it."""
+def engine_for(policies: PolicySet, base: PolicySet | None = None) -> Engine:
+    """Return the engine of a PolicySet, compiled once and dropped with it.
+
+    From the engine of `base`, an older set, comes whatever has not changed: services that are the same
+    object, and of the others every policy that is the same or equal.
+    """
     engine = _engines.get(policies)
     if engine is None:
-        engine = _engines[policies] = Engine(policies)
+        older = _engines.get(base) if base is not None else None
+        engine = _engines[policies] = Engine(policies, base=older)
     return engine
 
 
@@ -293,94 +426,12 @@ def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
     )
 
 
-def _refuse_conditions(policies: PolicySet) -> None:
-    """Conditions are not evaluated; a policy that relies on one must not look as if it were."""
-    faults = [
-        f"{policy.place or 'policy'}: policy `{policy.name}` has conditions, which are not evaluated"
-        for policy in policies.policies
-        if policy.conditions or any(item.conditions for item in items_of(policy))
-    ]
-    if faults:
-        raise Faults(faults)
-
-
 def _remember(memory: dict[K, V], key: K, value: V) -> None:
     if len(memory) >= _MOST_REMEMBERED:
         memory.clear()
     memory[key] = value
 
 
-def _column_answers(
-    question: Question, names: Sequence[str], values: Sequence[str], bit: int
-) -> dict[str, _Answer]:
-    """Return the answer for each column; `values` are the names as they are compared."""
-    granting = question.column_entries(PolicyType.ACCESS)
-    effects = _effects(question, [entry.policy for entry in granting])
-    # Most tables are governed as a whole: one answer serves every column.
-    matchers = [entry.matchers[-1] for entry in granting]
-    if all(matcher.any and not matcher.never for matcher in matchers):
-        return dict.fromkeys(names, _settle(effects, bit))
-    answers = {}
-    for name, value in zip(names, values, strict=True):
-        matching = [m.matches(value, question.asker) for m in matchers]
-        answers[name] = _settle(itertools.compress(effects, matching), bit)
-    return answers
-
-
-def _effects(question: Question, policies: Iterable[CompiledPolicy]) -> list[_Effect]:
-    subject, owner = question.subject, question.asker.owner
-    return [(policy, *policy.effect(subject, owner)) for policy in policies]
-
-
-def _settle(effects: Iterable[_Effect], bit: int) -> _Answer:
-    """Combine the effects, which come in Ranger's order: highest priority first.
-
-    At the highest priority where anything is said a denial wins; the first policy of the outcome is told.
-    """
-    granting: CompiledPolicy | None = None
-    for policy, deny, allow, rest in effects:
-        if granting is not None and policy.priority < granting.priority:
-            break
-        if (deny | rest) & bit:
-            return _Answer(DENIED if deny & bit else ELSE_DENIED, policy.ref)
-        if allow & bit and granting is None:
-            granting = policy
-    if granting is None:
-        return _NOBODY_ALLOWS
-    return _Answer(ALLOWED, granting.ref, allowed=True, priority=granting.priority)
-
-
-def _any_access(question: Question) -> _Answer:
-    """Ranger's `_any`: one access type suffices, and a denial of something further down does not count."""
-    if question.deviates():
-        return _Answer(DEVIATES)
-    here = _effects(question, question.policies(PolicyType.ACCESS))
-    known = {policy.rank for policy, *_ in here}
-    below = _effects(question, (p for p in question.policies_below() if p.rank not in known))
-    effects = [*here, *((policy, 0, allow, 0) for policy, _, allow, _ in below)]
-    effects.sort(key=lambda effect: effect[0].rank)
-    undecided = question.service.bits.all
-    while undecided:
-        bit = undecided & -undecided
-        undecided ^= bit
-        answer = _settle(effects, bit)
-        if answer.allowed:
-            return answer
-    return _NOBODY_ALLOWS
-
-
-def _unknown_access(question: Question, access: str) -> _Answer:
-    return _Answer(f"`{access}` is no access type of service `{question.service.definition.name}`")
-
-
-def _row_filter(question: Question) -> RowFilter | None:
-    for policy in question.policies(PolicyType.ROW_FILTER):
-        item = policy.obligation(question.subject, question.asker.owner, question.service.filter_bits)
-        if not isinstance(item, FilterItem):
-            continue
-        if not item.filter_expression.strip():
-            return None
-        # An attribute that the user does not have leaves no row, never all of them.
-        bound = bind(item.filter_expression, question.subject.principal)
-        return RowFilter(expression="FALSE" if bound is None else bound, policy=policy.ref)
-    return None
+def _unknown_access(question: Question, access: str) -> Answer:
+    name = question.service.definition.name
+    return Answer(f"`{access}` is no access type of service `{name}`", determined=False)

@@ -13,9 +13,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
+from gateway.policy.facts import Facts
+from gateway.policy.macros import Template, compile_template
 from gateway.policy.paths import canonical
+from gateway.policy.script import Untranslatable
 
-_TOKEN = re.compile(r"\\(?P<escaped>[{}])|\{(?P<token>USER|OWNER)\}")
+_TOKEN = re.compile(r"\\(?P<escaped>[{}])|\{(?P<token>[^{}\\]+)\}")
+_WILDCARD = re.compile(r"[*?]")
+_OWN_TOKENS = frozenset({"USER", "OWNER"})
+_KNOWN_TOKENS = frozenset({"USER", "OWNER", "ROLES"})
+SCRIPT_START = "${{"
+NO_FACETS: frozenset[str] = frozenset()
 _MAX_REMEMBERED = 4096
 _REMEMBERED_LENGTH = 128
 """Longer names than anybody gives are folded each time, so that they cannot fill the memory."""
@@ -45,24 +53,51 @@ def _fold_character(character: str) -> str:
     return lower if len(lower) == 1 else "i" if single == "İ" else single
 
 
-@dataclass(frozen=True, slots=True)
 class Asker:
-    """What tokens stand for: the user who asks and the owner of the resource, if known."""
+    """What tokens and scripts in values stand for: who asks, and the owner of the resource, if known."""
 
-    user: str
-    owner: str | None = None
+    __slots__ = ("owner", "user")
+
+    def __init__(self, user: str, owner: str | None = None) -> None:
+        self.user = user
+        self.owner = owner
+
+    def facts(self) -> Facts:
+        """Return everything that a script may ask."""
+        return Facts(user=self.user, owner=self.owner)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of a value: a token's name, or text in which wildcards still mean what they mean."""
+    """A piece of a value: a token's name, a script, or text in which wildcards still mean what they mean."""
 
     text: str
     token: bool = False
     literal: bool = False
+    script: Template | None = None
+
+
+_LOST = Template((), frozenset())
+"""Stands for a script that is not of our language: what it yields cannot be told."""
 
 
 def _parts(value: str) -> tuple[_Part, ...]:
+    if SCRIPT_START not in value:
+        return _plain_parts(value)
+    try:
+        template = compile_template(value)
+    except Untranslatable:
+        return (_Part("", script=_LOST),)
+    parts: list[_Part] = []
+    for piece in template.parts:
+        if isinstance(piece, str):
+            parts += _plain_parts(piece)
+        else:
+            parts.append(_Part("", script=Template((piece,), template.facets)))
+    return tuple(parts)
+
+
+def _plain_parts(value: str) -> tuple[_Part, ...]:
     parts: list[_Part] = []
     position = 0
     for found in _TOKEN.finditer(value):
@@ -79,8 +114,8 @@ def _parts(value: str) -> tuple[_Part, ...]:
 
 
 def is_dynamic(value: str) -> bool:
-    """Return whether the value's meaning depends on who asks."""
-    return "{" in value and any(part.token for part in _parts(value))
+    """Return whether the value's meaning depends on who asks, and how."""
+    return "{" in value and (SCRIPT_START in value or any(part.token for part in _plain_parts(value)))
 
 
 def has_wildcard(value: str) -> bool:
@@ -109,10 +144,21 @@ def glob(pieces: Iterable[tuple[str, bool]]) -> str:
     return f"(?s:{joined[0]}{middle}.*{joined[-1]})"
 
 
-class _Value:
-    """One policy value that is not a plain literal: wildcards, tokens or a recursive path."""
+@lru_cache(maxsize=_MAX_REMEMBERED)
+def _pattern(pieces: tuple[tuple[str, bool], ...], tree: bool) -> re.Pattern[str]:
+    pattern = glob(pieces)
+    return re.compile(pattern + "(?s:/.*)?" if tree else pattern)
 
-    __slots__ = ("_dynamic", "_fold", "_parts", "_patterns", "_plain", "_recursive", "_static", "_wild")
+
+_NOBODY = Asker("")
+_NEVER = re.compile(r"(?!)")
+_UNMADE = re.compile(r"(?!)(?#not made yet)")
+
+
+class _Value:
+    """One policy value that is not a plain literal: wildcards, tokens, scripts or a recursive path."""
+
+    __slots__ = ("_fold", "_memory", "_parts", "_plain", "_recursive", "_wild")
 
     def __init__(self, value: str, definition: ResourceDef, recursive: bool) -> None:
         wild = definition.wildcard
@@ -123,38 +169,88 @@ class _Value:
         self._recursive = recursive and definition.is_path
         self._plain = self._recursive and not self._wild
         self._parts = _parts(value.rstrip("/") if self._plain else value)
-        self._dynamic = any(part.token for part in self._parts)
-        self._patterns: dict[Asker, re.Pattern[str] | None] = {}
-        self._static = None if self._dynamic else self._compile(Asker(""))
+        # Patterns are made when they are first needed: most of a hundred thousand never are.
+        self._memory: dict[tuple[str, str | None], re.Pattern[str]] | re.Pattern[str] | None
+        if any(part.script or (part.token and part.text not in _OWN_TOKENS) for part in self._parts):
+            self._memory = None
+        elif any(part.token for part in self._parts):
+            self._memory = {}
+        else:
+            self._memory = _UNMADE
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """Return the fields of the context that the value's meaning depends on."""
+        found = {"attributes"} if any(p.token and p.text not in _KNOWN_TOKENS for p in self._parts) else set()
+        return frozenset(found).union(*(part.script.facets for part in self._parts if part.script))
+
+    @property
+    def prefix(self) -> str:
+        """Return what everything that matches begins with, folded like it; empty when that is not known."""
+        fixed = ""
+        for part in self._parts:
+            if part.token or part.script:
+                break
+            if self._wild and not part.literal and has_wildcard(part.text):
+                fixed += _WILDCARD.split(part.text, maxsplit=1)[0]
+                break
+            fixed += part.text
+        return fold(fixed) if self._fold else fixed
 
     def _compile(self, asker: Asker) -> re.Pattern[str] | None:
+        """Return what to compare with; None when it cannot be told."""
         pieces: list[tuple[str, bool]] = []
         for part in self._parts:
-            text = part.text
-            if part.token:
-                known = asker.user if text == "USER" else asker.owner
-                if not known:
-                    return None  # an unknown owner owns nothing
-                text = known
-            pieces.append(
-                (fold(text) if self._fold else text, self._wild and not part.token and not part.literal)
-            )
-        pattern = glob(pieces)
-        return re.compile(pattern + "(?s:/.*)?" if self._plain else pattern)
+            text: str | None = part.text
+            if part.script is not None:
+                text = part.script.render(asker.facts()) if part.script is not _LOST else None
+            elif part.token:
+                text = _token(part.text, asker)
+                if text is None:
+                    return _NEVER  # an unknown owner owns nothing
+            if text is None:
+                return None
+            # What was put in is compared as it is: a user called `*` is no wildcard.
+            live = self._wild and not (part.token or part.literal or part.script)
+            pieces.append((fold(text) if self._fold else text, live))
+        return _pattern(tuple(pieces), self._plain)
 
-    def matches(self, value: str, asker: Asker) -> bool:
-        pattern = self._static
-        if self._dynamic:
-            if asker not in self._patterns:
-                if len(self._patterns) >= _MAX_REMEMBERED:
-                    self._patterns.clear()
-                self._patterns[asker] = self._compile(asker)
-            pattern = self._patterns[asker]
+    def _pattern_for(self, asker: Asker) -> re.Pattern[str] | None:
+        memory = self._memory
+        if memory is None:
+            return self._compile(asker)
+        if isinstance(memory, re.Pattern):
+            if memory is _UNMADE:
+                self._memory = memory = self._compile(asker) or _NEVER
+            return memory
+        key = (asker.user, asker.owner)
+        pattern = memory.get(key)
         if pattern is None:
-            return False
+            if len(memory) >= _MAX_REMEMBERED:
+                memory.clear()
+            pattern = memory[key] = self._compile(asker) or _NEVER
+        return pattern
+
+    def matches(self, value: str, asker: Asker) -> bool | None:
+        """Say whether `value` matches; None when that cannot be told."""
+        pattern = self._pattern_for(asker)
+        if pattern is None:
+            return None
         if self._recursive and self._wild:
             return any(pattern.fullmatch(part) for part in leading_paths(value))
         return pattern.fullmatch(value) is not None
+
+
+def _token(name: str, asker: Asker) -> str | None:
+    """Return what `{name}` stands for: itself when nobody knows it, None for an owner who is not known."""
+    if name == "USER":
+        return asker.user or None
+    if name == "OWNER":
+        return asker.owner or None
+    if name == "ROLES":
+        return f"[{', '.join(sorted(asker.facts().roles))}]"
+    attributes = dict(asker.facts().context.attributes)
+    return next(iter(attributes.get(f"token:{name}", ())), f"{{{name}}}")
 
 
 def leading_paths(path: str) -> list[str]:
@@ -165,18 +261,22 @@ def leading_paths(path: str) -> list[str]:
     return [path[:end] for end in ends] + [path]
 
 
+_NO_LITERALS: frozenset[str] = frozenset()
+
+
 class LevelMatcher:
     """Says whether a requested value at one level is among a policy's values there."""
 
-    __slots__ = ("_others", "any", "dynamic", "excludes", "fold", "literals")
+    __slots__ = ("_others", "any", "dynamic", "excludes", "facets", "literals", "scripted")
 
     def __init__(self, definition: ResourceDef, values: ResourceValues) -> None:
         self.excludes = values.excludes
-        self.fold = definition.ignore_case
         kept = [v for v in values.values if v.strip()]
         self.any = not kept or (definition.wildcard and any(not v.strip("*") for v in kept))
         """Whether every value matches, also the absent one; with `excludes` nothing does."""
         self.dynamic = any(map(is_dynamic, kept))
+        self.scripted = self.dynamic and not self.any and any(SCRIPT_START in v for v in kept)
+        """Whether a script has a say, so that the answer may be None."""
         literals, others = set[str](), list[_Value]()
         for value in map(canonical, kept) if definition.is_path else kept:
             if definition.needs_scheme and value.strip("*") and ":" not in value:
@@ -186,11 +286,14 @@ class LevelMatcher:
             )
             recursive = values.recursive and definition.is_path
             if wild or recursive or "{" in value or "\\" in value:
-                others.append(_Value(value, definition, values.recursive))
+                if not self.any:
+                    others.append(_Value(value, definition, values.recursive))
             else:
-                literals.add(fold(value) if self.fold else value)
-        self.literals = frozenset(literals)
+                literals.add(fold(value) if definition.ignore_case else value)
+        self.literals = frozenset(literals) if literals and not self.any else _NO_LITERALS
         self._others = tuple(others)
+        self.facets = NO_FACETS.union(*(other.facets for other in others)) if self.dynamic else NO_FACETS
+        """Fields of the context that the answer depends on."""
 
     @property
     def is_literal(self) -> bool:
@@ -202,12 +305,33 @@ class LevelMatcher:
         """Whether no value can match: everything is excluded."""
         return self.any and self.excludes
 
-    def matches(self, value: str, asker: Asker) -> bool:
-        """Say whether `value`, folded already when `fold` is set, matches; `` and `*` mean all values."""
+    @property
+    def prefixes(self) -> frozenset[str]:
+        """Return what matching values begin with, one of these each; empty when that is not known."""
+        if self.any or self.excludes:
+            return _NO_LITERALS
+        found = self.literals.union(other.prefix for other in self._others)
+        return _NO_LITERALS if "" in found else found
+
+    def matches(self, value: str, asker: Asker) -> bool | None:
+        """Say whether `value`, folded already where case does not matter, matches; None: it cannot be told.
+
+        `` and `*` ask for all values: only a matcher of everything takes them.
+        """
         if self.any:
             return not self.excludes
         if value in ("", "*"):
             return False
-        return self.excludes != (
-            value in self.literals or any(other.matches(value, asker) for other in self._others)
-        )
+        if value in self.literals:
+            return not self.excludes
+        unknown = False
+        for other in self._others:
+            found = other.matches(value, asker)
+            if found:
+                return not self.excludes
+            unknown = unknown or found is None
+        return None if unknown else self.excludes
+
+    def may_match(self, value: str) -> bool:
+        """Say whether `value` may match for somebody; in doubt it may."""
+        return self.excludes or self.dynamic or self.matches(value, _NOBODY) is not False

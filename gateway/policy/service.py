@@ -1,134 +1,309 @@
-"""One service's policies, compiled and filed, and questions put in that service's terms."""
+"""One service, compiled and filed, and questions put in that service's terms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
+from gateway.model import policy as model
+from gateway.model.context import TIME, AccessContext
+from gateway.model.policy import PolicyType
+from gateway.model.resource import Resource
 from gateway.policy import paths
-from gateway.policy.compiled import (
-    AccessBits,
-    CompiledPolicy,
-    Entry,
-    MatchType,
-    compile_entry,
-    ways_down,
-)
+from gateway.policy.compiled import AccessBits, CompiledPolicy
+from gateway.policy.facts import Facts
+from gateway.policy.filing import Filing
+from gateway.policy.hierarchy import HERE, Entry, MatchType, ways_down
 from gateway.policy.index import Index
-from gateway.policy.matching import Asker, fold
+from gateway.policy.matching import NO_FACETS, Asker, fold
 from gateway.policy.subjects import Subject
+from gateway.policy.tagging import Made, Taggings, TagHit
+from gateway.policy.zones import Zones
 
-_HERE = (MatchType.SELF, MatchType.SELF_AND_ALL_DESCENDANTS)
+_Compared = Callable[[str], str]
+
+
+def _as_is(value: str) -> str:
+    return value
+
+
+def _folded_path(value: str) -> str:
+    return fold(paths.canonical(value))
+
+
+def _comparison(level: model.ResourceDef) -> _Compared:
+    if level.is_path:
+        return _folded_path if level.ignore_case else paths.canonical
+    return fold if level.ignore_case else _as_is
 
 
 class Service:
-    """The policies of one service definition."""
+    """The policies, zones and tags of one service. Immutable but for the making."""
 
-    def __init__(self, definition: ServiceDef, policies: Iterable[Policy]) -> None:
-        self.definition = definition
-        self.bits = AccessBits(definition)
+    def __init__(self, service: model.Service, base: Service | None = None) -> None:
+        """Compile a service; from `base`, an older state of it, comes what has not changed."""
+        if base is not None and not _like(service, base.model):
+            base = None
+        self.model: model.Service = service
+        self.definition = definition = service.definition
+        self.bits: AccessBits = AccessBits(definition) if base is None else base.bits
         self.mask_bits = self.bits.granted(definition.mask_accesses)
         self.filter_bits = self.bits.granted(definition.filter_accesses)
-        self._folds = {level.name: level.ignore_case for level in definition.resources}
         self.ways = {
-            way[-1].name: tuple(level.name for level in way)
-            for way in ways_down(definition.resources).values()
+            way.names[-1]: way.names for way in ways_down(definition.resources).values() if way.names
         }
         """Level → the levels from the root down to it."""
+        by_name = {level.name: _comparison(level) for level in definition.resources}
+        self._compared: dict[tuple[str, ...], tuple[_Compared, ...]] = {(): ()}
+        for way in self.ways.values():
+            self._compared[way] = tuple(by_name[name] for name in way)
+        self._orders = {frozenset(way): way for way in self.ways.values()}
         self.paths = frozenset(level.name for level in definition.resources if level.is_path)
-        compiled = [CompiledPolicy(p, definition, self.bits) for p in policies if p.enabled]
-        compiled.sort(key=attrgetter("sort_key"))
-        entries: dict[PolicyType, list[Entry]] = {type_: [] for type_ in PolicyType}
-        self._path_denials: list[tuple[CompiledPolicy, ResourceSet]] = []
-        ways = {type_: ways_down(definition.levels(type_)) for type_ in PolicyType}
-        for rank, policy in enumerate(compiled):
-            policy.rank = rank
-            for resources in (policy.policy.resources, *policy.policy.additional_resources):
-                entry = compile_entry(policy, resources, ways[policy.policy.type])
-                if entry is None:
-                    continue
-                entries[policy.policy.type].append(entry)
-                if policy.denies and entry.levels and entry.levels[-1] in self.paths:
-                    self._path_denials.append((policy, resources))
-        self.index = {type_: Index(found) for type_, found in entries.items()}
+        if base is None:
+            self.filing = Filing(service.policies, definition, self.bits)
+            self.zones = Zones(service.zones, definition.resources)
+            self.taggings = Taggings(service.tagged, definition.resources)
+        else:
+            self.filing = base.filing.changed(service.policies)
+            kept = base.zones.zones == service.zones
+            self.zones = base.zones if kept else Zones(service.zones, definition.resources)
+            self.taggings = base.taggings.changed(service.tagged)
+        self.tag_filing: Filing | None = None
+        if service.tags is not None:
+            if base is not None and base.tag_filing is not None and base.model.tags is not None:
+                self.tag_filing = base.tag_filing.changed(service.tags.policies)
+            else:
+                self.tag_filing = Filing(service.tags.policies, service.tags.definition, self.bits)
 
-    def values(self, levels: Iterable[str], values: Iterable[str]) -> tuple[str, ...]:
-        """Return requested values as they are compared."""
-        return tuple([self._compared(level, value) for level, value in zip(levels, values, strict=True)])
+    def compare(self, elements: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+        """Return a resource's levels and its values as they are compared; None when there is none such."""
+        levels = tuple([level for level, _ in elements])
+        compared = self._compared.get(levels)
+        if compared is None:
+            order = self._orders.get(frozenset(levels))
+            if order is None or len(order) != len(levels):
+                return None
+            return self.compare([(level, dict(elements)[level]) for level in order])
+        return levels, tuple([same(value) for same, (_, value) in zip(compared, elements, strict=True)])
 
-    def _compared(self, level: str, value: str) -> str:
-        if level in self.paths:
-            value = paths.canonical(value)
-        return fold(value) if self._folds[level] else value
+    def compared(self, level: str, values: Iterable[str]) -> list[str]:
+        """Return values of one level as they are compared."""
+        same = self._compared[self.ways[level]][-1]
+        return [same(value) for value in values]
 
-    def denied_below(
-        self, path: str, level: str, subject: Subject, bit: int, priority: int
-    ) -> CompiledPolicy | None:
-        """Return a policy of at least `priority` that denies something which reading the path may reach."""
-        for policy, resources in self._path_denials:
-            if policy.priority < priority:
-                continue
-            deny, _, rest = policy.effect(subject, None)
-            values = resources.get(level)
-            if not (deny | rest) & bit or values is None:
-                continue
-            if values.excludes:
-                if paths.fixed_part(path) != path:
-                    return policy
-            elif any(paths.may_reach(path, paths.canonical(value)) for value in values.values):
-                return policy
-        return None
+    def is_super(self, subject: Subject) -> bool:
+        """Say whether nothing is denied to the subject, masked or filtered."""
+        return subject.user in self.model.super_users or not self.model.super_groups.isdisjoint(
+            subject.own_groups
+        )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """A resource in the terms of the service that speaks for it, and who asks."""
+def _like(new: model.Service, old: model.Service) -> bool:
+    """Say whether both mean the same by their policies, so that compiled ones may be kept."""
 
-    service: Service
-    levels: tuple[str, ...]
-    values: tuple[str, ...]
-    """As they are compared: folded where case does not matter."""
-    subject: Subject
-    asker: Asker
+    def same(one: model.ServiceDef | None, other: model.ServiceDef | None) -> bool:
+        return one is other or one == other
+
+    return same(new.definition, old.definition) and same(
+        new.tags.definition if new.tags else None, old.tags.definition if old.tags else None
+    )
+
+
+COLUMN = "column"
+_TIME = frozenset({TIME})
+_TAGS = frozenset({"tags"})
+
+Applying = tuple[CompiledPolicy, bool, bool]
+"""A policy whose resources match; whether only something below the resource does; whether in doubt."""
+
+
+class Question(Asker):
+    """A resource in the terms of the service that speaks for it, who asks, and under which circumstances."""
+
+    __slots__ = (
+        "_facts",
+        "_hits",
+        "access",
+        "below",
+        "context",
+        "facets",
+        "levels",
+        "resource",
+        "service",
+        "subject",
+        "values",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        levels: tuple[str, ...],
+        values: tuple[str, ...],
+        subject: Subject,
+        resource: Resource,
+        access: str,
+        context: AccessContext,
+        *,
+        below: bool = False,
+    ) -> None:
+        self.user = subject.user
+        self.owner = resource.owner
+        self.service = service
+        self.levels = levels
+        self.values = values
+        """As they are compared: folded where case does not matter."""
+        self.subject = subject
+        self.resource = resource
+        self.access = access
+        self.context = context
+        self.below = below
+        """Whether policies on something further down count as well."""
+        self.facets = NO_FACETS
+        """Fields of the context that answers so far depend on."""
+        self._facts: Facts | None = None
+        self._hits: list[TagHit] | None = None
 
     @property
     def on_path(self) -> bool:
         return bool(self.levels) and self.levels[-1] in self.service.paths
 
-    def policies(self, type_: PolicyType) -> list[CompiledPolicy]:
-        """Return the policies of a type that apply to the resource itself, in Ranger's order."""
-        entries = self.service.index[type_].at(self.levels, self.values, self.subject)
-        found = {e.policy.rank: e.policy for e in entries if e.match(self.values, self.asker) in _HERE}
-        return [found[rank] for rank in sorted(found)]
-
-    def policies_below(self) -> list[CompiledPolicy]:
-        """Return the access policies that apply to something specific below the resource."""
-        entries = self.service.index[PolicyType.ACCESS].below(self.levels, self.values, self.subject)
-        found = {
-            e.policy.rank: e.policy
-            for e in entries
-            if e.match(self.values, self.asker) is MatchType.DESCENDANT
-        }
-        return [found[rank] for rank in sorted(found)]
-
-    def column_entries(self, type_: PolicyType) -> list[Entry]:
-        """Return entries that apply to some or all columns of this table, in Ranger's order."""
-        index, depth = self.service.index[type_], len(self.levels)
-        candidates = [
-            *index.at(self.levels, self.values, self.subject),
-            *index.below(self.levels, self.values, self.subject),
-        ]
-        found = {
-            id(entry): entry
-            for entry in candidates
-            if len(entry.levels) == depth + 1
-            and entry.levels[depth] == "column"
-            and entry.match(self.values, self.asker) is not MatchType.NONE
-        }
-        return sorted(found.values(), key=lambda entry: entry.policy.rank)
-
     def deviates(self) -> bool:
         """Say whether the resource is a path that is not what it looks like."""
         return self.on_path and paths.deviates(self.values[-1])
+
+    def facts(self) -> Facts:
+        """Return everything that conditions and scripts may ask."""
+        if self._facts is None:
+            subject = self.subject
+            self._facts = Facts(
+                user=subject.user,
+                groups=subject.own_groups,
+                roles=subject.roles,
+                user_attributes=subject.attributes,
+                group_attributes=subject.group_attributes,
+                resource=dict(self.resource.elements),
+                owner=self.owner,
+                access=self.access,
+                context=self.context,
+                tags=tuple([hit.tag for hit in self.hits()]),
+            )
+        return self._facts
+
+    def note(self, facets: frozenset[str]) -> None:
+        """Remember what an answer depends on."""
+        self.facets |= facets
+
+    def hits(self) -> list[TagHit]:
+        """Return the tags of the resource, those that came with the request or else those that are known."""
+        if self._hits is None:
+            given = self.context.tags
+            found: list[tuple[Made, MatchType]] = []
+            if given is not None:
+                self.note(_TAGS)
+                found = [(Made(given), MatchType.SELF)]
+            elif self.service.model.tagged:
+                tagged = self.service.taggings.on(self.levels, self.values, self, below=self.below)
+                found = [(entry.of, match) for entry, match in tagged]
+            self._hits = []
+            for made, match in found:
+                if made.temporal:
+                    self.note(_TIME)
+                self._hits += made.hits(match, self.context.time)
+        return self._hits
+
+    def zones(self) -> tuple[str, ...]:
+        return self.service.zones.of(self.levels, self.values, self)
+
+    def applying(
+        self, index: Index, subject: Subject | None, *, below: bool | None = None
+    ) -> list[Applying]:
+        """Return the policies of an index that apply, in Ranger's order."""
+        entries = index.at(self.levels, self.values, subject)
+        if self.below if below is None else below:
+            entries += index.below(self.levels, self.values, subject)
+        found: list[Applying] = []
+        for entry in entries:
+            if entry.facets:
+                self.note(entry.facets)
+            match = entry.match(self.values, self)
+            if match in HERE:
+                found.append((entry.of, False, entry.scripted and entry.doubtful(self.values, self)))
+            elif self.below and match is MatchType.DESCENDANT:
+                found.append((entry.of, True, entry.scripted and entry.doubtful(self.values, self)))
+        return in_order(found) if len(found) > 1 else found
+
+    def each_below(self, index: Index, subject: Subject) -> Iterator[Applying]:
+        """Yield the policies that apply to something below only, in no order."""
+        for entry in index.below(self.levels, self.values, subject):
+            if entry.facets:
+                self.note(entry.facets)
+            if entry.match(self.values, self) is MatchType.DESCENDANT:
+                yield entry.of, True, entry.scripted and entry.doubtful(self.values, self)
+
+    def column_entries(self, index: Index) -> list[Entry]:
+        """Return entries that apply to some or all columns of this table, in Ranger's order."""
+        depth = len(self.levels)
+        found = [
+            entry
+            for entry in (
+                *index.at(self.levels, self.values, self.subject),
+                *index.below(self.levels, self.values, self.subject),
+            )
+            if len(entry.levels) == depth + 1
+            and entry.levels[depth] == COLUMN
+            and entry.match(self.values, self) is not MatchType.NONE
+        ]
+        if len(found) > 1:
+            found = sorted(dict.fromkeys(found), key=lambda entry: entry.of.sort_key)
+        return found
+
+    def on_tags(self, type_: PolicyType, zone: str, subject: Subject | None) -> list[OnTag]:
+        """Return the policies on the resource's tags that apply, tag by tag."""
+        filing = self.service.tag_filing
+        if filing is None or not filing.indexes:
+            return []
+        index = filing.index(self.service.zones.tag_zone(zone), type_)
+        asked = [TagQuestion(self, hit) for hit in self.hits()]
+        return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
+
+
+def in_order(found: list[Applying]) -> list[Applying]:
+    """Return each once, in Ranger's order; a match beyond doubt makes weaker ones of its policy moot."""
+    unique = dict.fromkeys(found)
+    if len(unique) > 1:
+        sure = {policy for policy, below, doubted in unique if not (below or doubted)}
+        unique = {a: None for a in unique if not (a[1] or a[2]) or a[0] not in sure}
+    return sorted(unique, key=lambda a: a[0].sort_key)
+
+
+class TagQuestion(Asker):
+    """A question as the policies of one of its tags see it."""
+
+    __slots__ = ("_facts", "hit", "question", "subject")
+
+    def __init__(self, question: Question, hit: TagHit) -> None:
+        self.user, self.owner, self.subject = question.user, question.owner, question.subject
+        self.question = question
+        self.hit = hit
+        self._facts: Facts | None = None
+
+    def facts(self) -> Facts:
+        if self._facts is None:
+            self._facts = replace(self.question.facts(), tag=self.hit.tag)
+        return self._facts
+
+    def applying(self, filing: Filing, index: Index, subject: Subject | None) -> list[Applying]:
+        """Return the policies on the tag that apply, in Ranger's order."""
+        root = filing.definition.resources[0]
+        values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)
+        below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
+        found: list[Applying] = []
+        for entry in index.at((root.name,), values, subject):
+            if entry.facets:
+                self.question.note(entry.facets)
+            if entry.match(values, self) is not MatchType.NONE:
+                found.append((entry.of, below, doubted or entry.doubtful(values, self)))
+        return in_order(found) if len(found) > 1 else found
+
+
+OnTag = tuple[TagQuestion, Applying]

@@ -1,11 +1,12 @@
-"""A principal as policies see it: groups with `public`, and roles with everything that they are nested in."""
+"""A principal as policies see it: groups with `public`, roles with everything that they are nested in, and
+the attributes that login and user store tell."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from gateway.model.policy import Role
+from gateway.model.policy import Role, UserStore
 from gateway.model.principal import Principal
 
 PUBLIC = "public"
@@ -21,7 +22,12 @@ class Subject:
     principal: Principal
     user: str
     groups: frozenset[str]
+    """With `public`."""
     roles: frozenset[str]
+    own_groups: frozenset[str] = frozenset()
+    """Without it."""
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    group_attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class RoleGraph:
@@ -39,10 +45,9 @@ class RoleGraph:
             for inner in role.roles:
                 self._containers.setdefault(inner, set()).add(role.name)
 
-    def subject(self, principal: Principal) -> Subject:
-        """Resolve a principal; the roles that it brought from login count like those of the set."""
-        groups = principal.groups | {PUBLIC}
-        found = set(principal.roles) | self._by_user.get(principal.user, set())
+    def roles_of(self, user: str, groups: frozenset[str], held: frozenset[str]) -> frozenset[str]:
+        """Return all roles of a user; those that it brought from login count like those of the set."""
+        found = set(held) | self._by_user.get(user, set())
         for group in groups & self._by_group.keys():
             found |= self._by_group[group]
         waiting = list(found)
@@ -50,4 +55,25 @@ class RoleGraph:
             new = self._containers.get(waiting.pop(), set()) - found
             found |= new
             waiting.extend(new)
-        return Subject(principal, principal.user, groups, frozenset(found))
+        return frozenset(found)
+
+    def subject(self, principal: Principal, store: UserStore, roles: frozenset[str] | None = None) -> Subject:
+        """Resolve a principal; `roles` replace those that it would have."""
+        own = principal.groups - {PUBLIC}
+        if store.adds_groups:
+            own |= store.memberships.get(principal.user, frozenset())
+        groups = own | {PUBLIC}
+        attributes: dict[str, tuple[str, ...]] = {
+            name: (value,) for name, value in store.users.get(principal.user, {}).items()
+        }
+        # What login says of a user is fresher than what a store says.
+        attributes |= {name: principal.values(name) for name, _ in principal.attributes}
+        return Subject(
+            principal,
+            principal.user,
+            groups,
+            self.roles_of(principal.user, groups, principal.roles) if roles is None else roles,
+            own,
+            attributes,
+            {group: store.groups[group] for group in own & store.groups.keys()},
+        )

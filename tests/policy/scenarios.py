@@ -8,8 +8,8 @@ are not `owner` are attributes of the user.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from gateway.model.policy import (
     ResourceSet,
     ResourceValues,
     Role,
+    Service,
     ServiceDef,
 )
 from gateway.model.principal import Principal
@@ -86,10 +87,8 @@ class Scenario:
         if self.service != "spark":
             # These scenarios speak of one service, and hive's has no catalogs to choose it by.
             defs["spark"] = defs[self.service]
-            policies = tuple(policy_for_default(policy) for policy in policies)
-        self.policies = PolicySet(
-            version=1, service_defs=defs, policies=policies, roles=roles, catalog_services=catalogs
-        )
+            policies = tuple(replace(policy, service="spark") for policy in policies)
+        self.policies = policy_set(defs, policies, roles=roles, catalog_services=catalogs)
         self.engine = Engine(self.policies)
         self.definition = defs["spark"]
 
@@ -127,9 +126,21 @@ class Scenario:
         return Resource(tuple((level.name, value) for level, value in zip(way, values, strict=False)), owner)
 
 
-def policy_for_default(policy: Policy) -> Policy:
-    values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
-    return Policy(**(values | {"service": "spark"}))
+def policy_set(
+    definitions: Mapping[str, ServiceDef],
+    policies: Sequence[Policy] = (),
+    *,
+    roles: tuple[Role, ...] = (),
+    catalog_services: Mapping[str, str] | None = None,
+) -> PolicySet:
+    """Return a PolicySet with a service for each definition, called like it or like its key."""
+    services = {
+        name: Service(
+            name=name, definition=definition, policies=tuple(p for p in policies if p.service == name)
+        )
+        for name, definition in definitions.items()
+    }
+    return PolicySet(version=1, services=services, roles=roles, catalog_services=catalog_services or {})
 
 
 def values_of(written: object) -> ResourceValues:

@@ -1,0 +1,110 @@
+"""Whether Ranger's rules want a record of an access. The gateway's own ledger records it anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.model.policy import AuditFilter, PolicyType
+from gateway.policy.hierarchy import HERE, Entry, MatchType, compile_entry, ways_down
+from gateway.policy.service import Question, Service
+from gateway.policy.subjects import CURRENT_USER, PUBLIC
+
+_ACTION = frozenset({"action"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Filter:
+    rule: AuditFilter
+    entry: Entry | None
+    """What it speaks of; None: everything, or nothing when it names resources."""
+    bits: int
+
+
+class Auditing:
+    """The audit rules of one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._rules = service.model.audit
+        ways = ways_down(service.definition.resources)
+        self._filters = [
+            _Filter(rule, compile_entry(rule, rule.resources, ways), service.bits.granted(rule.accesses))
+            for rule in self._rules.filters
+        ]
+
+    def audited(
+        self, question: Question, zones: Sequence[str], *, allowed: bool, determined: bool, bits: int
+    ) -> bool:
+        """Say whether an access is audited: by the first filter that matches, else by policies and mode."""
+        for one in self._filters:
+            if one.rule.actions:
+                question.note(_ACTION)
+            if self._matches(one, question, bits, allowed=allowed, determined=determined):
+                return one.rule.audited
+        rules, subject = self._rules, question.subject
+        if (
+            subject.user in rules.excluded_users
+            or not rules.excluded_groups.isdisjoint(subject.own_groups)
+            or not rules.excluded_roles.isdisjoint(subject.roles)
+        ):
+            return False
+        if rules.mode in ("audit-all", "audit-none"):
+            return rules.mode == "audit-all"
+        if not self._service.filing.compiled and self._service.model.tags is None:
+            return True
+        return any(_flagged(question, zone) for zone in zones)
+
+    def _matches(
+        self, one: _Filter, question: Question, bits: int, *, allowed: bool, determined: bool
+    ) -> bool:
+        rule, subject = one.rule, question.subject
+        results = {"ALLOWED"} if allowed else {"DENIED"} if determined else {"DENIED", "NOT_DETERMINED"}
+        if rule.result and rule.result not in results:
+            return False
+        if rule.resources:
+            if one.entry is None or not _on_way(one.entry.levels, question.levels):
+                return False
+            match = one.entry.match(question.values, question)
+            if match not in HERE and not (question.below and match is MatchType.DESCENDANT):
+                return False
+        if rule.accesses or rule.actions:
+            acted = question.context.action.lower() in {action.lower() for action in rule.actions}
+            if not (one.bits & bits or acted):
+                return False
+        if not (rule.users or rule.groups or rule.roles):
+            return True
+        return (
+            subject.user in rule.users
+            or CURRENT_USER in rule.users
+            or PUBLIC in rule.groups
+            or not rule.groups.isdisjoint(subject.own_groups)
+            or not rule.roles.isdisjoint(subject.roles)
+        )
+
+
+def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+    return levels == asked[: len(levels)] or asked == levels[: len(asked)]
+
+
+def _flagged(question: Question, zone: str) -> bool:
+    """Say whether some policy that matches, whoever its items are about, wants a record."""
+    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    asked = [(question, one[0]) for one in question.applying(index, None)]
+    for _, policy in asked:
+        if (
+            policy.policy.audited
+            and _counts(question, policy.facets)
+            and policy.in_force(question) is not False
+        ):
+            return True
+    for tag, (policy, *_) in question.on_tags(PolicyType.ACCESS, zone, None):
+        if policy.policy.audited and _counts(question, policy.facets) and policy.in_force(tag) is not False:
+            return True
+    return False
+
+
+def _counts(question: Question, facets: frozenset[str]) -> bool:
+    if facets:
+        question.note(facets)
+    return True

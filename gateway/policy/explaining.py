@@ -1,0 +1,250 @@
+"""Why each policy of a service settled a decision or did not, in words. Slow: it looks at each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gateway.model.decision import Considered, Decision, PolicyRef
+from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
+from gateway.policy.compiled import CompiledItem, CompiledPolicy
+from gateway.policy.filing import Filing
+from gateway.policy.hierarchy import HERE, MatchType, compile_entry
+from gateway.policy.obliging import Obliged
+from gateway.policy.service import Question, TagQuestion
+from gateway.policy.settling import SUPER_USER, wants_any
+from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
+
+DISABLED = "it is disabled"
+_WHAT = {PolicyType.ACCESS: "access", PolicyType.MASK: "masks", PolicyType.ROW_FILTER: "row filters"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What settled one type of policies."""
+
+    settled_by: PolicyRef | None
+    item: str
+    tag: str
+    priority: int
+    denied: bool
+
+
+def consider(
+    question: Question,
+    decision: Decision,
+    masked: Obliged | None,
+    filtered: Obliged | None,
+    zones: Sequence[str],
+) -> tuple[Considered, ...]:
+    """Return what every policy had to say: first those that were asked, in order, then all others."""
+    service = question.service
+    outcomes = {
+        PolicyType.ACCESS: _outcome_of(question, decision),
+        PolicyType.MASK: _obligation(question, masked, "mask"),
+        PolicyType.ROW_FILTER: _obligation(question, filtered, "filter"),
+    }
+    told: list[Considered] = []
+    asked: set[tuple[CompiledPolicy, str]] = set()
+    for type_, outcome in outcomes.items():
+        for policy, asking in _asked(question, type_, zones):
+            tag = asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
+            if (policy, tag) in asked:
+                continue
+            asked.add((policy, tag))
+            settled = outcome.settled_by == policy.ref and outcome.tag == tag
+            if decision.reason == SUPER_USER:
+                why = "super users need no policy"
+            elif settled:
+                why = _settled(outcome, type_)
+            else:
+                why = _lost(policy, asking, question, outcome, type_)
+            told.append(_considered(policy.policy, why, tag=tag, settled=settled))
+    heard = {policy for policy, _ in asked}
+    rest = []
+    for filing, on_tags in ((service.tag_filing, True), (service.filing, False)):
+        for policy_ in filing.policies if filing is not None else ():
+            compiled = filing.compiled.get(id(policy_)) if filing is not None else None
+            if filing is not None and (compiled is None or compiled[0] not in heard):
+                rest.append(_considered(policy_, _unasked(policy_, filing, question, zones, on_tags=on_tags)))
+    return (*told, *rest)
+
+
+def _considered(policy: Policy, why: str, *, tag: str = "", settled: bool = False) -> Considered:
+    ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
+    return Considered(policy=ref, type=policy.type, settled=settled, why=why, tag=tag, zone=policy.zone)
+
+
+def _asked(
+    question: Question, type_: PolicyType, zones: Sequence[str]
+) -> Iterator[tuple[CompiledPolicy, Question | TagQuestion]]:
+    for zone in zones:
+        on_tags = question.on_tags(type_, zone, None)
+        on_tags.sort(key=lambda one: one[1][0].sort_key)
+        for tag, (policy, *_) in on_tags:
+            yield policy, tag
+        for policy, *_ in question.applying(question.service.filing.index(zone, type_), None):
+            yield policy, question
+
+
+def _outcome_of(question: Question, decision: Decision) -> _Outcome:
+    if decision.policy.id < 0 and not decision.policy.name:
+        return _Outcome(None, "", "", 0, denied=False)
+    priority = _priority(question, decision.policy, tag=bool(decision.tag))
+    return _Outcome(decision.policy, decision.item, decision.tag, priority, denied=not decision.allowed)
+
+
+def _obligation(question: Question, found: Obliged | None, kind: str) -> _Outcome:
+    if found is None:
+        return _Outcome(None, "", "", 0, denied=False)
+    priority = _priority(question, found.policy, tag=bool(found.tag))
+    return _Outcome(found.policy, f"{kind}[{found.index}]", found.tag, priority, denied=False)
+
+
+def _priority(question: Question, ref: PolicyRef, *, tag: bool) -> int:
+    filing = question.service.tag_filing if tag else question.service.filing
+    found = filing.compiled.values() if filing is not None else ()
+    return max((policy.priority for policy, _ in found if policy.ref == ref), default=0)
+
+
+def _settled(outcome: _Outcome, type_: PolicyType) -> str:
+    if type_ is not PolicyType.ACCESS:
+        return f"its `{outcome.item}` holds"
+    if not outcome.item:
+        return "it denies everything else"
+    return f"its `{outcome.item}` {'denies' if outcome.denied else 'allows'} it"
+
+
+def _wanted(question: Question, type_: PolicyType) -> int:
+    service = question.service
+    if type_ is PolicyType.MASK:
+        return service.mask_bits
+    if type_ is PolicyType.ROW_FILTER:
+        return service.filter_bits
+    return service.bits.all if wants_any(question.access) else service.bits.wanted(question.access)
+
+
+def _lost(
+    policy: CompiledPolicy,
+    asking: Question | TagQuestion,
+    question: Question,
+    outcome: _Outcome,
+    type_: PolicyType,
+) -> str:
+    """Say why a policy whose resources match did not settle it."""
+    force = policy.in_force(asking)
+    if force is False:
+        return _out_of_force(policy, asking)
+    bits = _wanted(question, type_)
+    if type_ is PolicyType.ACCESS:
+        deny, allow, rest = policy.effect(asking)
+        denies, speaks = bool((deny | rest) & bits), bool((deny | rest | allow) & bits)
+    else:
+        denies, speaks = False, policy.obligation(asking, bits) is not None
+    if not speaks:
+        return _silence(policy, asking, bits, question.access, force)
+    if outcome.settled_by is None:
+        return f"it does not speak of `{question.access}`"
+    by = f"policy `{outcome.settled_by.name}`"
+    if policy.priority < outcome.priority:
+        return f"{by} of higher priority overrides it"
+    if type_ is PolicyType.ACCESS and outcome.denied and not denies:
+        return f"a denial wins, that of {by}"
+    return f"{by} was asked earlier and settled it"
+
+
+def _out_of_force(policy: CompiledPolicy, asking: Question | TagQuestion) -> str:
+    if policy.policy.schedules and policy.out_of_schedule(asking):
+        return "it is out of its schedule"
+    false = [c.type for c, test in policy.conditions() if test(asking.facts()) is False]
+    return f"its condition {_names(false)} is false"
+
+
+def _silence(
+    policy: CompiledPolicy, asking: Question | TagQuestion, bits: int, access: str, force: bool | None
+) -> str:
+    """Say why a policy says nothing about this access of this principal."""
+    items = policy.deciding_items
+    naming = [item for item in items if item.covers(asking.subject, asking.owner)]
+    user = asking.subject.user
+    if not naming:
+        return f"no item names user {user} or a group or role of theirs" + _instead(items)
+    listing = [item for item in naming if item.bits & bits]
+    if not listing:
+        return f"no item for user {user} lists `{access}`"
+    if force is None:
+        untold = [c.type for c, test in policy.conditions() if test(asking.facts()) is None]
+        if untold:
+            return f"its condition {_names(untold)} cannot be told, which counts against access"
+        return "without a time its schedule cannot be told, which counts against access"
+    held = [item.holds(asking) for item in listing]
+    if True not in held:
+        conditions = _names([c.type for item in listing for c in item.item.conditions])
+        if None in held:
+            return f"a condition of its item ({conditions}) cannot be told, which counts against access"
+        return f"a condition of its item ({conditions}) is false"
+    return "an exception of its own takes it out"
+
+
+def _instead(items: Sequence[CompiledItem]) -> str:
+    names = sorted(
+        {f"user {n}" for i in items for n in i.users if n not in (CURRENT_USER, OWNER)}
+        | {f"group {n}" for i in items for n in i.groups if n != PUBLIC}
+        | {f"role {n}" for i in items for n in i.roles}
+    )
+    if not names:
+        return ""
+    return f"; they name {', '.join(names[:_MOST_NAMED])}{' and others' if len(names) > _MOST_NAMED else ''}"
+
+
+_MOST_NAMED = 3
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
+
+
+def _unasked(
+    policy: Policy, filing: Filing, question: Question, zones: Sequence[str], *, on_tags: bool
+) -> str:
+    """Say why a policy was not asked at all."""
+    if not policy.enabled:
+        return DISABLED
+    here = [question.service.zones.tag_zone(zone) if on_tags else zone for zone in zones]
+    if policy.zone not in here:
+        where = " and ".join(f"zone `{zone}`" if zone else "no zone" for zone in dict.fromkeys(here))
+        own = f"zone `{policy.zone}`" if policy.zone else "no zone"
+        return f"it is of {own}, and asked are policies of {where}"
+    sets = (policy.resources, *policy.additional_resources)
+    if on_tags:
+        named = [name for resources in sets for values in resources.values() for name in values.values]
+        return f"the resource has no tag {' or '.join(f'`{name}`' for name in named)}"
+    why = list(dict.fromkeys(_mismatch(policy, resources, filing, question) for resources in sets))
+    return f"its resources do not match: {'; '.join(why)}"
+
+
+def _mismatch(policy: Policy, resources: ResourceSet, filing: Filing, question: Question) -> str:
+    ways = filing.way_of(policy.type)
+    entry = compile_entry(policy, resources, ways)
+    if entry is None:
+        return f"{', '.join(resources)} together name nothing that {_WHAT[policy.type]} are about"
+    shown = dict(question.resource.elements)
+    for level, value, matcher in zip(question.levels, question.values, entry.matchers, strict=False):
+        if level not in resources:
+            return f"it speaks of {entry.levels[-1]}s, not of {question.levels[-1]}s"
+        found = matcher.matches(value, question)
+        if found is False:
+            return f"{level} is {shown.get(level, value)}, {_values(resources[level])}"
+    match = entry.match(question.values, question)
+    if match is MatchType.ANCESTOR:
+        return f"it speaks of the {entry.levels[-1]} itself, not of what is in it"
+    if match not in HERE:
+        below = [name for name in entry.levels if name not in question.levels]
+        return f"it speaks of certain {below[-1] if below else entry.levels[-1]}s in it only"
+    return "they are of no use here"
+
+
+def _values(values: ResourceValues) -> str:
+    some = " or ".join(values.values[:_MOST_NAMED])
+    more = " or others" if len(values.values) > _MOST_NAMED else ""
+    return f"which it excludes ({some}{more})" if values.excludes else f"not {some}{more}"

@@ -1,0 +1,136 @@
+"""Ways down from the root of a service definition, and how a policy's resources relate to a requested one."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues
+from gateway.policy.matching import NO_FACETS, Asker, LevelMatcher
+
+
+class MatchType(enum.Enum):
+    """How a policy's resource relates to the requested one; the names are Ranger's."""
+
+    NONE = 0
+    SELF = 1
+    SELF_AND_ALL_DESCENDANTS = 2
+    DESCENDANT = 3
+    """The policy speaks of something below the requested resource."""
+    ANCESTOR = 4
+    """The policy speaks of something above it."""
+
+
+HERE = frozenset({MatchType.SELF, MatchType.SELF_AND_ALL_DESCENDANTS})
+
+
+class Entry:
+    """One resource set of a policy, tagged resource or zone: a matcher for each level, from the root down."""
+
+    __slots__ = ("facets", "last_specific", "levels", "matchers", "of", "scripted")
+
+    def __init__(self, of: Any, levels: tuple[str, ...], matchers: tuple[LevelMatcher, ...]) -> None:
+        self.of = of
+        """What has these resources."""
+        self.levels = levels
+        self.matchers = matchers
+        self.last_specific = max((i for i, m in enumerate(matchers) if not m.any), default=-1)
+        self.scripted = any(m.scripted for m in matchers)
+        """Whether a match may be one that cannot be told."""
+        self.facets = NO_FACETS.union(*(m.facets for m in matchers)) if self._dynamic else NO_FACETS
+
+    @property
+    def _dynamic(self) -> bool:
+        return any(m.dynamic for m in self.matchers)
+
+    def match(self, values: Sequence[str], asker: Asker) -> MatchType:
+        """Say how this resource set relates to a resource whose levels are on the same way down.
+
+        What cannot be told counts as a match; `doubtful` tells those.
+        """
+        asked, held = len(values), len(self.matchers)
+        for matcher, value in zip(self.matchers, values, strict=False):
+            if matcher.matches(value, asker) is False:
+                return MatchType.NONE
+        if asked > held:
+            return MatchType.ANCESTOR
+        if asked == held:
+            return MatchType.SELF
+        for matcher in self.matchers[asked:]:
+            if not matcher.any:
+                break
+            if matcher.never:
+                return MatchType.NONE
+        return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT
+
+    def doubtful(self, values: Sequence[str], asker: Asker) -> bool:
+        """Say whether it cannot be told if these resources match the values."""
+        return self.scripted and any(
+            matcher.matches(value, asker) is None
+            for matcher, value in zip(self.matchers, values, strict=False)
+        )
+
+
+def way_down(name: str, levels: Sequence[ResourceDef]) -> tuple[ResourceDef, ...] | None:
+    """Return the levels from the root to `name`, or None when the definition has no such way."""
+    by_name = {level.name: level for level in levels}
+    way: list[ResourceDef] = []
+    step: str | None = name
+    while step:
+        level = by_name.get(step)
+        if level is None or level in way:
+            return None
+        way.append(level)
+        step = level.parent
+    return tuple(reversed(way))
+
+
+_MOST_SHARED = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Way:
+    """One way down from the root; makes entries, which share the matchers of equal values."""
+
+    names: tuple[str, ...]
+    levels: tuple[ResourceDef, ...]
+    shared: tuple[dict[ResourceValues, LevelMatcher], ...]
+
+    def entry(self, of: Any, resources: ResourceSet) -> Entry:
+        matchers = []
+        for name, level, shared in zip(self.names, self.levels, self.shared, strict=True):
+            values = resources[name]
+            matcher = shared.get(values)
+            if matcher is None:
+                if len(shared) >= _MOST_SHARED:
+                    shared.clear()
+                matcher = shared[values] = LevelMatcher(level, values)
+            matchers.append(matcher)
+        return Entry(of, self.names, tuple(matchers))
+
+
+Ways = Mapping[frozenset[str], Way]
+"""The levels of a way down from the root, as a set → the same in order."""
+
+
+def ways_down(levels: Sequence[ResourceDef]) -> Ways:
+    """Return every way from the root to some level."""
+    ways = [way for level in levels if (way := way_down(level.name, levels)) is not None]
+    shared: dict[str, dict[ResourceValues, LevelMatcher]] = {level.name: {} for level in levels}
+    return {
+        frozenset(level.name for level in way): Way(
+            tuple(level.name for level in way), way, tuple(shared[level.name] for level in way)
+        )
+        for way in ways
+    }
+
+
+def compile_entry(of: Any, resources: ResourceSet, ways: Ways) -> Entry | None:
+    """Return the entry for one resource set, or None when it can never match.
+
+    A set whose levels do not form a way down without gaps matches nothing, as in Ranger.
+    """
+    way = ways.get(frozenset(resources))
+    return None if way is None else way.entry(of, resources)

@@ -1,0 +1,208 @@
+"""Which item of a mask or row-filter policy holds for somebody, and what it comes to in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
+from gateway.model.policy import FilterItem, MaskItem, PolicyType
+from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.facts import Facts
+from gateway.policy.masks import mask_expression, null_of
+from gateway.policy.matching import NO_FACETS, SCRIPT_START
+from gateway.policy.service import Applying, OnTag, Question, TagQuestion
+from gateway.policy.settling import candidate_zones
+from gateway.policy.sqltext import bind, facets_of
+from gateway.policy.subjects import Subject
+from gateway.policy.tagging import NEARNESS
+
+CUSTOM = "CUSTOM"
+UNTOLD = "MASK_NULL"
+"""What an item shows of which it cannot be told whether it holds."""
+NO_ROWS = "FALSE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Obliged:
+    """The item that settled a mask or a row filter."""
+
+    policy: PolicyRef
+    item: MaskItem | FilterItem
+    facts: Facts
+    """What scripts and tokens in its text may ask."""
+    certain: bool = True
+    """False: it could not be told whether the item holds; then the column is NULL, and no row is shown."""
+    zone: str = ""
+    tag: str = ""
+    facets: frozenset[str] = NO_FACETS
+    index: int = 0
+    """Place among the policy's items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An item that holds, with what it was found by."""
+
+    policy: CompiledPolicy
+    item: MaskItem | FilterItem
+    certain: bool
+    asked: Question | TagQuestion
+    zone: str
+
+
+def find(question: Question, type_: PolicyType, *, any_access: bool = False) -> Found | None:
+    """Return the item that holds for the question, in whichever of its zones one does."""
+    if question.service.is_super(question.subject):
+        return None
+    for zone in candidate_zones(question, any_access=any_access):
+        found = find_in(
+            question,
+            type_,
+            zone,
+            question.on_tags(type_, zone, question.subject),
+            question.applying(question.service.filing.index(zone, type_), question.subject),
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def find_in(
+    question: Question, type_: PolicyType, zone: str, on_tags: list[OnTag], applying: Iterable[Applying]
+) -> Found | None:
+    """Return the first item of the first policy, where a policy on a tag yields to a higher priority only."""
+    bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
+    first: Found | None = None
+    if on_tags:
+        if len(on_tags) > 1:
+            on_tags.sort(key=_nearest if type_ is PolicyType.MASK else _by_name)
+        for tag, one in on_tags:
+            first = _of(question, tag, one, bits, zone)
+            if first is not None:
+                break
+    for one in applying:
+        if first is not None and first.policy.priority >= one[0].priority:
+            break
+        found = _of(question, question, one, bits, zone)
+        if found is not None:
+            return found
+    return first
+
+
+def _nearest(one: OnTag) -> tuple[int, str, int]:
+    tag, (policy, *_) = one
+    return NEARNESS[tag.hit.match], policy.policy.name, policy.policy.id
+
+
+def _by_name(one: OnTag) -> tuple[str, int]:
+    policy = one[1][0].policy
+    return policy.name, policy.id
+
+
+def _of(
+    question: Question, asked: Question | TagQuestion, applying: Applying, bits: int, zone: str
+) -> Found | None:
+    policy, _, doubted = applying
+    if policy.facets:
+        question.note(policy.facets)
+    found = policy.obligation(asked, bits, doubted=doubted)
+    if found is None or not isinstance(found[0], (MaskItem, FilterItem)):
+        return None
+    return Found(policy, found[0], found[1], asked, zone)
+
+
+def obliged(found: Found, question: Question) -> Obliged:
+    """Return what was found with everything that is to be told of it."""
+    items: Sequence[object] = [item.item for item in found.policy.obligations]
+    return Obliged(
+        policy=found.policy.ref,
+        item=found.item,
+        facts=found.asked.facts(),
+        certain=found.certain,
+        zone=found.zone,
+        tag=found.asked.hit.tag.type if isinstance(found.asked, TagQuestion) else "",
+        facets=question.facets,
+        index=next(i for i, item in enumerate(items) if item is found.item),
+    )
+
+
+def column_mask(
+    found: Found | None, column: str, data_type: str, question: Question, masked_date: str
+) -> ColumnMask | None:
+    """Return what the column shows; None means the value itself."""
+    if found is None:
+        return None
+    item = found.item
+    if not isinstance(item, MaskItem):
+        return None
+    mask_type, expression = item.mask_type, None
+    if not found.certain:
+        mask_type, expression = UNTOLD, null_of(column)
+    elif mask_type != CUSTOM:
+        expression = _plain_mask(mask_type, column, data_type, masked_date)
+    else:
+        if item.value_expression:
+            _note_text(question, item.value_expression)
+        expression = mask_expression(
+            mask_type,
+            column,
+            data_type,
+            custom=item.value_expression,
+            facts=found.asked.facts(),
+            masked_date=masked_date,
+        )
+    if expression is None:
+        return None
+    return ColumnMask(
+        column=column,
+        mask_type=mask_type,
+        expression=expression,
+        policy=found.policy.ref,
+        predicate=item.predicate,
+        facets=question.facets,
+    )
+
+
+@lru_cache(maxsize=16_384)
+def _plain_mask(mask_type: str, column: str, data_type: str, masked_date: str) -> str | None:
+    return mask_expression(mask_type, column, data_type, masked_date=masked_date)
+
+
+def row_filter(
+    found: Found | None, question: Question, memory: dict[tuple[str, Subject], str]
+) -> RowFilter | None:
+    """Return the predicate that rows must satisfy; None means every row.
+
+    `memory` keeps texts that depend on nothing but the subject.
+    """
+    if found is None or not isinstance(found.item, FilterItem):
+        return None
+    text = found.item.filter_expression
+    if not found.certain:
+        return RowFilter(expression=NO_ROWS, policy=found.policy.ref, facets=question.facets)
+    if not text.strip():
+        return None
+    if SCRIPT_START in text:
+        _note_text(question, text)
+        bound = bind(text, found.asked.facts(), {})
+    else:
+        key = (text, question.subject)
+        bound = memory.get(key)
+        if bound is None:
+            bound = bind(text, question.facts(), {})
+            if len(memory) >= _MOST_REMEMBERED:
+                memory.clear()
+            memory[key] = NO_ROWS if bound is None else bound
+    # An attribute that the user does not have leaves no row, never all of them.
+    expression = NO_ROWS if bound is None else bound
+    return RowFilter(expression=expression, policy=found.policy.ref, facets=question.facets)
+
+
+_MOST_REMEMBERED = 4096
+
+
+def _note_text(question: Question, text: str) -> None:
+    if SCRIPT_START in text:
+        question.note(facets_of(text))

@@ -1,0 +1,184 @@
+"""How what several policies say becomes one answer, as Ranger combines it.
+
+Of all that policies on tags and on the resource say about an access type only what comes with the highest
+priority counts; there a denial wins. Told is the first policy, in the order of evaluation and those on tags
+first, that said what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.model.policy import PolicyType
+from gateway.model.resource import ANY_ACCESS
+from gateway.policy.compiled import CompiledPolicy
+from gateway.policy.service import Applying, Question, TagQuestion
+from gateway.policy.subjects import Subject
+from gateway.policy.zones import UNZONED
+
+ALLOWED = "a policy allows it"
+DENIED = "a policy denies it"
+ELSE_DENIED = "a policy denies everything else"
+UNDECIDED = "no policy allows it"
+DENIED_BELOW = "a policy denies something that this path reaches"
+DEVIATES = "a path with `.` or `..` in it is not judged"
+SUPER_USER = "superuser"
+
+
+class Said(NamedTuple):
+    """What one policy denies, allows, and denies as everything else, for one subject."""
+
+    policy: CompiledPolicy
+    deny: int
+    allow: int
+    rest: int
+    tag: TagQuestion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came out, and what it came from."""
+
+    reason: str
+    allowed: bool = False
+    said: Said | None = None
+    kind: str = ""
+    """`allow` or `deny` when an item settled it."""
+    bit: int = 0
+    determined: bool = True
+    zone: str = UNZONED
+    place: int = 0
+    """Place in the order of evaluation."""
+
+    @property
+    def priority(self) -> int:
+        return self.said.policy.priority if self.said is not None else 0
+
+
+NOBODY_ALLOWS = Answer(UNDECIDED, determined=False)
+
+
+def all_said(
+    question: Question, zone: str, subject: Subject | None, *, ignore_below: bool = True
+) -> list[Said]:
+    """Return what policies say of the resource in one zone, those on tags first."""
+    on_tags = question.on_tags(PolicyType.ACCESS, zone, subject)
+    if len(on_tags) > 1:
+        on_tags.sort(key=lambda one: one[1][0].sort_key)
+    found = [said_by(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
+    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    found += [
+        said_by(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
+    ]
+    return found
+
+
+def said_by(
+    question: Question, tag: TagQuestion | None, applying: Applying, *, ignore_below: bool = True
+) -> Said:
+    """Return what one policy says of the resource."""
+    policy, below, doubted = applying
+    if policy.facets:
+        question.note(policy.facets)
+    deny, allow, rest = policy.effect(question if tag is None else tag, doubted=doubted)
+    if below and ignore_below:
+        return Said(policy, 0, allow, 0, tag)
+    return Said(policy, deny, allow, rest, tag)
+
+
+def settle(said: Iterable[Said], bit: int) -> Answer:
+    """Combine what is said about one access type."""
+    priority = denying = granting = None
+    denied_at = granted_at = 0
+    for place, one in enumerate(said):
+        denies = (one.deny | one.rest) & bit
+        if not denies and not one.allow & bit:
+            continue
+        own = one.policy.priority
+        if priority is None or own > priority:
+            priority, denying, granting = own, None, None
+        if own == priority:
+            if denies:
+                if denying is None:
+                    denying, denied_at = one, place
+            elif granting is None:
+                granting, granted_at = one, place
+    if denying is not None:
+        if denying.deny & bit:
+            return Answer(DENIED, said=denying, kind="deny", bit=bit, place=denied_at)
+        return Answer(ELSE_DENIED, said=denying, bit=bit, place=denied_at)
+    if granting is not None:
+        return Answer(ALLOWED, allowed=True, said=granting, kind="allow", bit=bit, place=granted_at)
+    return NOBODY_ALLOWS
+
+
+def wants_any(access: str) -> bool:
+    """Say whether any access type will do."""
+    return access in ("", ANY_ACCESS)
+
+
+def any_of(said: Sequence[Said], bits: int) -> Answer:
+    """Combine for several access types of which one suffices; denied when all of them are."""
+    answers = []
+    while bits:
+        bit = bits & -bits
+        bits ^= bit
+        answers.append(settle(said, bit))
+    granted = [answer for answer in answers if answer.allowed]
+    if granted:
+        return min(granted, key=_place)
+    if answers and all(answer.said is not None for answer in answers):
+        return min(answers, key=_place)
+    return NOBODY_ALLOWS
+
+
+def _place(answer: Answer) -> int:
+    return answer.place
+
+
+def all_of(said: Sequence[Said], groups: Iterable[int]) -> Answer:
+    """Combine for groups of access types: one of each group, and every group."""
+    answers = [any_of(said, bits) for bits in groups]
+    denied = [a for a in answers if not a.allowed and a.said is not None]
+    if denied:
+        return min(denied, key=_place)
+    if not answers or not all(a.allowed for a in answers):
+        return NOBODY_ALLOWS
+    return min(answers, key=_place)
+
+
+def sees(question: Question, zone: str) -> bool:
+    """Say whether any access type is allowed on the resource or below it; stops at the first that is.
+
+    The question counts what is below; what is denied there does not matter.
+    """
+    bits = question.service.bits.all
+    subject = question.subject
+    said = [
+        said_by(question, tag, one, ignore_below=True)
+        for tag, one in question.on_tags(PolicyType.ACCESS, zone, subject)
+    ]
+    index = question.service.filing.index(zone, PolicyType.ACCESS)
+    here = question.applying(index, subject, below=False)
+    said += [said_by(question, None, one, ignore_below=True) for one in here]
+    if any_of(said, bits).allowed:
+        return True
+    for one in question.each_below(index, subject):
+        further = said_by(question, None, one, ignore_below=True)
+        if further.allow and any_of([*said, further], further.allow & bits).allowed:
+            return True
+    return False
+
+
+def candidate_zones(question: Question, *, any_access: bool) -> tuple[str, ...]:
+    """Return the zones whose policies are asked in turn until one allows.
+
+    Ranger's: a resource that lies in one zone belongs to it; one in several, or in none, to no zone. For any
+    access each of them may allow it.
+    """
+    zones = question.zones()
+    if not zones or (len(zones) > 1 and not any_access):
+        return (UNZONED,)
+    return zones

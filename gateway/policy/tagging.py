@@ -1,0 +1,100 @@
+"""Tags: which of them a resource has at the time of an access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from gateway.model.policy import ResourceDef, TaggedResource
+from gateway.model.tags import Tag
+from gateway.policy.filing import exchanged
+from gateway.policy.hierarchy import Entry, MatchType, Ways, compile_entry, ways_down
+from gateway.policy.index import Index
+from gateway.policy.matching import Asker
+from gateway.policy.schedules import compile_schedules
+
+_NEAREST = (MatchType.SELF, MatchType.SELF_AND_ALL_DESCENDANTS, MatchType.ANCESTOR, MatchType.DESCENDANT)
+NEARNESS = {match: i for i, match in enumerate(_NEAREST)}
+"""In this order masks of tags are asked: those on the very resource first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TagHit:
+    """A tag that the resource has, and how what was tagged relates to the resource."""
+
+    tag: Tag
+    match: MatchType = MatchType.SELF
+    doubted: bool = False
+    """Whether the tag holds could not be told, for want of a time."""
+
+
+class Made:
+    """Tags with their periods compiled."""
+
+    __slots__ = ("tags", "temporal")
+
+    def __init__(self, tags: Sequence[Tag]) -> None:
+        self.tags = [(tag, compile_schedules(tag.validity) if tag.validity else None) for tag in tags]
+        self.temporal = any(applies is not None for _, applies in self.tags)
+        """Whether some tag holds for a time only."""
+
+    def hits(self, match: MatchType, time: datetime | None) -> list[TagHit]:
+        """Return the tags that hold at a time."""
+        return [
+            TagHit(tag, match, doubted=applies is not None and time is None)
+            for tag, applies in self.tags
+            if applies is None or time is None or applies(time)
+        ]
+
+
+class Taggings:
+    """The tagged resources of one service. Immutable but for the making."""
+
+    def __init__(self, tagged: Sequence[TaggedResource], levels: Sequence[ResourceDef]) -> None:
+        self.tagged = tagged
+        self._ways: Ways = ways_down(levels)
+        self._kept: dict[int, tuple[TaggedResource, Entry | None]] = {}
+        self._index = Index(self._file(tagged))
+
+    def changed(self, tagged: Sequence[TaggedResource]) -> Taggings:
+        """Return the taggings of another list, sharing what has not changed."""
+        if tagged is self.tagged:
+            return self
+        gone, came = exchanged([item for item, _ in self._kept.values()], tagged, lambda _: True)
+        taggings = Taggings((), ())
+        taggings.tagged, taggings._ways, taggings._kept = tagged, self._ways, dict(self._kept)
+        out = [entry for ident in gone if (entry := taggings._kept.pop(ident)[1]) is not None]
+        taggings._index = self._index.changed(out, taggings._file(came))
+        return taggings
+
+    def _file(self, tagged: Sequence[TaggedResource]) -> list[Entry]:
+        entries = []
+        for item in tagged:
+            entry = compile_entry(Made(item.tags), item.resources, self._ways)
+            self._kept[id(item)] = (item, entry)
+            if entry is not None:
+                entries.append(entry)
+        return entries
+
+    def on(
+        self, levels: tuple[str, ...], values: Sequence[str], asker: Asker, *, below: bool = False
+    ) -> list[tuple[Entry, MatchType]]:
+        """Return the tagged resources that concern a resource; with `below` those further down as well."""
+        candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
+        if below:
+            candidates += self._index.below(levels, values, None)
+        found: list[tuple[Entry, MatchType]] = []
+        for entry in dict.fromkeys(candidates):
+            match = entry.match(values, asker)
+            if match is not MatchType.NONE:
+                found.append((entry, match))
+        return found
+
+    def may_tag_in(self, levels: tuple[str, ...], values: Sequence[str]) -> bool:
+        """Say whether something in the resource, or the resource, may have a tag."""
+        return bool(
+            self._index.at(levels, values, None)
+            or self._index.below(levels, values, None)
+            or self._index.above(levels, values)
+        )

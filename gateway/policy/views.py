@@ -1,0 +1,271 @@
+"""What one principal sees of one table: for all its columns at once, and without asking for each of them.
+
+Columns of which the same policies and tags speak get the same answer, so one of them is asked. That is right
+as long as no condition or script has a say; where one has, every column is asked by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Column
+from gateway.model.context import AccessContext
+from gateway.model.decision import ColumnMask, Decision, RowFilter
+from gateway.model.policy import MaskItem, PolicyType
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.hierarchy import Entry
+from gateway.policy.matching import NO_FACETS
+from gateway.policy.obliging import CUSTOM, Found, column_mask, find, find_in, row_filter
+from gateway.policy.service import COLUMN, Question, TagQuestion
+from gateway.policy.settling import said_by, settle
+from gateway.policy.subjects import Subject
+from gateway.policy.zones import UNZONED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableView:
+    """What one principal sees of one table: per column whether and how, and which rows."""
+
+    allowed: Mapping[str, Decision]
+    """Column name, as it was given → decision on it."""
+    masks: Mapping[str, ColumnMask]
+    """Masked columns only, also those that may not be selected."""
+    row_filter: RowFilter | None
+    facets: frozenset[str] = NO_FACETS
+    """Fields of the AccessContext that any of it depends on."""
+    hidden: frozenset[str] = frozenset()
+    """The columns that may not be accessed: told without making a Decision of each."""
+
+
+class Decisions(Mapping[str, Decision]):
+    """The decisions on a table's columns, each built when it is asked for: most never are."""
+
+    __slots__ = ("_access", "_alike", "_built", "_context", "_decide", "_principal", "_table")
+
+    def __init__(
+        self,
+        decide: Callable[[AccessRequest], Decision],
+        principal: Principal,
+        table: Resource,
+        access: str,
+        context: AccessContext,
+        alike: Mapping[str, str],
+    ) -> None:
+        """`alike` says for each column which one was asked for it."""
+        self._decide, self._principal, self._table = decide, principal, table
+        self._access, self._context, self._alike = access, context, alike
+        self._built: dict[str, Decision] = {}
+
+    def __getitem__(self, name: str) -> Decision:
+        decision = self._built.get(name)
+        if decision is None:
+            asked = self._alike[name]
+            if asked == name:
+                decision = self._decide(self._request(name))
+            else:
+                decision = replace(self[asked], request=self._request(name))
+            self._built[name] = decision
+        return decision
+
+    def _request(self, name: str) -> AccessRequest:
+        return AccessRequest(
+            principal=self._principal,
+            resource=self._table.child(COLUMN, name),
+            access=self._access,
+            context=self._context,
+        )
+
+    def within(self, context: AccessContext) -> Decisions:
+        """Return the same for requests in another context that differs in nothing that matters."""
+        if context is self._context or context == self._context:
+            return self
+        return Decisions(self._decide, self._principal, self._table, self._access, context, self._alike)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._alike)
+
+    def __len__(self) -> int:
+        return len(self._alike)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sorting:
+    """The columns of a table sorted by what speaks of them, for one type of policies."""
+
+    entries: Sequence[Entry]
+    """Resource sets of policies that concern columns of the table, in Ranger's order."""
+    tagged: Sequence[Entry]
+    plain: bool
+    """Whether columns of which the same entries speak must get the same answer."""
+    given: bool = False
+    """Whether tags came with the request."""
+
+    def groups(self, names: Sequence[str], values: Mapping[str, str], question: Question) -> dict[str, str]:
+        """Return for each column the one to ask for it."""
+        matchers = [e.matchers[-1] for e in self.entries if not e.matchers[-1].any]
+        depth = len(question.levels)
+        matchers += [e.matchers[-1] for e in self.tagged if len(e.levels) > depth and not e.matchers[-1].any]
+        if not self.plain:
+            return {name: name for name in names}
+        if not matchers:
+            return dict.fromkeys(names, names[0]) if names else {}
+        first: dict[tuple[bool | None, ...], str] = {}
+        return {
+            name: first.setdefault(tuple([m.matches(values[name], question) for m in matchers]), name)
+            for name in names
+        }
+
+
+def sort_columns(question: Question, type_: PolicyType, zone: str) -> Sorting:
+    """Return what speaks of the table's columns."""
+    service = question.service
+    index = service.filing.index(zone, type_)
+    entries = question.column_entries(index)
+    plain = not any(e.of.conditional or e.facets or e.scripted for e in entries)
+    filing = service.tag_filing
+    if question.context.tags is not None:
+        return Sorting(entries, (), plain=False, given=True)
+    if filing is None or not filing.indexes:
+        return Sorting(entries, (), plain)
+    on_tags = filing.index(service.zones.tag_zone(zone), type_)
+    if not on_tags or not service.model.tagged:
+        return Sorting(entries, (), plain)
+    tagged = [
+        entry for entry, _ in service.taggings.on(question.levels, question.values, question, below=True)
+    ]
+    plain = plain and not (tagged and (filing.conditional or any(e.of.temporal for e in tagged)))
+    return Sorting(entries, tagged, plain)
+
+
+class Viewing:
+    """The making of one TableView; `question` is about the table, on a way that leads on to columns."""
+
+    def __init__(self, question: Question, columns: Sequence[Column], masked_date: str) -> None:
+        self._question = question
+        self._columns = columns
+        self._masked_date = masked_date
+        self._names = [column.name for column in columns]
+        service = question.service
+        self._values = dict(zip(self._names, service.compared(COLUMN, self._names), strict=True))
+        self._bit = service.bits.wanted(question.access)
+        self._super = service.is_super(question.subject)
+        self._zone = uniform_zone(question)
+        self.facets = question.facets
+        """Fields of the context that what was answered depends on."""
+
+    def _table(self) -> Question:
+        q = self._question
+        return Question(q.service, q.levels, q.values, q.subject, q.resource, q.access, q.context)
+
+    def _column(self, name: str) -> Question:
+        q = self._question
+        return Question(
+            q.service,
+            (*q.levels, COLUMN),
+            (*q.values, self._values[name]),
+            q.subject,
+            q.resource.child(COLUMN, name),
+            q.access,
+            q.context,
+        )
+
+    def access(self, allows: Callable[[Question], bool]) -> tuple[Mapping[str, str], frozenset[str]]:
+        """Return for each column which one to ask for it, and the columns that may not be accessed."""
+        names, question, zone = self._names, self._table(), self._zone
+        if not names:
+            return {}, frozenset()
+        if self._super:
+            return dict.fromkeys(names, names[0]), frozenset()
+        if not self._bit:
+            return dict.fromkeys(names, names[0]), frozenset(names)
+        if zone is None:
+            return {name: name for name in names}, self._hidden({name: name for name in names}, allows)
+        sorting = sort_columns(question, PolicyType.ACCESS, zone)
+        alike = sorting.groups(names, self._values, question)
+        self.facets |= question.facets
+        if not sorting.plain or sorting.tagged:
+            return alike, self._hidden(alike, allows)
+        said = [(e.matchers[-1], said_by(question, None, (e.of, False, False))) for e in sorting.entries]
+        hidden = {
+            asked
+            for asked in set(alike.values())
+            if not settle([s for m, s in said if m.matches(self._values[asked], question)], self._bit).allowed
+        }
+        return alike, frozenset([name for name in names if alike[name] in hidden] if hidden else ())
+
+    def _hidden(self, alike: Mapping[str, str], allows: Callable[[Question], bool]) -> frozenset[str]:
+        hidden = set()
+        for name in dict.fromkeys(alike.values()):
+            question = self._column(name)
+            if not allows(question):
+                hidden.add(name)
+            self.facets |= question.facets
+        return frozenset(name for name, asked in alike.items() if asked in hidden)
+
+    def masks(self) -> Mapping[str, ColumnMask]:
+        """Return the masks of the columns that have one."""
+        if self._super or not self._bit & self._question.service.mask_bits:
+            return {}
+        question, zone = self._table(), self._zone
+        sorting = None if zone is None else sort_columns(question, PolicyType.MASK, zone)
+        if sorting is not None and not (sorting.entries or sorting.tagged or sorting.given):
+            self.facets |= question.facets
+            return {}
+        plain = sorting is not None and sorting.plain
+        alike = sorting.groups(self._names, self._values, question) if sorting is not None and plain else {}
+        self.facets |= question.facets
+        found: dict[str, Found | None] = {}
+        masks: dict[str, ColumnMask] = {}
+        for column in self._columns:
+            name = column.name
+            asked = alike.get(name, name)
+            if asked not in found:
+                if sorting is not None and plain and not sorting.tagged:
+                    found[asked] = self._direct(question, sorting, asked, zone or UNZONED)
+                else:
+                    found[asked] = self._by_itself(asked)
+            one = found[asked]
+            if one is not None:
+                about = one.asked.question if isinstance(one.asked, TagQuestion) else one.asked
+                if isinstance(one.item, MaskItem) and one.item.mask_type == CUSTOM:
+                    about = self._column(name)
+                    one = find(about, PolicyType.MASK)
+                mask = column_mask(one, name, column.type, about, self._masked_date)
+                self.facets |= about.facets
+                if mask is not None:
+                    masks[name] = mask
+        return masks
+
+    def _direct(self, question: Question, sorting: Sorting, name: str, zone: str) -> Found | None:
+        value = self._values[name]
+        matching = [
+            (entry.of, False, False)
+            for entry in sorting.entries
+            if entry.matchers[-1].matches(value, question)
+        ]
+        return find_in(question, PolicyType.MASK, zone, [], matching) if matching else None
+
+    def _by_itself(self, name: str) -> Found | None:
+        question = self._column(name)
+        found = find(question, PolicyType.MASK)
+        self.facets |= question.facets
+        return found
+
+    def rows(self, memory: dict[tuple[str, Subject], str]) -> RowFilter | None:
+        """Return the predicate that rows must satisfy; None means every row."""
+        if not self._bit & self._question.service.filter_bits:
+            return None
+        question = self._table()
+        rows = row_filter(find(question, PolicyType.ROW_FILTER), question, memory)
+        self.facets |= question.facets
+        return rows
+
+
+def uniform_zone(question: Question) -> str | None:
+    """Return the zone of the table with all its columns; None when columns lie in zones of their own."""
+    zones = question.zones()
+    if UNZONED in zones:
+        return None
+    return zones[0] if len(zones) == 1 else UNZONED

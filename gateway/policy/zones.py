@@ -1,0 +1,59 @@
+"""Security zones: which of them a resource lies in, and so whose policies are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gateway.model.policy import ResourceDef, ResourceSet, Zone
+from gateway.policy.filing import entries_for
+from gateway.policy.hierarchy import MatchType, ways_down
+from gateway.policy.index import Index
+from gateway.policy.matching import Asker
+
+UNZONED = ""
+
+
+class Zones:
+    """The zones of one service."""
+
+    def __init__(self, zones: Sequence[Zone], levels: Sequence[ResourceDef]) -> None:
+        self.zones = tuple(zones)
+        self.names = tuple(zone.name for zone in zones)
+        self.governing_tags = frozenset(zone.name for zone in zones if zone.governs_tags)
+        self._order = {name: i for i, name in enumerate(self.names)}
+        recursive = {level.name for level in levels if level.recursive_supported}
+        ways = ways_down(levels)
+        self._index = Index(
+            entry
+            for zone in zones
+            for entry in entries_for(zone.name, [_plain(r, recursive) for r in zone.resources], ways)
+        )
+
+    def of(self, levels: tuple[str, ...], values: Sequence[str], asker: Asker) -> tuple[str, ...]:
+        """Return the zones of a resource, in their order; with UNZONED when some lie only below it."""
+        if not self.names:
+            return ()
+        found: dict[str, None] = {}
+        below = False
+        for entry in (
+            *self._index.at(levels, values, None),
+            *self._index.below(levels, values, None),
+            *self._index.above(levels, values),
+        ):
+            match = entry.match(values, asker)
+            if match is not MatchType.NONE:
+                found[entry.of] = None
+                below = below or match is MatchType.DESCENDANT
+        zones = sorted(found, key=self._order.__getitem__)
+        return (*zones, UNZONED) if below else tuple(zones)
+
+    def tag_zone(self, zone: str) -> str:
+        """Return the zone whose tag policies hold for resources of a zone."""
+        return zone if zone in self.governing_tags else UNZONED
+
+
+def _plain(resources: ResourceSet, recursive: set[str]) -> ResourceSet:
+    """A zone's resources exclude nothing, and reach as deep as the definition can."""
+    plain: Mapping[str, object] = resources
+    return {name: replace(resources[name], excludes=False, recursive=name in recursive) for name in plain}
