@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ from gateway.policy.documents import Path, hint, unknown_keys
 from gateway.policy.pack_shapes import Shapes
 from gateway.policy.script import Untranslatable
 
+_ADDRESSES = "RangerIpMatcher"
+_ADDRESS = re.compile(r"(?:[0-9A-Fa-f]{0,4}[.:])*(?:[0-9A-Fa-f]{1,4}|\*)")
 SCRIPT = "RangerScriptConditionEvaluator"
 IMPLICIT = ConditionDef(name="_expression", evaluator=SCRIPT, options={"engineName": "JavaScript"})
 """What Ranger gives to every service type that has no script condition of its own."""
@@ -108,6 +111,11 @@ def _condition(
     except Untranslatable as error:
         shapes.faults.add(path, str(error))
         return []
+    if known[name].evaluator == _ADDRESSES:
+        for text in texts:
+            if not _ADDRESS.fullmatch(text):
+                what = "write `10.1.2.3`, or `10.1.*` for all that begin so"
+                shapes.faults.add(path, f"`{text}` is no address; {what}")
     if test is _NEVER_TOLD:
         given = ", ".join(f"`{text}`" for text in texts) or "no values"
         shapes.faults.add(path, f"`{name}` cannot be told with {given}")

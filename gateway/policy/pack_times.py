@@ -83,7 +83,11 @@ def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySched
 def _is_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
-    except (OSError, ValueError):  # a name that is a directory, a name with dots, one that is not there
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+    ):  # a name that is a directory, a name with dots, one that is not there
         return False
     return True
 
