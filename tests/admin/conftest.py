@@ -1,0 +1,94 @@
+"""Ranger's API on a real PostgreSQL, and Ranger's own client in a thread: it blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import orjson
+import pytest
+from apache_ranger.client.ranger_client import RangerClient
+from prometheus_client import CollectorRegistry
+
+from gateway.admin.listener import AdminListener
+from gateway.admin.ranger.access import Access, Rights
+from gateway.admin.ranger.api import RangerApi
+from gateway.admin.ranger.servicedefs import ship
+from gateway.admin.ranger.store import Store
+from gateway.admin.ranger.transactions import Writing
+from gateway.model.principal import Principal
+from gateway.policy.documents import parse_document
+
+T = TypeVar("T")
+DEFINITIONS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
+PASSWORD = "right"
+GROUPS = {"dave": frozenset({"stewards"}), "gwen": frozenset({"governors"})}
+RIGHTS = Rights(
+    administrators=frozenset({"admin"}),
+    administrator_groups=frozenset({"governors"}),
+    plugins=frozenset({"plugin"}),
+)
+
+
+async def authenticate(user: str, password: str, _address: str) -> Principal | None:
+    if password != PASSWORD:
+        return None
+    return Principal(user=user, groups=GROUPS.get(user, frozenset()))
+
+
+async def shipped(writing: Writing) -> None:
+    files = sorted(DEFINITIONS.glob("*.yaml"))
+    await ship(writing, [parse_document(file.read_text(), str(file)).data for file in files])
+
+
+class Served:
+    """A running API: raw requests, and Ranger's client."""
+
+    def __init__(self, url: str, store: Store, session: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.store = store
+        self._session = session
+
+    def client(self, user: str = "admin") -> RangerClient:
+        return RangerClient(self.url, (user, PASSWORD))
+
+    async def drive(self, work: Callable[[RangerClient], T], user: str = "admin") -> T:
+        """Let work use Ranger's client, in a thread."""
+
+        def run() -> T:
+            client = self.client(user)
+            with client.session:
+                return work(client)
+
+        return await asyncio.to_thread(run)
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, user: str = "admin", **more: Any
+    ) -> tuple[int, Any]:
+        """Return status and body of a request below /service; JSON is decoded."""
+        token = base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()
+        headers = {"Authorization": f"Basic {token}", **more.pop("headers", {})}
+        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        async with self._session.request(
+            method, f"{self.url}/service{path}", data=data, headers=headers, **more
+        ) as response:
+            text = await response.read()
+            return response.status, orjson.loads(text) if text else None
+
+
+@pytest.fixture
+async def served(database: str) -> AsyncIterator[Served]:
+    """Ranger's API with an empty database of its own."""
+    store = Store(database, prepare=shipped)
+    api = RangerApi(store, Access(RIGHTS), authenticate)
+    listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
+    port = await listener.start("127.0.0.1", 0)
+    async with aiohttp.ClientSession() as session:
+        yield Served(f"http://127.0.0.1:{port}", store, session)
+    await listener.close()
+    await store.close()
+    await asyncio.get_running_loop().shutdown_default_executor()

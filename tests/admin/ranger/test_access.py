@@ -1,0 +1,186 @@
+"""Who may do what: administrators, administrators of services, delegated administrators, plugins, anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admin.conftest import Served
+
+API = "/public/v2/api"
+
+
+def policy(name: str = "p", table: str = "orders", column: str = "*", **more: Any) -> dict[str, Any]:
+    return {
+        "service": "dev_hive",
+        "name": name,
+        "resources": {
+            "database": {"values": ["shop"]},
+            "table": {"values": [table]},
+            "column": {"values": [column]},
+        },
+        "policyItems": [{"users": ["ann"], "accesses": [{"type": "select"}]}],
+        **more,
+    }
+
+
+async def with_delegate(served: Served, **more: Any) -> None:
+    """Bob administers select and update on shop.sales_* by delegation."""
+    await served.ask("POST", f"{API}/service", {"name": "dev_hive", "type": "hive"})
+    item = {
+        "users": ["bob"],
+        "accesses": [{"type": "select"}, {"type": "update"}],
+        "delegateAdmin": True,
+    }
+    status, body = await served.ask(
+        "POST", f"{API}/policy", policy("delegated", "sales_*", policyItems=[item], **more)
+    )
+    assert status == 200, body
+
+
+async def test_without_a_right_password_there_is_nothing(served: Served) -> None:
+    for headers in ({"Authorization": "Basic !"}, {"Authorization": "Bearer x"}, {"Authorization": ""}):
+        status, body = await served.ask("GET", f"{API}/service", headers=headers)
+        assert (status, body["statusCode"]) == (401, 401)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/service", {"name": "x", "type": "hive"}),
+        ("PUT", "/service/name/dev_hive", {"name": "dev_hive", "type": "hive"}),
+        ("DELETE", "/service/name/dev_hive", None),
+        ("POST", "/servicedef", {"name": "x"}),
+        ("PUT", "/servicedef/name/hive", {"name": "hive"}),
+        ("DELETE", "/servicedef/name/hive", None),
+        ("POST", "/policy", policy()),
+        ("POST", "/policy/apply", policy()),
+        ("PUT", "/policy/1", policy()),
+        ("GET", "/policy/1", None),
+        ("DELETE", "/policy/1", None),
+        ("DELETE", "/policies/bulk?serviceName=dev_hive", None),
+        ("DELETE", "/server/policydeltas", None),
+        ("DELETE", "/server/purge/records?type=trx_records", None),
+    ],
+)
+async def test_others_may_not(served: Served, method: str, path: str, body: Any) -> None:
+    await with_delegate(served)
+    status, told = await served.ask(method, API + path, body, user="eve")
+    assert (status, told["statusCode"]) == (403, 403)
+    assert "`eve`" in told["msgDesc"]
+
+
+async def test_a_group_of_administrators_may_do_everything(served: Served) -> None:
+    await with_delegate(served)
+    assert (await served.ask("POST", f"{API}/policy", policy(), user="gwen"))[0] == 200
+
+
+async def test_configuration_of_services_is_for_those_who_administer_them(served: Served) -> None:
+    await with_delegate(served)
+    _, service = await served.ask("GET", f"{API}/service/name/dev_hive")
+    service["configs"] = {"service.admin.users": "sam", "service.admin.groups": "stewards"}
+    assert (await served.ask("PUT", f"{API}/service/name/dev_hive", service))[0] == 200
+    for user, sees in (("sam", True), ("dave", True), ("eve", False)):
+        _, seen = await served.ask("GET", f"{API}/service/name/dev_hive", user=user)
+        assert ("configs" in seen) is sees
+        status, _ = await served.ask("POST", f"{API}/policy", policy(user, f"t_{user}"), user=user)
+        assert status == (200 if sees else 403)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "access", "allowed"),
+    [
+        ("sales_eu", "*", "select", True),
+        ("sales_eu", "id", "update", True),
+        ("SALES_EU", "id", "update", True),
+        ("sales_e?", "*", "select", True),
+        ("sales_e*", "*", "select", True),
+        ("sales_eu", "*", "drop", False),
+        ("sales_eu", "*", "all", False),
+        ("orders", "*", "select", False),
+        ("sale?_eu", "*", "select", False),
+        ("sales*", "*", "select", False),
+        ("*", "*", "select", False),
+        ("", "*", "select", False),
+    ],
+)
+async def test_delegation_covers_all_of_a_policy_or_none_of_it(
+    served: Served, table: str, column: str, access: str, allowed: bool
+) -> None:
+    await with_delegate(served)
+    items = [{"users": ["ann"], "accesses": [{"type": access}]}]
+    body = policy("new", table, column, policyItems=items)
+    status, told = await served.ask("POST", f"{API}/policy", body, user="bob")
+    assert status == (200 if allowed else 403), told
+
+
+async def test_every_part_of_a_policy_must_be_delegated(served: Served) -> None:
+    await with_delegate(served)
+    two = policy("two", "sales_eu")
+    two["additionalResources"] = [policy(table="orders")["resources"]]
+    assert (await served.ask("POST", f"{API}/policy", two, user="bob"))[0] == 403
+    values = policy("values", "sales_eu")
+    values["resources"]["table"]["values"].append("orders")
+    assert (await served.ask("POST", f"{API}/policy", values, user="bob"))[0] == 403
+    excluding = policy("excluding", "sales_eu")
+    excluding["resources"]["table"]["isExcludes"] = True
+    assert (await served.ask("POST", f"{API}/policy", excluding, user="bob"))[0] == 403
+    denying = policy("denying", "sales_eu", policyItems=[])
+    denying["denyPolicyItems"] = [{"users": ["ann"], "accesses": [{"type": "drop"}]}]
+    assert (await served.ask("POST", f"{API}/policy", denying, user="bob"))[0] == 403
+    masking = policy("masking", "sales_eu", "card", policyType=1, policyItems=[])
+    masking["dataMaskPolicyItems"] = [
+        {
+            "users": ["ann"],
+            "accesses": [{"type": "select"}],
+            "dataMaskInfo": {"dataMaskType": "MASK_NULL"},
+        }
+    ]
+    assert (await served.ask("POST", f"{API}/policy", masking, user="bob"))[0] == 200
+
+
+async def test_a_policy_cannot_be_carried_off_to_where_one_administers(served: Served) -> None:
+    await with_delegate(served)
+    _, foreign = await served.ask("POST", f"{API}/policy", policy("foreign"))
+    moved = policy("foreign", "sales_eu")
+    status, _ = await served.ask("PUT", f"{API}/policy/{foreign['id']}", moved, user="bob")
+    assert status == 403
+    _, own = await served.ask("POST", f"{API}/policy", policy("own", "sales_eu"), user="bob")
+    status, _ = await served.ask("PUT", f"{API}/policy/{own['id']}", policy("own", "customers"), user="bob")
+    assert status == 403
+    for flags in ("mergeIfExists", "updateIfExists", "deleteIfExists"):
+        body = {**policy("foreign"), "policyItems": [{"users": ["bob"], "accesses": [{"type": "select"}]}]}
+        status, _ = await served.ask("POST", f"{API}/policy?{flags}=true", body, user="bob")
+        assert status == 403
+
+
+async def test_one_reads_what_one_administers_part_of(served: Served) -> None:
+    await with_delegate(served)
+    drop = [{"users": ["ann"], "accesses": [{"type": "drop"}]}]
+    await served.ask("POST", f"{API}/policy", policy("orders"))
+    _, on_sales = await served.ask("POST", f"{API}/policy", policy("sales", "sales_eu", policyItems=drop))
+    _, seen = await served.ask("GET", f"{API}/policy?serviceName=dev_hive", user="bob")
+    assert [one["name"] for one in seen] == ["delegated", "sales"]
+    assert (await served.ask("GET", f"{API}/policy/{on_sales['id']}", user="bob"))[0] == 200
+    assert (await served.ask("DELETE", f"{API}/policy/{on_sales['id']}", user="bob"))[0] == 403
+    assert (await served.ask("GET", f"{API}/policy", user="eve"))[1] == []
+
+
+async def test_delegation_ends_with_the_policy_that_gave_it(served: Served) -> None:
+    await with_delegate(served)
+    assert (await served.ask("POST", f"{API}/policy", policy("a", "sales_a"), user="bob"))[0] == 200
+    assert (await served.ask("DELETE", f"{API}/service/dev_hive/policy/delegated"))[0] == 204
+    assert (await served.ask("POST", f"{API}/policy", policy("b", "sales_b"), user="bob"))[0] == 403
+
+
+async def test_delegation_under_a_condition_that_cannot_be_told_does_not_count(served: Served) -> None:
+    await with_delegate(served, validitySchedules=[{"endTime": "2020/01/01 00:00:00"}])
+    assert (await served.ask("POST", f"{API}/policy", policy("a", "sales_a"), user="bob"))[0] == 403
+
+
+async def test_pages_of_other_sites_do_not_use_a_browsers_password(served: Served) -> None:
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        status, _ = await served.ask("GET", f"{API}/service", headers=headers)
+        assert status == 403
+    assert (await served.ask("GET", f"{API}/service", headers={"Origin": served.url}))[0] == 200
