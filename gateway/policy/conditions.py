@@ -28,8 +28,6 @@ Answer = bool | None
 class Test(Protocol):
     """One compiled condition."""
 
-    __test__ = False
-
     @property
     def facets(self) -> frozenset[str]:
         """Fields of the AccessContext that the answer depends on."""
@@ -51,8 +49,8 @@ def _test(answer: Callable[[Facts], Answer], *facets: str) -> Test:
     return _Compiled(frozenset(facets), answer)
 
 
-def _always(answer: Answer) -> Test:
-    return _test(lambda _: answer)
+_HOLDS = _test(lambda _: True)
+_NOBODY_KNOWS = _test(lambda _: None)
 
 
 Values = tuple[str, ...]
@@ -67,12 +65,12 @@ def compile_condition(condition: Condition, definition: ConditionDef | None) -> 
     Raises Untranslatable for a script that is not of our language.
     """
     if definition is None and condition.type != "_expression":
-        return _always(None)
+        return _NOBODY_KNOWS
     evaluator = "" if definition is None else definition.evaluator.rpartition(".")[2]
     if not evaluator and condition.type in SCRIPT_NAMES:
         evaluator = "RangerScriptConditionEvaluator"
     make = _EVALUATORS.get(evaluator)
-    return _always(None) if make is None else make(condition.values, definition.options if definition else {})
+    return _NOBODY_KNOWS if make is None else make(condition.values, definition.options if definition else {})
 
 
 # Addresses.
@@ -86,13 +84,13 @@ def _ip(values: Values, options: Options) -> Test:
     for value in values:
         tail = _WILD_TAIL.search(value)
         if _ALL_WILD.match(value):
-            return _always(True)
+            return _HOLDS
         if tail:
             prefixes.append(value[: tail.start() + 1].lower())
         else:
             exact.add(value.lower())
     if not values:
-        return _always(True)
+        return _HOLDS
 
     def answer(facts: Facts) -> Answer:
         address = facts.context.client_ip
@@ -121,12 +119,12 @@ def _minute_of_day(hour: str, minute: str | None, half: str) -> int:
 
 def _time_of_day(values: Values, options: Options) -> Test:
     if not values:
-        return _always(True)
+        return _HOLDS
     ranges = []
     for value in values:
         found = _RANGE.fullmatch(value)
         if found is None:
-            return _always(None)
+            return _NOBODY_KNOWS
         ranges.append((_minute_of_day(*found.group(1, 2, 3)), _minute_of_day(*found.group(4, 5, 6))))
 
     def answer(facts: Facts) -> Answer:
@@ -144,15 +142,15 @@ def _time_of_day(values: Values, options: Options) -> Test:
 
 def _validity(values: Values, options: Options) -> Test:
     if not values:
-        return _always(True)
+        return _HOLDS
     schedules = []
     for value in values:
         try:
             schedule = schedule_of(value)
         except ValueError:
-            return _always(None)
+            return _NOBODY_KNOWS
         if faults_of_schedule(schedule):
-            return _always(None)
+            return _NOBODY_KNOWS
         schedules.append(schedule)
     applies = compile_schedules(schedules)
     return _test(lambda facts: facts.context.time is None or applies(facts.context.time), TIME)
@@ -163,7 +161,7 @@ def _validity(values: Values, options: Options) -> Test:
 
 def _action(values: Values, options: Options) -> Test:
     if not values or "*" in values:
-        return _always(True)
+        return _HOLDS
     wanted = [value.lower() for value in values]
     exact = frozenset(value for value in wanted if not value.endswith("*"))
     prefixes = tuple(value.rstrip("*") for value in wanted if value.endswith("*"))
@@ -178,7 +176,7 @@ def _action(values: Values, options: Options) -> Test:
 def _cluster(field: str, *, inside: bool) -> Callable[[Values, Options], Test]:
     def make(values: Values, options: Options) -> Test:
         if not values:
-            return _always(True)
+            return _HOLDS
         names = frozenset(values)
 
         def answer(facts: Facts) -> Answer:
@@ -194,9 +192,9 @@ def _context_attribute(*, inside: bool) -> Callable[[Values, Options], Test]:
     def make(values: Values, options: Options) -> Test:
         name, wanted = options.get("attributeName"), frozenset(values)
         if not name:
-            return _always(None)
+            return _NOBODY_KNOWS
         if not wanted:
-            return _always(True)
+            return _HOLDS
 
         def answer(facts: Facts) -> Answer:
             held = _held(facts, name)
@@ -214,9 +212,9 @@ def _held(facts: Facts, name: str) -> Values:
 def _simple(values: Values, options: Options) -> Test:
     name = options.get("CONTEXT_NAME")
     if not name:
-        return _always(None)
+        return _NOBODY_KNOWS
     if not values:
-        return _always(True)
+        return _HOLDS
 
     def answer(facts: Facts) -> Answer:
         held = _held(facts, name)
@@ -243,9 +241,9 @@ def _together(*, together: bool) -> Callable[[Values, Options], Test]:
     def make(values: Values, options: Options) -> Test:
         patterns = [tuple(value.strip().lower().split(".")) for value in values]
         if not patterns:
-            return _always(True)
+            return _HOLDS
         if any(len(pattern) > 3 or "" in pattern for pattern in patterns):
-            return _always(None)
+            return _NOBODY_KNOWS
 
         def answer(facts: Facts) -> Answer:
             columns = facts.context.accessed_together
@@ -290,7 +288,7 @@ def _like(pattern: str, text: str) -> bool:
 def _script(values: Values, options: Options) -> Test:
     text = values[0].strip() if values else ""
     if not text:
-        return _always(None)
+        return _NOBODY_KNOWS
     script = parse(text)
     return _Compiled(script.facets, script.holds)
 
@@ -298,7 +296,7 @@ def _script(values: Values, options: Options) -> Test:
 def _script_template(values: Values, options: Options) -> Test:
     text = options.get("scriptTemplate", "").strip()
     if not text:
-        return _always(None)
+        return _NOBODY_KNOWS
     script = parse(text)
     if not values or values[0].strip().lower() not in ("no", "false"):
         return _Compiled(script.facets, script.holds)
@@ -330,3 +328,10 @@ _EVALUATORS: Mapping[str, Callable[[Values, Options], Test]] = {
     "RangerScriptTemplateConditionEvaluator": _script_template,
     "RangerValidityScheduleConditionEvaluator": _validity,
 }
+
+
+def is_known(definition: ConditionDef) -> bool:
+    """Say whether conditions of this kind can be told at all; all others answer None."""
+    return definition.evaluator.rpartition(".")[2] in _EVALUATORS or (
+        not definition.evaluator and definition.name in SCRIPT_NAMES
+    )

@@ -48,11 +48,7 @@ def expression(script: str) -> Script:
 
 
 def _attribute(name: str, script: str) -> Script:
-    otherwise: Script | None = None
-    try:
-        otherwise = None if "-" in name else parse(script)
-    except Untranslatable:
-        pass
+    otherwise = None if "-" in name else parse(script)
 
     def run(scope: Scope) -> Value:
         values = scope.facts.user_attributes.get(name, ())

@@ -1,22 +1,22 @@
 """Masks as Spark SQL: what a column shows for each of Ranger's mask types, in exactly the column's type.
 
-Meaning per type is Hive's (its `mask`, `mask_show_last_n`, `mask_show_first_n` and `mask_hash` functions),
-and a mask that has no meaning for a type shows NULL, never the value. docs/masks.md has the whole table; a
-test runs each of its cells on Spark, with ANSI mode on and off.
+Meaning per type is Hive's (its `mask`, `mask_show_last_n`, `mask_show_first_n`, `mask_first_n`, `mask_last_n`
+and `mask_hash` functions, with their arguments as `transformers` reads them), and a mask that has no meaning
+for a type shows NULL, never the value. docs/masks.md has the whole table; a test runs each of its cells on
+Spark, with ANSI mode on and off.
 
 Every expression is made of syntax (CAST, CASE, SUBSTRING … FROM) and of functions named
 `system.builtin.…`, which a session cannot shadow with functions of its own (Spark 4.3).
 INVARIANT (total): none of them can raise, whatever the column holds. Integers are masked as digits that
-stay inside the type; no CAST meets text that we did not make.
+stay inside the type or are NULL; no other CAST meets text that we did not make.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-from gateway.model.principal import Principal
+from gateway.policy.column_types import ColumnType, column_type
+from gateway.policy.facts import Facts
 from gateway.policy.sqltext import bind, quote_name
+from gateway.policy.transformers import FIXED, KEEP, MONTH_DAYS, STANDARD, Masking, hive_masking
 
 DEFAULT_MASKED_DATE = "1900-01-01"
 """What MASK shows instead of a date. Hive's own is 0000-01-01, which Python clients cannot represent."""
@@ -31,113 +31,8 @@ MASK_TYPES = (
     "MASK_DATE_SHOW_YEAR",
     "CUSTOM",
 )
-
-_TEXT = re.compile(r"string(?: collate (?P<collation>[A-Za-z0-9_]+))?\Z", re.IGNORECASE)
-_SIZED_TEXT = re.compile(
-    r"(?P<kind>char|varchar|character) ?\( ?(?P<size>[0-9]{1,9}) ?\)"
-    r"(?: collate (?P<collation>[A-Za-z0-9_]+))?\Z",
-    re.IGNORECASE,
-)
-_INTEGERS = {
-    "tinyint": "TINYINT",
-    "byte": "TINYINT",
-    "smallint": "SMALLINT",
-    "short": "SMALLINT",
-    "int": "INT",
-    "integer": "INT",
-    "bigint": "BIGINT",
-    "long": "BIGINT",
-}
-_SCALAR = re.compile(
-    r"(?:boolean|float|real|double|binary|date|timestamp|timestamp_ntz|timestamp_ltz|variant|void"
-    r"|(?:decimal|dec|numeric)(?: ?\( ?[0-9]{1,2} ?(?:, ?[0-9]{1,2} ?)?\))?|time(?: ?\( ?[0-9] ?\))?"
-    r"|interval (?:year|month|day|hour|minute|second)(?: to (?:month|hour|minute|second))?)\Z",
-    re.IGNORECASE,
-)
-_NESTED = re.compile(r"\s*(?P<kind>array|map|struct)\s*<", re.IGNORECASE)
-_FIELD = re.compile(r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_]*|`(?:[^`]|``)+`)\s*:\s*")
-_MAX_NESTING = 16
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnType:
-    """A column's type: which masks have a meaning for it, and how CAST spells it."""
-
-    family: str
-    """`text`, `integer`, `date` or `other`."""
-    sql: str | None
-    """None when the type cannot be spelled with certainty, say for a field name with odd characters."""
-    size: int | None = None
-    """Characters, of a char or varchar."""
-    padded: bool = False
-
-
-def column_type(data_type: str) -> ColumnType:
-    """Read a type as Spark writes it in DDL; one that is not known is `other` and is never spelled."""
-    text = " ".join(data_type.split())
-    scalar = _scalar(text)
-    if scalar is not None:
-        return scalar
-    return ColumnType("other", text if _end_of_type(text, 0, 0) == len(text) else None)
-
-
-def _scalar(text: str) -> ColumnType | None:
-    lowered = text.lower()
-    if found := _TEXT.match(text):
-        return ColumnType("text", "STRING" + _collate(found))
-    if found := _SIZED_TEXT.match(text):
-        padded = found["kind"].lower() != "varchar"
-        kind = "CHAR" if padded else "VARCHAR"
-        size = int(found["size"])
-        return ColumnType("text", f"{kind}({size})" + _collate(found), size, padded)
-    if lowered in _INTEGERS:
-        return ColumnType("integer", _INTEGERS[lowered])
-    if lowered == "date":
-        return ColumnType("date", "DATE")
-    return ColumnType("other", text.upper()) if _SCALAR.match(text) else None
-
-
-def _collate(found: re.Match[str]) -> str:
-    return f" COLLATE {found['collation']}" if found["collation"] else ""
-
-
-def _end_of_type(text: str, start: int, depth: int) -> int:
-    """Return where the type at `start` ends, −1 when it is not one that we can spell."""
-    found = _NESTED.match(text, start)
-    if depth > _MAX_NESTING:
-        return -1
-    if not found:
-        return _end_of_scalar(text, start)
-    kind, position = found["kind"].lower(), found.end()
-    arity = {"array": 1, "map": 2}.get(kind)
-    count = 0
-    while True:
-        if kind == "struct":
-            field = _FIELD.match(text, position)
-            if not field:
-                return -1
-            position = field.end()
-        position = _end_of_type(text, position, depth + 1)
-        if position < 0:
-            return -1
-        count += 1
-        mark = text[position : position + 1]
-        if mark == ">":
-            return position + 1 if arity in (None, count) else -1
-        if mark != ",":
-            return -1
-        position += 1
-
-
-def _end_of_scalar(text: str, start: int) -> int:
-    """Return the position of the `,` or `>` behind the scalar type at `start`, or the text's end."""
-    level = 0
-    for position in range(start, len(text) + 1):
-        mark = text[position : position + 1]
-        level += (mark == "(") - (mark == ")")
-        if mark == "" or (mark in ",>" and level == 0):
-            return position if _scalar(text[start:position].strip()) else -1
-    return -1
+_MAX_DIGITS = 19
+"""Digits of the longest whole number."""
 
 
 def mask_expression(
@@ -145,27 +40,32 @@ def mask_expression(
     column: str,
     data_type: str,
     *,
+    transformer: str = "",
     custom: str | None = None,
-    principal: Principal | None = None,
+    facts: Facts | None = None,
     masked_date: str = DEFAULT_MASKED_DATE,
 ) -> str | None:
     """Return what the column shows, as Spark SQL of the column's type; None for MASK_NONE only.
 
-    A mask type that is not known shows NULL. `custom` is the text of a CUSTOM mask.
+    `transformer` is that of the mask type in its service definition: a call of one of Hive's functions
+    decides for every type but MASK_NONE, MASK_NULL and CUSTOM, other SQL for types without a standard meaning.
+    `custom` is the text of a CUSTOM mask. A mask type that is not known shows NULL.
     """
     name = quote_name(column)
     type_ = column_type(data_type)
     if mask_type == "MASK_NONE":
         return None
+    text = custom if mask_type == "CUSTOM" else "" if mask_type in FIXED else transformer
+    masking = hive_masking(text or "") or STANDARD.get(mask_type)
+    if masking is None:
+        return null_of(column) if not text else _custom(text, name, type_, facts)
     shown: str | None = None
-    if mask_type == "CUSTOM":
-        return _custom(custom, name, type_, principal)
     if type_.family == "text":
-        shown = _text(mask_type, name, type_)
+        shown = _text(masking, name, type_)
     elif type_.family == "integer":
-        shown = _integer(mask_type, name)
+        return _integer(masking, name, type_) or null_of(column)
     elif type_.family == "date":
-        shown = _date(mask_type, name, masked_date)
+        shown = _date(masking, name, masked_date)
     if shown is None:
         return null_of(column)
     return f"CAST({shown} AS {type_.sql})"
@@ -176,60 +76,118 @@ def null_of(column: str) -> str:
     return f"CASE WHEN FALSE THEN {quote_name(column)} END"
 
 
-def _custom(custom: str | None, name: str, type_: ColumnType, principal: Principal | None) -> str:
+def _custom(text: str, name: str, type_: ColumnType, facts: Facts | None) -> str:
     bound = None
-    if custom is not None and custom.strip() and type_.sql is not None:
+    if text.strip() and type_.sql is not None:
         names = {"col": name, "colType": type_.sql, "type": type_.sql}
-        bound = bind(custom, principal or Principal(user=""), names)
+        bound = bind(text, facts or Facts(user=""), names)
     if bound is None:
         return f"CASE WHEN FALSE THEN {name} END"
     # TRY_CAST, so that a result which does not fit the type is NULL with ANSI mode on and off alike.
     return f"TRY_CAST(({bound}) AS {type_.sql})"
 
 
-def _text(mask_type: str, c: str, type_: ColumnType) -> str | None:
-    if mask_type == "MASK":
-        return f"system.builtin.mask({c}, 'X', 'x', 'n', NULL)"
-    if mask_type == "MASK_DATE_SHOW_YEAR":
-        return _crossed_out(c)
-    if mask_type == "MASK_SHOW_LAST_4":
-        length = f"system.builtin.length({c})"
-        hidden = _crossed_out(f"SUBSTRING({c} FROM 1 FOR {length} - 4)")
-        return f"CASE WHEN {length} <= 4 THEN {c} ELSE {hidden} || SUBSTRING({c} FROM -4) END"
-    if mask_type == "MASK_SHOW_FIRST_4":
-        return f"SUBSTRING({c} FROM 1 FOR 4) || {_crossed_out(f'SUBSTRING({c} FROM 5)')}"
-    if mask_type == "MASK_HASH":
-        digest = f"system.builtin.sha2(CAST({c} AS BINARY), 256)"
-        if type_.size is None:
-            return digest
-        if type_.padded and type_.size > 64:
-            return f"system.builtin.rpad({digest}, {type_.size}, ' ')"
-        # A cast to varchar(n) does not cut in Spark, it raises or keeps the length, depending on settings.
-        return f"SUBSTRING({digest} FROM 1 FOR {type_.size})"
-    return None
+# Text.
 
 
-def _crossed_out(text: str) -> str:
-    return f"system.builtin.mask({text}, 'x', 'x', 'x', NULL)"
+def _text(masking: Masking, c: str, type_: ColumnType) -> str | None:
+    n = masking.characters
+    length = f"system.builtin.length({c})"
+    # SUBSTRING takes a position of 0 for the first: zero characters need words of their own.
+    match masking.function:
+        case "mask_hash":
+            return _hash(c, type_)
+        case "mask_show_last_n" if n > 0:
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {length} - {n})")
+            return f"CASE WHEN {length} <= {n} THEN {c} ELSE {hidden} || SUBSTRING({c} FROM -{n}) END"
+        case "mask_show_first_n" if n > 0:
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM {n + 1})")
+            return f"SUBSTRING({c} FROM 1 FOR {n}) || {hidden}"
+        case "mask_first_n" if n > 0:
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {n})")
+            return f"{hidden} || SUBSTRING({c} FROM {n + 1})"
+        case "mask_last_n" if n > 0:
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM -{n})")
+            shown = f"SUBSTRING({c} FROM 1 FOR {length} - {n})"
+            return f"CASE WHEN {length} <= {n} THEN {_crossed_out(masking, c)} ELSE {shown} || {hidden} END"
+        case "mask_first_n" | "mask_last_n":
+            return c
+        case _:
+            return _crossed_out(masking, c)
 
 
-def _integer(mask_type: str, c: str) -> str | None:
+def _crossed_out(masking: Masking, text: str) -> str:
+    kinds = (masking.upper, masking.lower, masking.digit, masking.other)
+    written = ", ".join("NULL" if character is None else f"'{character}'" for character in kinds)
+    return f"system.builtin.mask({text}, {written})"
+
+
+def _hash(c: str, type_: ColumnType) -> str:
+    digest = f"system.builtin.sha2(CAST({c} AS BINARY), 256)"
+    if type_.size is None:
+        return digest
+    if type_.padded and type_.size > 64:
+        return f"system.builtin.rpad({digest}, {type_.size}, ' ')"
+    # A cast to varchar(n) does not cut in Spark, it raises or keeps the length, depending on settings.
+    return f"SUBSTRING({digest} FROM 1 FOR {type_.size})"
+
+
+# Whole numbers.
+
+
+def _integer(masking: Masking, c: str, type_: ColumnType) -> str | None:
+    n = min(masking.characters, _MAX_DIGITS)
     digits = {
-        "MASK": "[0-9]",
-        "MASK_DATE_SHOW_YEAR": "[0-9]",
-        "MASK_SHOW_LAST_4": "[0-9](?=[0-9]{4})",
-        "MASK_SHOW_FIRST_4": "(?<=[0-9]{4})[0-9]",
-    }.get(mask_type)
+        "mask": "[0-9]",
+        "mask_show_last_n": f"[0-9](?=[0-9]{{{n}}})",
+        "mask_show_first_n": f"(?<=[0-9]{{{n}}})[0-9]",
+        "mask_first_n": f"(?<![0-9]{{{n}}})[0-9]",
+        "mask_last_n": f"[0-9](?![0-9]{{{n}}})",
+    }.get(masking.function)
     if digits is None:
         return None
-    # The largest results (111, 11111, 1111113647, …) lie inside each type: no overflow is possible.
-    return f"system.builtin.regexp_replace(CAST({c} AS STRING), '{digits}', '1')"
+    masked = f"system.builtin.regexp_replace(CAST({c} AS STRING), '{digits}', '{masking.number}')"
+    if masking in STANDARD.values():
+        # The largest results (111, 11111, 1111113647, …) lie inside each type: no overflow is possible.
+        return f"CAST({masked} AS {type_.sql})"
+    return f"TRY_CAST({masked} AS {type_.sql})"
 
 
-def _date(mask_type: str, c: str, masked_date: str) -> str | None:
-    if mask_type in ("MASK", "MASK_SHOW_LAST_4", "MASK_SHOW_FIRST_4"):
-        return f"CASE WHEN {c} IS NOT NULL THEN DATE'{masked_date}' END"
-    if mask_type == "MASK_DATE_SHOW_YEAR":
+# Dates.
+
+
+def _date(masking: Masking, c: str, masked_date: str) -> str | None:
+    if masking.function == "mask_hash":
+        return None
+    kept = (masking.year == KEEP, masking.month == KEEP, masking.day == KEEP)
+    if all(kept):
+        return c
+    if not any(kept):
+        return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_fixed_date(masking, masked_date)}' END"
+    if (masking.year, masking.month, masking.day) == (KEEP, 0, 1):
         # Spark's earliest year began before its earliest date: its first of January would overflow.
         return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN system.builtin.trunc({c}, 'YEAR') END"
-    return None
+    year = f"system.builtin.year({c})" if masking.year == KEEP else _fixed_date(masking, masked_date)[:4]
+    month = f"system.builtin.month({c})" if masking.month == KEEP else str(masking.month + 1)
+    made = f"system.builtin.make_date({year}, {month}, {_day(masking, c)})"
+    return f"CASE WHEN {c} BETWEEN DATE'-5877640-01-01' AND DATE'5881579-12-31' THEN {made} END"
+
+
+def _fixed_date(masking: Masking, masked_date: str) -> str:
+    """Return the date that replaces all of a date; the year 0 is that of `masked_date`."""
+    if (masking.year, masking.month, masking.day) == (0, 0, 1):
+        return masked_date
+    year = masked_date[:4] if masking.year in (0, KEEP) else f"{masking.year:04}"
+    return f"{year}-{masking.month + 1:02}-{max(masking.day, 1):02}"
+
+
+def _day(masking: Masking, c: str) -> str:
+    """Return the day of the masked date: a kept one is the month's last where the month is shorter."""
+    if masking.day != KEEP:
+        return str(masking.day)
+    day = f"system.builtin.day({c})"
+    if masking.month == KEEP:  # only a 29 February can lose its year
+        february = f"system.builtin.month({c}) = 2 AND {day} > 28"
+        return f"CASE WHEN {february} THEN 28 ELSE {day} END"
+    longest = MONTH_DAYS[masking.month]
+    return f"CASE WHEN {day} > {longest} THEN {longest} ELSE {day} END"

@@ -52,7 +52,7 @@ def _recurrence(entry: dict[str, object]) -> Recurrence:
 
 def _mapping(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise ValueError("a schedule is a mapping")  # noqa: TRY004  # one error for every wrong shape
+        raise ValueError("a schedule is a mapping")  # one error for every wrong shape
     return value
 
 
@@ -66,5 +66,5 @@ def _text(data: dict[str, object], name: str) -> str:
 def _number(data: dict[str, object], name: str) -> int:
     value = data.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"`{name}` is a whole number")  # noqa: TRY004
+        raise ValueError(f"`{name}` is a whole number")
     return value

@@ -1,33 +1,58 @@
-"""SQL text of policies: what it may contain, and how a user's values are bound into it.
+"""SQL text of policies: what it may contain, and how values are bound into it.
 
-Text is never pasted together with values: a token stands where a literal may stand, and becomes one. Values
-that hold anything but letters, digits and a few marks are bound as hexadecimal, so that no setting of Spark's
-lexer (backslash escapes, doubled quotes, adjacent literals) can give them another meaning.
+Text is never pasted together with values: a token or a macro stands where a literal may stand, and becomes
+one, and a literal with macros in it becomes one literal as a whole. Values that hold anything but letters,
+digits and a few marks are bound as hexadecimal, so that no setting of Spark's lexer (backslash escapes,
+doubled quotes, adjacent literals) can give them another meaning.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
-from gateway.model.principal import Principal
 from gateway.policy.documents import hint
+from gateway.policy.facts import Facts
+from gateway.policy.macros import expression
+from gateway.policy.script import Script
+from gateway.policy.script_tokens import Untranslatable
+from gateway.policy.script_values import (
+    CannotTell,
+    Joined,
+    Value,
+    is_nothing,
+    number_text,
+    to_text,
+)
+from gateway.policy.sqlpieces import (
+    Composed,
+    Macro,
+    Name,
+    Piece,
+    Plain,
+    Quoted,
+    User,
+    cut,
+    list_places,
+    scripts,
+)
 
 MAX_EXPRESSION = 16_384
 """Characters of one expression."""
+MAX_BOUND = 1_048_576
+"""Characters of one expression with its values bound."""
 
-_QUOTED = re.compile(
-    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`",
-    re.DOTALL,
-)
-_TOKEN = re.compile(
-    r"\$\{\{\s*USER\.(?P<ranger>[A-Za-z_][\w.-]*)\s*\}\}"
-    r"|\{USER(?:\.(?P<attribute>[A-Za-z_][\w.-]*))?\}"
-    r"|\{(?P<name>col|colType|type)\}"
-)
+_TOKEN = re.compile(r"\{USER(?:\.[A-Za-z_][\w.-]*)?\}|\{(?:col|colType|type)\}")
 _BRACED = re.compile(r"\{[^{}']*\}?|\}")
 _SIMPLE = re.compile(r"[A-Za-z0-9_.@+ -]{0,256}\Z")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?\Z", re.ASCII)
+"""Numbers that are written in one way only: `007` is a text."""
 _STRINGS = ("'", '"')
+NO_VALUE = "NULL"
+"""Stands for an empty list: `x IN (NULL)` and `x NOT IN (NULL)` hold for no row."""
 
 _PLACE = {"filter": "a row filter", "mask": "a custom mask"}
 
@@ -47,18 +72,7 @@ def string_literal(text: str) -> str | None:
         return None
 
 
-def _pieces(text: str) -> list[tuple[bool, str]]:
-    """Cut text into (quoted, piece); an unbalanced quote stays in an unquoted piece."""
-    pieces: list[tuple[bool, str]] = []
-    position = 0
-    for found in _QUOTED.finditer(text):
-        if found.start() > position:
-            pieces.append((False, text[position : found.start()]))
-        pieces.append((True, found.group()))
-        position = found.end()
-    if position < len(text):
-        pieces.append((False, text[position:]))
-    return pieces
+# What a text may contain.
 
 
 def faults_of(text: str, kind: str) -> list[str]:
@@ -67,24 +81,61 @@ def faults_of(text: str, kind: str) -> list[str]:
     if len(text) > MAX_EXPRESSION:
         return [f"{what} is longer than {MAX_EXPRESSION} characters"]
     faults: list[str] = []
-    if "${" in _TOKEN.sub("", text):
+    pieces = cut(text)
+    if any("${" in part for part in _fixed(pieces)) or any("${" in script for script in scripts(pieces)):
         faults.append(f"{what} may not hold `${{`: Spark would substitute it")
     if any((ord(c) < 32 and c not in "\t\n\r") or 0xD800 <= ord(c) < 0xE000 for c in text):
         faults.append(f"{what} may not hold control characters")
-    for quoted, piece in _pieces(text):
-        found = _TOKEN.search(piece) if quoted else None
-        if found:
-            token = found.group()
-            faults.append(f"token `{token}` stands inside quotes; write it without, it becomes a literal")
-        elif not quoted:
-            faults += _unquoted_faults(piece, kind)
-    faults += _neighbour_faults(text)
+    for piece in pieces:
+        match piece:
+            case Plain():
+                faults += _plain_faults(piece.text, what, kind)
+            case Quoted():
+                faults += _quoted_faults(piece.text)
+            case Composed():
+                faults += _composed_faults(piece)
+            case Name() if kind == "filter":
+                faults.append(f"`{{{piece.name}}}` means something in a custom mask only")
+            case _:
+                pass
+    for script in scripts(pieces):
+        try:
+            expression(script)
+        except Untranslatable as error:
+            faults.append(f"in `${{{{…}}}}`: {error}")
+    faults += _neighbour_faults(pieces)
     return list(dict.fromkeys(faults))
 
 
-def _unquoted_faults(piece: str, kind: str) -> list[str]:
-    what, faults = _PLACE[kind], list[str]()
-    rest = _TOKEN.sub(" ", piece)
+def _fixed(pieces: list[Piece]) -> list[str]:
+    """Return the texts that Spark will see as they are written."""
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, Composed):
+            texts += piece.parts[::2]
+        elif isinstance(piece, Plain | Quoted):
+            texts.append(piece.text)
+    return texts
+
+
+def _quoted_faults(text: str) -> list[str]:
+    found = _TOKEN.search(text)
+    if not found:
+        return []
+    return [f"token `{found.group()}` stands inside quotes; write it without, it becomes a literal"]
+
+
+def _composed_faults(piece: Composed) -> list[str]:
+    faults = [fault for part in piece.parts[::2] for fault in _quoted_faults(part)]
+    if piece.quote not in _STRINGS:
+        faults.append("`${{…}}` stands inside a quoted name; names cannot be bound")
+    if any("\\" in part for part in piece.parts[::2]):
+        faults.append("a literal with `${{…}}` in it may not hold a backslash")
+    return faults
+
+
+def _plain_faults(text: str, what: str, kind: str) -> list[str]:
+    faults = []
     for mark, reason in (
         ("--", "comments"),
         ("/*", "comments"),
@@ -93,28 +144,19 @@ def _unquoted_faults(piece: str, kind: str) -> list[str]:
         ("$", "`$`"),
         ("?", "parameters"),
     ):
-        if mark in rest:
+        if mark in text:
             faults.append(f"{what} may not hold {reason}")
-    if re.search("['\"`]", rest):
+    if re.search("['\"`]", text):
         faults.append(f"a quote in {what} is not closed")
-    for found in _TOKEN.finditer(piece):
-        if kind == "filter" and found["name"]:
-            faults.append(f"`{found.group()}` means something in a custom mask only")
     known = ("{USER}", "{USER.attribute}") if kind == "filter" else ("{col}", "{colType}", "{type}", "{USER}")
-    for found in _BRACED.finditer(rest):
-        faults.append(f"unknown token `{found.group()}`{hint(found.group(), known)}")
-    return faults
+    braced = (found.group() for found in _BRACED.finditer(text))
+    return faults + [f"unknown token `{token}`{hint(token, known)}" for token in braced]
 
 
-def _neighbour_faults(text: str) -> list[str]:
+def _neighbour_faults(pieces: list[Piece]) -> list[str]:
     """Two string literals side by side are one string to Spark, so a token may not stand beside one."""
-    # One character for each thing: S a string, N a quoted name, V a token for a value.
-    outline = "".join(
-        ("\x01S" if piece[0] in _STRINGS else "\x01N")
-        if quoted
-        else _TOKEN.sub(lambda found: " " if found["name"] else "\x01V", piece)
-        for quoted, piece in _pieces(text)
-    )
+    # One character for each thing: S a string, N a quoted name, V a place for a value.
+    outline = "".join(map(_outlined, pieces))
     faults = []
     if re.search("\x01[SV]\\s*\x01V|\x01V\\s*\x01S", outline):
         faults.append("a token stands beside another literal; Spark would join the two")
@@ -125,34 +167,170 @@ def _neighbour_faults(text: str) -> list[str]:
     return faults
 
 
-def bind(text: str, principal: Principal, names: Mapping[str, str] | None = None) -> str | None:
-    """Return the text with its tokens bound; None when a value is missing or is not text.
+def _outlined(piece: Piece) -> str:
+    match piece:
+        case Plain():
+            return piece.text
+        case Quoted():
+            return "\x01S" if piece.text[0] in _STRINGS else "\x01N"
+        case Name():
+            return " "
+        case _:
+            return "\x01V"
+
+
+# Binding.
+
+
+class _Missing(Exception):
+    """A value is missing, or has no place where it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bindable:
+    """A text ready for binding: fixed SQL, names, and places for values by turns."""
+
+    parts: tuple[str | Name | Callable[[Facts], str], ...]
+    facets: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def _bindable(text: str) -> _Bindable:
+    """Cut a text and parse its macros; raise Untranslatable."""
+    pieces = cut(text)
+    lists = list_places(pieces)
+    parts: list[str | Name | Callable[[Facts], str]] = []
+    facets: set[str] = set()
+    for number, piece in enumerate(pieces):
+        match piece:
+            case Plain() | Quoted():
+                parts.append(piece.text)
+            case Name():
+                parts.append(piece)
+            case User():
+                parts.append(_user_place(piece.attribute, several=number in lists))
+            case Macro():
+                script = expression(piece.script)
+                facets |= script.facets
+                parts.append(_macro_place(script, several=number in lists))
+            case Composed():
+                inner = tuple(expression(source) for source in piece.parts[1::2])
+                facets = facets.union(*(script.facets for script in inner))
+                parts.append(_composed_place(piece.parts[::2], inner))
+    return _Bindable(tuple(parts), frozenset(facets))
+
+
+def _literal(text: str) -> str:
+    literal = string_literal(text)
+    if literal is None:
+        raise _Missing
+    return literal
+
+
+def _listed(literals: list[str], *, several: bool) -> str:
+    if several:
+        return ",".join(literals) or NO_VALUE
+    if len(literals) != 1:
+        raise _Missing
+    return literals[0]
+
+
+def _user_place(attribute: str | None, *, several: bool) -> Callable[[Facts], str]:
+    if attribute is None:
+        return lambda facts: _literal(facts.user)
+
+    def place(facts: Facts) -> str:
+        values = facts.user_attributes.get(attribute)
+        if not values:
+            raise _Missing
+        return _listed([_literal(value) for value in values], several=several)
+
+    return place
+
+
+def _macro_place(script: Script, *, several: bool) -> Callable[[Facts], str]:
+    return lambda facts: _written(script.value(facts), several=several)
+
+
+def _written(value: Value, *, several: bool) -> str:
+    """Return a value as SQL: one literal, or several where a list may stand."""
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case float() if math.isfinite(value) and abs(value) < 1e15:
+            return number_text(value) if value >= 0 else f"({number_text(value)})"
+        case Joined() if value.listed:
+            quoted = value[:1] in _STRINGS
+            items = list(map(_literal, value.items)) if quoted else _unquoted(value.items, several=several)
+            return _listed(items, several=several)
+        case str():
+            return _listed(_unquoted((value,), several=several), several=several)
+        case list():
+            return _listed([_literal(to_text(item)) for item in value], several=several)
+        case _:
+            raise _Missing
+
+
+def _unquoted(items: tuple[str, ...], *, several: bool) -> list[str]:
+    """Return texts that stand without quotes: numbers stay numbers, as when Ranger pastes them."""
+    numbers = items[0].split(",") if several and len(items) == 1 else items
+    if all(map(_NUMBER.match, numbers)):
+        return [f"({number})" if number.startswith("-") else number for number in numbers]
+    return [_literal(item) for item in items]
+
+
+def _composed_place(fixed: tuple[str, ...], inner: tuple[Script, ...]) -> Callable[[Facts], str]:
+    def place(facts: Facts) -> str:
+        text = fixed[0]
+        for script, after in zip(inner, fixed[1:], strict=True):
+            value = script.value(facts)
+            if is_nothing(value) or (isinstance(value, Joined) and not value.items):
+                raise _Missing
+            text += to_text(value) + after
+        return _literal(text)
+
+    return place
+
+
+def bind(text: str, facts: Facts, names: Mapping[str, str] | None = None) -> str | None:
+    """Return the text with its tokens and macros bound; None when a value is missing or has no literal.
 
     `names` holds what `{col}`, `{colType}` and `{type}` stand for: SQL that the gateway wrote.
     """
-    missing = False
+    try:
+        ready = _bindable(text)
+        parts = []
+        for part in ready.parts:
+            if isinstance(part, str):
+                parts.append(part)
+            elif isinstance(part, Name):
+                parts.append((names or {})[part.name])
+            else:
+                parts.append(part(facts))
+    except (Untranslatable, CannotTell, _Missing, KeyError):
+        return None
+    bound = "".join(parts)
+    return bound if len(bound) <= MAX_BOUND else None
 
-    def value(found: re.Match[str]) -> str:
-        nonlocal missing
-        if found["name"]:
-            written = (names or {}).get(found["name"])
-        else:
-            attribute = found["ranger"] or found["attribute"]
-            own = principal.user if attribute is None else principal.attribute(attribute)
-            written = None if own is None else string_literal(own)
-        if written is None:
-            missing = True
-            return "NULL"
-        return written
 
-    bound = "".join(piece if quoted else _TOKEN.sub(value, piece) for quoted, piece in _pieces(text))
-    return None if missing else bound
+def facets_of(text: str) -> frozenset[str]:
+    """Return the fields of the AccessContext that the bound text depends on."""
+    try:
+        return _bindable(text).facets
+    except Untranslatable:
+        return frozenset()
 
 
 def sample(text: str) -> str:
     """Return the text with plausible values bound, for a parser to read when a pack loads."""
-
-    def named(found: re.Match[str]) -> str:
-        return {"col": "`c`", "colType": "STRING", "type": "STRING"}.get(found["name"] or "", "'x'")
-
-    return "".join(piece if quoted else _TOKEN.sub(named, piece) for quoted, piece in _pieces(text))
+    samples = {"col": "`c`", "colType": "STRING", "type": "STRING"}
+    shown = []
+    for piece in cut(text):
+        match piece:
+            case Plain() | Quoted():
+                shown.append(piece.text)
+            case Name():
+                shown.append(samples[piece.name])
+            case _:
+                shown.append("'x'")
+    return "".join(shown)
