@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -20,11 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments, terminal)
         return code
     except Faults as error:
-        return _failed(arguments.json, terminal, error.code, exit_codes.FAULTS, error.faults)
+        return _failed(arguments, terminal, error.code, exit_codes.FAULTS, error.faults)
     except (BackendUnavailable, LedgerUnavailable) as error:
-        return _failed(arguments.json, terminal, error.code, exit_codes.UNAVAILABLE, (error.message,))
+        return _failed(arguments, terminal, error.code, exit_codes.UNAVAILABLE, (error.message,))
     except SluiceError as error:
-        return _failed(arguments.json, terminal, error.code, exit_codes.ERROR, (error.message,))
+        return _failed(arguments, terminal, error.code, exit_codes.ERROR, (error.message,))
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
@@ -36,13 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("SLUICE_TRACE"):
             raise
         message = f"internal error: {type(error).__name__}: {error} (SLUICE_TRACE=1 shows where)"
-        return _failed(arguments.json, terminal, "INTERNAL", exit_codes.ERROR, (message,))
+        return _failed(arguments, terminal, "INTERNAL", exit_codes.ERROR, (message,))
 
 
-def _failed(as_json: bool, terminal: Terminal, code: str, exit_code: int, messages: Sequence[str]) -> int:
-    if as_json:
+def _failed(
+    arguments: argparse.Namespace, terminal: Terminal, code: str, exit_code: int, messages: Sequence[str]
+) -> int:
+    if arguments.json:
         terminal.json({"error": code, "messages": list(messages)})
     else:
         for message in messages:
             sys.stderr.write(f"sluice: {message}\n")
-    return exit_code
+    trouble: int | None = getattr(arguments, "trouble", None)  # of a command whose 1 means something else
+    return exit_code if trouble is None else trouble

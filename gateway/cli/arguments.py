@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import gateway
+from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
 
 Run = Callable[[argparse.Namespace, Terminal], int]
@@ -27,7 +28,7 @@ examples:
   sluice users add dana --group analysts   let someone in
 
 exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
-1 anything else; policy diff: 0 no change, 1 changes, 2 faults
+1 anything else; policy diff: 0 no change, 1 changes, 2 trouble
 """
 
 
@@ -241,7 +242,7 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         "  sluice policy diff old.json new.json --users users.yaml --resources tables.txt\n"
         "  sluice policy diff rules/policies new -c config/gateway.yaml --since 7d\n"
         "                           which statements of the last week would be decided otherwise\n"
-        "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 a side has faults\n",
+        "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 trouble: a side has faults, say\n",
         "compare",
     )
     parser.add_argument(
@@ -265,6 +266,7 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--until", metavar="TIME", help="and until then")
     parser.add_argument("--limit", type=int, default=100_000, help="most statements of the record; 100,000")
+    parser.set_defaults(trouble=exit_codes.DIFF_TROUBLE)  # as of diff: 1 says that there are changes
     parser.add_argument("old", type=Path, metavar="OLD")
     parser.add_argument("new", type=Path, metavar="NEW")
 

@@ -13,7 +13,7 @@ UNAVAILABLE = 5
 """Spark, PostgreSQL or the parser cannot be reached."""
 DIFF_CHANGES = 1
 """`policy diff`: some decision changes; as `diff` does."""
-DIFF_FAULTS = 2
-"""`policy diff`: one of the two sides has faults."""
+DIFF_TROUBLE = 2
+"""`policy diff`: a side has faults, or something else is wrong; `diff`'s own code."""
 INTERRUPTED = 130
 """Ctrl-C."""

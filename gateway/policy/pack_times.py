@@ -169,13 +169,16 @@ def _repeat(entry: object, path: Path, shapes: Shapes) -> tuple[Recurrence, ...]
 
 
 def _duration(data: Mapping[str, Any], path: Path, shapes: Shapes) -> int:
-    text = shapes.text(data, "for", path, required=True)
-    found = _DURATION.fullmatch(text.strip())
+    if "for" not in data:
+        shapes.faults.add(path, "`repeats` needs `for`: how long does it last each time?")
+        return 0
+    text = str(data["for"]).strip()
+    found = _DURATION.fullmatch(text)
     minutes = 0
     if found is not None:
         days, hours, rest = (int(part or 0) for part in found.groups())
         minutes = days * _DAY_MINUTES + hours * 60 + rest
-    if text and not minutes:
+    if not minutes:
         shapes.faults.add((*path, "for"), f"`for` must be a duration such as `8h` or `1d 12h`, not `{text}`")
     return minutes
 
