@@ -48,7 +48,7 @@ def mask_expression(
     """Return what the column shows, as Spark SQL of the column's type; None for MASK_NONE only.
 
     `transformer` is that of the mask type in its service definition: a call of one of Hive's functions
-    decides for every type but MASK_NONE, MASK_NULL and CUSTOM, other SQL for types without a standard meaning.
+    decides for every type but MASK_NONE, MASK_NULL and CUSTOM, other SQL for types that no standard knows.
     `custom` is the text of a CUSTOM mask. A mask type that is not known shows NULL.
     """
     name = quote_name(column)

@@ -226,8 +226,13 @@ def transformer_faults(text: str, mask_type: str = "") -> list[str]:
         return []
     faults = [fault.replace("a custom mask", "a transformer") for fault in faults_of(text, "mask")]
     found = _HIVE_ONLY.search(text)
-    if found:
-        faults.append(
-            f"`{found.group().rstrip('( ')}` is not understood with these arguments, or inside an expression"
-        )
+    if found or _calls_mask_as_hive(text):
+        name = found.group().rstrip("( ") if found else "mask"
+        faults.append(f"`{name}` is not understood with these arguments, or inside another expression")
     return faults
+
+
+def _calls_mask_as_hive(text: str) -> bool:
+    """Whether a text calls `mask` with more arguments than Spark's own function of that name takes."""
+    tokens = _tokens(text) or []
+    return len(tokens) > 1 and _word(tokens[0]) == "mask" and tokens.count(",") > 4

@@ -29,8 +29,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.compiled import evaluation_score
 from gateway.policy.engine import Engine
-from gateway.policy.masks import MASK_TYPES, mask_expression
-from gateway.policy.sqltext import bind, faults_of, sample, string_literal
+from gateway.policy.masks import MASK_TYPES
 from tests.policy.linear import Linear
 from tests.policy.scenarios import definitions
 
@@ -265,83 +264,3 @@ def test_another_denial_never_allows_more(seed: int) -> None:
             request = AccessRequest(principal=principal, resource=resource, access=access)
             assert after.decide(request).allowed <= before.decide(request).allowed
         assert after.visible(principal, resource) <= before.visible(principal, resource)
-
-
-@given(
-    st.sampled_from((*MASK_TYPES, "UNKNOWN", "mask")),
-    st.text(max_size=20),
-    st.text(max_size=40),
-    st.text(max_size=20),
-)
-def test_a_mask_never_raises_and_never_shows_the_bare_column(
-    mask_type: str, column: str, data_type: str, custom: str
-) -> None:
-    expression = mask_expression(mask_type, column, data_type, custom=custom)
-    assert (expression is None) == (mask_type == "MASK_NONE")
-    if expression is not None:
-        assert expression.startswith(("CAST(", "CASE WHEN ", "TRY_CAST("))
-
-
-@given(
-    st.recursive(
-        st.sampled_from(["int", "string", "decimal(10,2)", "varchar(3)", "date", "interval day to second"]),
-        lambda inner: st.one_of(
-            inner.map(lambda t: f"array<{t}>"),
-            st.tuples(inner, inner).map(lambda p: f"map<{p[0]},{p[1]}>"),
-            st.lists(st.tuples(st.sampled_from(["a", "`a b`", "_1"]), inner), min_size=1, max_size=3).map(
-                lambda fs: "struct<" + ",".join(f"{n}:{t}" for n, t in fs) + ">"
-            ),
-        ),
-        max_leaves=6,
-    )
-)
-def test_nested_types_are_spelled_as_they_came(data_type: str) -> None:
-    expression = mask_expression("CUSTOM", "c", data_type, custom="NULL")
-    written = data_type.upper() if "<" not in data_type else data_type
-    assert expression == f"TRY_CAST((NULL) AS {written})"
-
-
-@given(
-    st.sampled_from(
-        [
-            "struct<a b:int>",
-            "struct<a:int",
-            "array<>",
-            "map<int>",
-            "struct<>",
-            "int)",
-            "array<int>>",
-            "struct<a:int>) AS y, (SELECT 1",
-            "array<interval>",
-            "decimal(10,2) x",
-            "int; drop",
-            "",
-        ]
-    )
-)
-def test_what_is_not_surely_a_type_is_not_spelled(data_type: str) -> None:
-    assert mask_expression("CUSTOM", "c", data_type, custom="NULL") == "CASE WHEN FALSE THEN `c` END"
-    assert mask_expression("MASK", "c", data_type) == "CASE WHEN FALSE THEN `c` END"
-
-
-@given(st.text())
-def test_a_bound_value_is_one_literal(value: str) -> None:
-    literal = string_literal(value)
-    if literal is None:
-        assert any(0xD800 <= ord(c) < 0xE000 for c in value)
-    elif literal.startswith("CAST(X'"):
-        assert bytes.fromhex(literal[7:].split("'")[0]).decode() == value
-    else:
-        assert literal == f"'{value}'"
-        assert not set(value) & set("'\\\"\n`$")
-
-
-@given(st.text(alphabet="ab '\"`{}$USER.col-*/;\\rR,=?\n", max_size=40), st.text(max_size=8))
-def test_any_policy_text_is_refused_or_bound(text: str, user: str) -> None:
-    principal = Principal(user=user, attributes=(("a", user),))
-    bind(text, principal)
-    sample(text)
-    if not faults_of(text, "filter"):
-        bound = bind(text, principal)
-        assert bound is None or "{USER" not in bound
-        assert bound is None or "${" not in bound
