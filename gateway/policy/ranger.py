@@ -1,60 +1,41 @@
-"""Ranger's own JSON: policy downloads, exports and requests become this project's policies and answers.
+"""Ranger's own JSON, in and out: everything that other rooms need of the `ranger_*` modules beside this one.
 
-`load` and `evaluate` speak Ranger's shapes on both sides; `Converter` does what `load` does for one service
-after the other and remembers what it converted, so that a delta of ten policies costs ten.
+`load` and `load_files` make policies of downloads, exports and cache files; a `Converter` does so for one
+service again and again, after `apply_deltas` and `apply_tag_deltas`; `evaluate` answers Ranger's requests in
+Ranger's terms; `write` turns a service into what a plugin of Ranger's downloads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from gateway.model.policy import PolicySet, Role, Service, ServiceDef, UserStore
+from gateway.model.policy import PolicySet, Role, ServiceDef, UserStore
+from gateway.policy.ranger_deltas import apply_deltas, apply_tag_deltas
+from gateway.policy.ranger_files import RangerFiles, load_files
+from gateway.policy.ranger_people import read_roles, read_user_store
+from gateway.policy.ranger_requests import evaluate
+from gateway.policy.ranger_services import Converted, Converter
+from gateway.policy.ranger_shapes import Findings, Located, Reader
+from gateway.policy.ranger_writing import write, write_definition, write_policy, write_roles, write_tags
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Converted:
-    """One service as it was downloaded, and what came with it."""
-
-    service: Service
-    roles: tuple[Role, ...] = ()
-    users: UserStore | None = None
-    """None: no user store came with it."""
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RangerFiles:
-    """What a set of files holds together."""
-
-    services: Mapping[str, Service]
-    roles: tuple[Role, ...] = ()
-    users: UserStore | None = None
-    definitions: Mapping[str, ServiceDef]
-    """Service definitions that lay among the files as files of their own."""
-    warnings: tuple[str, ...] = ()
-
-
-class Converter:
-    """Converts downloads of one service again and again; what did not change is not converted again.
-
-    A raw policy that is the same object as last time, or has the same id, version and guid and is equal, gives
-    the same Policy object.
-    """
-
-    def __init__(self, definitions: Mapping[str, ServiceDef] | None = None) -> None:
-        raise NotImplementedError
-
-    def service(
-        self,
-        service_policies: Mapping[str, Any],
-        *,
-        tags: Mapping[str, Any] | None = None,
-        file: str = "",
-    ) -> Converted:
-        """Return the service of a ServicePolicies; `tags` is a ServiceTags. Raises Faults."""
-        raise NotImplementedError
+__all__ = [
+    "Converted",
+    "Converter",
+    "RangerFiles",
+    "apply_deltas",
+    "apply_tag_deltas",
+    "evaluate",
+    "load",
+    "load_files",
+    "roles_of",
+    "users_of",
+    "write",
+    "write_definition",
+    "write_policy",
+    "write_roles",
+    "write_tags",
+]
 
 
 def load(
@@ -64,48 +45,39 @@ def load(
     file: str = "",
     service_defs: Mapping[str, ServiceDef] | None = None,
 ) -> PolicySet:
-    """Return the policies of a ServicePolicies; raises Faults with everything that is wrong with it."""
-    raise NotImplementedError
+    """Return the policies of a ServicePolicies; raises Faults with everything that is wrong with it.
 
-
-def load_files(
-    texts: Mapping[str, str | bytes],
-    service_defs: Mapping[str, ServiceDef],
-    *,
-    max_bytes: int = 256 * 1024 * 1024,
-) -> RangerFiles:
-    """Return what the files (file → text) hold, each recognised by its content; raises Faults."""
-    raise NotImplementedError
-
-
-def roles_of(data: object, *, file: str = "") -> tuple[Role, ...]:
-    """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults."""
-    raise NotImplementedError
-
-
-def users_of(data: object, *, file: str = "", adds_groups: bool = False) -> UserStore:
-    """Return a UserStore of Ranger's shape; raises Faults."""
-    raise NotImplementedError
-
-
-def apply_deltas(raw_policies: Mapping[str, Any], download: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ServicePolicies after a download: the download itself, or what its deltas make of the old.
-
-    Raw policies that no delta speaks of are the same objects as before. Raises Faults on nonsense.
+    Beside its own keys it may hold `tags` or `serviceTags` (a ServiceTags), `roles` or `serviceRoles` (a
+    RangerRoles or a list of roles), `userStore`, and what the test files of Ranger's own engine use:
+    `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers` and their like. `service_defs` are
+    used, by `serviceType`, when it brings no `serviceDef`.
     """
-    raise NotImplementedError
+    converted = Converter(service_defs).service(service_policies, file=file)
+    return PolicySet(
+        version=version,
+        services={converted.service.name: converted.service},
+        roles=converted.roles,
+        users=converted.users or UserStore(),
+        warnings=converted.warnings,
+    )
 
 
-def apply_tag_deltas(raw_tags: Mapping[str, Any], download: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ServiceTags after a download that may be a delta; raises Faults on nonsense."""
-    raise NotImplementedError
+def roles_of(data: object, *, file: str = "", document: Located | None = None) -> tuple[Role, ...]:
+    """Return the roles of a RangerRoles, a role export or a list of roles; raises Faults."""
+    findings = Findings(document, file=file)
+    found = read_roles(data, Reader(findings), ())
+    findings.raise_any()
+    return found
 
 
-def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a RangerAccessRequest in Ranger's terms; raises Faults when it is no request."""
-    raise NotImplementedError
+def users_of(
+    data: object, *, file: str = "", document: Located | None = None, adds_groups: bool = False
+) -> UserStore:
+    """Return a user store of Ranger's shape; raises Faults.
 
-
-def write(service: Service) -> dict[str, Any]:
-    """Return the service as a ServicePolicies that any plugin of Ranger's reads."""
-    raise NotImplementedError
+    With `adds_groups` its memberships count beside those that a user brought from login.
+    """
+    findings = Findings(document, file=file)
+    found = read_user_store(data, Reader(findings), (), adds_groups=adds_groups)
+    findings.raise_any()
+    return found

@@ -178,9 +178,7 @@ class _Files:
 
     def _download(self, document: JsonDocument, tags: JsonDocument | None) -> None:
         try:
-            converted = Converter(self._definitions).service(
-                document.data, document=document, service_type=self._name(document, "serviceType")
-            )
+            converted = Converter(self._definitions).service(document.data, document=document)
         except Faults as found:
             self._faults += found.faults
             return

@@ -17,9 +17,9 @@ from gateway.model.policy import (
     ResourceValues,
     ServiceDef,
 )
-from gateway.policy.compiled import way_down
-from gateway.policy.conditions import Unknown, Untranslatable, compile_condition
+from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.documents import Path, hint
+from gateway.policy.hierarchy import way_down
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.ranger_shapes import Findings, Reader
@@ -310,10 +310,10 @@ class _Reading:
             near = hint(condition.type, self._of.conditions)
             return [], [f"there is no condition `{condition.type}`{near}: {against}"]
         try:
-            test = compile_condition(condition, definition)
+            compile_condition(condition, definition)
         except Untranslatable as error:
             return [f"condition `{condition.type}`: {error}"], []
-        if isinstance(test, Unknown):
+        if not is_known(definition):
             return [], [
                 f"condition `{condition.type}` cannot be told here ({definition.evaluator}): {against}"
             ]

@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
-from gateway.policy.compiled import way_down
 from gateway.policy.documents import Path, hint
+from gateway.policy.hierarchy import way_down
 from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger_audit import Configuration
 from gateway.policy.ranger_people import merged, read_role_maps, read_roles, read_user_store
@@ -105,7 +105,6 @@ class Converter:
         tags: Mapping[str, Any] | None = None,
         file: str = "",
         document: Located | None = None,
-        service_type: str = "",
     ) -> Converted:
         """Return the service of a ServicePolicies; `tags` is a ServiceTags. Raises Faults with all faults.
 
@@ -114,7 +113,7 @@ class Converter:
         findings = Findings(document, file=file)
         reader = Reader(findings)
         data = reader.mapping(service_policies, ())
-        definition = self._read_definition(data, findings, service_type)
+        definition = self._read_definition(data, findings)
         if definition is None:
             raise Faults(findings.texts())
         name = reader.text(data, "serviceName", ()).strip() or definition.name
@@ -127,11 +126,11 @@ class Converter:
         warnings = (*self._definition_warnings, *findings.warnings)
         return Converted(service=service, roles=roles, users=users, warnings=tuple(dict.fromkeys(warnings)))
 
-    def _read_definition(self, data: Mapping[str, Any], findings: Findings, type_: str) -> ServiceDef | None:
+    def _read_definition(self, data: Mapping[str, Any], findings: Findings) -> ServiceDef | None:
         raw = data.get("serviceDef")
         if self._definition is not None and raw is not None and raw == self._raw_definition:
             return self._definition
-        found = self._definitions.get(type_)
+        found = self._definitions.get(Reader(findings).text(data, "serviceType", ()))
         if raw is not None:
             own = Reader(findings, "service definition")
             where: Path = ("serviceDef",)

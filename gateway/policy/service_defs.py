@@ -13,14 +13,15 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.model.policy import AccessTypeDef, ConditionDef, MaskTypeDef, ResourceDef, ServiceDef
 from gateway.model.resource import ANY_ACCESS
-from gateway.policy.compiled import way_down
 from gateway.policy.documents import Document, Path, hint, parse_document
+from gateway.policy.hierarchy import way_down
 from gateway.policy.json_documents import JsonDocument, parse_json
 from gateway.policy.ranger_shapes import Findings, Reader
 from gateway.policy.transformers import transformer_faults
 
-_ALIAS = "sluice.access."
+ALIAS = "sluice.access."
 """Option prefix: with `sluice.access.insert: update` a policy on `update` answers requests for `insert`."""
+DENY_OPTION = "enableDenyAndExceptionsInPolicies"
 CATEGORIES = ("CREATE", "READ", "UPDATE", "DELETE", "MANAGE")
 MARKERS = frozenset(f"_{category.lower()}" for category in (*CATEGORIES, "ALL"))
 """Ranger's marker access types, lower case."""
@@ -114,7 +115,7 @@ def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, str
         access_aliases=found.aliases(options, names, (*path, "options")),
         markers=found.accesses(data, "markerAccessTypes", path),
         conditions=found.conditions(data, path, options),
-        deny_enabled=options.get("enableDenyAndExceptionsInPolicies", "true").strip().lower() != "false",
+        deny_enabled=options.get(DENY_OPTION, "true").strip().lower() != "false",
         options=options,
     )
 
@@ -251,10 +252,10 @@ class _Definition:
     def aliases(self, options: Mapping[str, str], names: list[str], path: Path) -> dict[str, str]:
         found = {}
         for key, value in options.items():
-            if not key.startswith(_ALIAS):
+            if not key.startswith(ALIAS):
                 continue
             target = value.lower()
-            found[key[len(_ALIAS) :].lower()] = target
+            found[key[len(ALIAS) :].lower()] = target
             if target not in names and target != ANY_ACCESS:
                 self._reader.fault((*path, key), f"unknown access type `{target}`{hint(target, names)}")
         return found
