@@ -194,8 +194,8 @@ FILTER = "filter: [{groups: [public], where: x}]"
             "unknown token `{GROUP}`",
         ),
         (
-            policy(f'on: {{catalog: c, database: "u_${{{{USER.x}}}}", table: t, column: x}}\n{ALLOW}'),
-            "unknown token",
+            policy(f'on: {{catalog: c, database: "u_${{{{eval(1)}}}}", table: t, column: x}}\n{ALLOW}'),
+            "3: script: `eval(1)` is not",
         ),
         (policy("on: {url: /tmp/x}\nallow: [{users: [a], access: [read]}]"), "`/tmp/x` needs a scheme"),
         (policy(f"on: {TABLE}\n{ALLOW}"), '3: select is asked of columns; add column: "*"'),
@@ -239,15 +239,15 @@ FILTER = "filter: [{groups: [public], where: x}]"
         (policy(f"on: {COLUMN}\n{ALLOW}\nid: 0"), "5: `id` must be a whole number from 1"),
         (policy(f"on: {COLUMN}\n{ALLOW}\nid: true"), "5: `id` must be a whole number from 1"),
         (
-            policy(f"on: {COLUMN}\n{ALLOW}\nconditions: [x]"),
-            "5: conditions are not evaluated, so `conditions` is refused",
+            policy(f"on: {COLUMN}\n{ALLOW}\nconditions: [ip-rnge]"),
+            "5: unknown condition type `ip-rnge` (did you mean `ip-range`?)",
         ),
-        (policy(f"on: {COLUMN}\n{ALLOW}\nvalidity: x"), "5: validity schedules are not evaluated"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: tags are not evaluated"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: security zones are not evaluated"),
+        (policy(f"on: {COLUMN}\n{ALLOW}\nvalidity: x"), "5: a mapping (`key: value`) is expected here"),
+        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: unknown key `tags` in a policy; tags are given"),
+        (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: there is no zone `z`"),
         (
             policy(f"on: {COLUMN}\nallow: [{{users: [a], access: [select], conditions: [x]}}]"),
-            "4: conditions are not evaluated",
+            "4: unknown condition type `x`",
         ),
         (
             policy(f"on: {COLUMN}\nmask: [{{groups: [public], type: MASK_HASHED}}]"),
@@ -475,7 +475,7 @@ def test_a_case_may_name_people_of_the_directory() -> None:
 def test_catalogs_of_services_that_do_not_exist() -> None:
     with pytest.raises(Faults) as caught:
         load_packs({}, DEFINITIONS, catalog_services={"c": "hvie"})
-    assert caught.value.faults == ("catalogs: there is no service `hvie`",)
+    assert caught.value.faults == ("catalogs: there is no service `hvie` (did you mean `hive`?)",)
 
 
 def test_no_packs_deny_everything() -> None:
