@@ -36,6 +36,16 @@ class ResourceDef:
     """For paths: a value without `scheme:` never matches (Ranger's URL matcher)."""
     leaf: bool = True
     """Whether a policy may end at this level (Ranger's `isValidLeaf`)."""
+    separator: str = "/"
+    """What stands between the segments of a path."""
+    quote_characters: str = ""
+    """A requested value that begins with one of these is compared with its case, whatever `ignore_case` says."""
+    replaces_tokens: bool = True
+    """Whether `{USER}` and its like are replaced in values."""
+    token_marks: tuple[str, str, str, str] = ("{", "}", "\\", "")
+    """What a token begins and ends with, what escapes these, and what its name begins with."""
+    replaces_expressions: bool = True
+    """Whether `${{…}}` is replaced in values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

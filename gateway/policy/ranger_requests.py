@@ -216,8 +216,7 @@ class _Request:
         roles = reader.names(data, "userRoles", ())
         return AccessContext(
             time=self._time(data),
-            # Ranger's order: the peer's own address goes before one that the request brings.
-            client_ip=remote or reader.text(data, "clientIPAddress", ()) or None,
+            client_ip=reader.text(data, "clientIPAddress", ()) or remote,
             remote_ip=remote,
             forwarded=reader.texts(data, "forwardedAddresses", ()),
             client_type=reader.text(data, "clientType", ()),

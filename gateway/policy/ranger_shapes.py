@@ -158,6 +158,10 @@ class Reader:
             self.fault((*path, key), f"`{key}` must be a text, not {_kind(value)}")
         return default
 
+    def character(self, data: Mapping[str, Any], key: str, path: Path, default: str) -> str:
+        """Return the first character of a text, as Ranger does; absent and empty are the default."""
+        return self.text(data, key, path)[:1] or default
+
     def required(self, data: Mapping[str, Any], key: str, path: Path) -> str:
         """Return a text that must be there and say something."""
         value = data.get(key)

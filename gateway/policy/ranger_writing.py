@@ -382,10 +382,30 @@ def _level(number: int, level: ResourceDef) -> dict[str, Any]:
         "recursiveSupported": level.recursive_supported,
         "excludesSupported": level.excludes_supported,
         "matcher": _MATCHERS + matcher,
-        "matcherOptions": {
-            "wildCard": "true" if level.wildcard else "false",
-            "ignoreCase": "true" if level.ignore_case else "false",
-        },
+        "matcherOptions": _matcher_options(level),
     }
     # Silence, not false: what has no level below it may end a policy without saying so.
     return {**found, "isValidLeaf": True} if level.leaf else found
+
+
+_PLAIN = ResourceDef(name="")
+_MARKS = ("tokenDelimiterStart", "tokenDelimiterEnd", "tokenDelimiterEscape", "tokenDelimiterPrefix")
+
+
+def _matcher_options(level: ResourceDef) -> dict[str, str]:
+    """Return the options of a level's matcher; the rarer ones only where they are not as usual."""
+    found = {
+        "wildCard": "true" if level.wildcard else "false",
+        "ignoreCase": "true" if level.ignore_case else "false",
+    }
+    if level.separator != _PLAIN.separator:
+        found["pathSeparatorChar"] = level.separator
+    if level.quote_characters:
+        found |= {"quotedCaseSensitive": "true", "quoteChars": level.quote_characters}
+    if not level.replaces_tokens:
+        found["replaceTokens"] = "false"
+    if level.token_marks != _PLAIN.token_marks:
+        found |= dict(zip(_MARKS, level.token_marks, strict=True))
+    if not level.replaces_expressions:
+        found["replaceReqExpressions"] = "false"
+    return found

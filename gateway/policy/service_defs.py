@@ -152,7 +152,26 @@ class _Definition:
             needs_scheme=is_url,
             # An overlay that is silent makes no leaf, whatever the level below it says: Ranger's rule.
             leaf=reader.flag(entry, "isValidLeaf", path, default=False),
+            separator=reader.character(options, "pathSeparatorChar", where, default.separator),
+            quote_characters=self._quotes(options, where, default),
+            replaces_tokens=reader.flag(options, "replaceTokens", where, default=default.replaces_tokens),
+            token_marks=(
+                reader.character(options, "tokenDelimiterStart", where, default.token_marks[0]),
+                reader.character(options, "tokenDelimiterEnd", where, default.token_marks[1]),
+                reader.character(options, "tokenDelimiterEscape", where, default.token_marks[2]),
+                reader.text(options, "tokenDelimiterPrefix", where, default.token_marks[3]),
+            ),
+            replaces_expressions=reader.flag(
+                options, "replaceReqExpressions", where, default=default.replaces_expressions
+            ),
         )
+
+    def _quotes(self, options: Mapping[str, Any], path: Path, default: ResourceDef) -> str:
+        """Return the characters that make a requested value's case matter; none unless the option is on."""
+        on = bool(default.quote_characters)
+        if not self._reader.flag(options, "quotedCaseSensitive", path, default=on):
+            return ""
+        return self._reader.text(options, "quoteChars", path) or default.quote_characters or '"'
 
     def check_levels(self, resources: tuple[ResourceDef, ...], path: Path) -> None:
         levels = [resource.name for resource in resources]
