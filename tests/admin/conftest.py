@@ -72,7 +72,8 @@ class Served:
         """Return status and body of a request below /service; JSON is decoded."""
         token = base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()
         headers = {"Authorization": f"Basic {token}", **more.pop("headers", {})}
-        data = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
+        as_it_is = body is None or not isinstance(body, dict | list)
+        data = body if as_it_is else orjson.dumps(body)
         async with self._session.request(
             method, f"{self.url}/service{path}", data=data, headers=headers, **more
         ) as response:

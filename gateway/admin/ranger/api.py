@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
-import aiohttp
 import asyncpg
 import structlog
 from aiohttp import web
@@ -112,17 +113,27 @@ class RangerApi:
             return _answer(as_rest_error(error))
 
     async def _principal(self, request: web.Request) -> Principal:
+        user, password = credentials(request.headers.get("Authorization", ""))
         try:
-            given = aiohttp.BasicAuth.decode(request.headers.get("Authorization", ""), encoding="utf-8")
-        except ValueError:
-            raise RestError(401, "log in with a user name and a password (HTTP Basic)") from None
-        try:
-            principal = await self._authenticate(given.login, given.password, request.remote or "")
+            principal = await self._authenticate(user, password, request.remote or "")
         except AuthenticationFailed as error:
             raise RestError(401, error.message) from None
         if principal is None:
             raise RestError(401, "wrong user name or password")
         return principal
+
+
+def credentials(header: str) -> tuple[str, str]:
+    """Return user and password of HTTP Basic. Raises RestError 401."""
+    scheme, _, token = header.partition(" ")
+    try:
+        text = base64.b64decode(token.strip(), validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        text = ""
+    user, colon, password = text.partition(":")
+    if scheme.lower() != "basic" or not user or not colon:
+        raise RestError(401, "log in with a user name and a password (HTTP Basic)")
+    return user, password
 
 
 def refuse_other_sites(request: web.Request) -> None:
