@@ -39,7 +39,7 @@ class ResourceDef:
     separator: str = "/"
     """What stands between the segments of a path."""
     quote_characters: str = ""
-    """A requested value that begins with one of these is compared with its case, whatever `ignore_case` says."""
+    """A requested value that begins with one of these is compared with its case, in spite of `ignore_case`."""
     replaces_tokens: bool = True
     """Whether `{USER}` and its like are replaced in values."""
     token_marks: tuple[str, str, str, str] = ("{", "}", "\\", "")
