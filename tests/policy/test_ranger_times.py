@@ -1,0 +1,93 @@
+"""Ranger's three spellings of an instant, and its schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.model.tags import ValiditySchedule
+from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.ranger_times import NEVER, read_instant, read_schedules, write_instant
+from gateway.policy.schedules import compile_schedules, parse_time
+
+NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        1769860800000,
+        1769860800000.0,
+        "1769860800000",
+        "20260131-12:00:00.000-+0000",
+        "20260131-13:00:00.000-+0100",
+        "20260131-12:00:00.000+0000",
+        "20260131-04:00:00.000-0800",
+        "2026-01-31 12:00:00.000",
+        "2026-01-31 12:00:00",
+        "2026-01-31T12:00:00.000Z",
+        "2026-01-31T13:00:00+01:00",
+    ],
+)
+def test_instants(written: object) -> None:
+    assert read_instant(written) == NOON
+
+
+@pytest.mark.parametrize(
+    "written", [None, True, "", "yesterday", "2026-02-30 12:00:00", 10**30, "2026-01-31", [], 2**62]
+)
+def test_what_is_no_instant(written: object) -> None:
+    assert read_instant(written) is None
+
+
+@given(st.integers(0, 7_258_118_400_000))
+def test_milliseconds_come_back(milliseconds: int) -> None:
+    moment = read_instant(milliseconds)
+    assert moment is not None
+    assert write_instant(moment) == milliseconds
+
+
+def schedules(*written: object) -> tuple[tuple[ValiditySchedule, ...], tuple[str, ...]]:
+    findings = Findings()
+    found = read_schedules({"s": list(written)}, "s", Reader(findings), ())
+    assert not findings.texts()
+    return found, findings.warnings
+
+
+def test_a_schedule_in_full() -> None:
+    found, warnings = schedules(
+        {
+            "startTime": "2025/01/01 00:00:00",
+            "endTime": "2025/01/31 23:59:59",
+            "timeZone": "America/New_York",
+            "recurrences": [
+                {
+                    "schedule": {"minute": "0", "hour": 9, "dayOfWeek": "2-6", "month": "*", "year": "*"},
+                    "interval": {"days": 1, "hours": "8", "minutes": 30},
+                }
+            ],
+        }
+    )
+    assert not warnings
+    (schedule,) = found
+    assert schedule.start == parse_time("2025/01/01")
+    assert schedule.end == parse_time("2025/01/31 23:59:59")
+    assert schedule.zone == "America/New_York"
+    (recurrence,) = schedule.recurrences
+    assert (recurrence.hour, recurrence.day_of_week, recurrence.day_of_month) == ("9", "2-6", "")
+    assert recurrence.interval_minutes == 24 * 60 + 8 * 60 + 30
+
+
+def test_one_that_cannot_be_read_is_there_and_never_applies() -> None:
+    found, warnings = schedules({"startTime": "tomorrow"})
+    assert found == (NEVER,)
+    assert "`startTime` is no time" in warnings[0]
+    assert not compile_schedules((NEVER,))(NOON)
+
+
+def test_odd_ones_are_told() -> None:
+    _, warnings = schedules({"startTime": "2026/01/01 00:00:00", "timeZone": "Mars/Base"})
+    assert "Mars/Base" in warnings[0]
