@@ -12,7 +12,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import Writing
-from gateway.app.rules import read_rules
+from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -73,5 +73,5 @@ class RangerAdmin:
 
 def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:
     """Return the service definitions of the rules, as Ranger's JSON. Raises Faults."""
-    texts = read_rules(policies).service_defs
+    texts = read_texts(definition_paths(policies))
     return [parse_document(text, file).data for file, text in texts.items()]
