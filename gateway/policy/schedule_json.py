@@ -28,7 +28,8 @@ def schedule_of(text: str) -> ValiditySchedule:
     except RecursionError:
         raise ValueError("a schedule is nested too deeply") from None
     found = _mapping(data)
-    recurrences = found.get("recurrences") or []
+    recurrences = found.get("recurrences")
+    recurrences = [] if recurrences is None else recurrences
     if not isinstance(recurrences, list):
         raise ValueError("`recurrences` is a list")
     return ValiditySchedule(
