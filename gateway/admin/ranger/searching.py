@@ -90,7 +90,7 @@ def _prefix(key: str) -> Callable[[str, str], _Test]:
 def _numeric(key: str, default: int = 0) -> Callable[[str, str], _Test]:
     def make(name: str, text: str) -> _Test:
         wanted = _number(name, text)
-        return lambda body: (body.get(key) or default) == wanted
+        return lambda body: (default if body.get(key) is None else body[key]) == wanted
 
     return make
 
@@ -378,7 +378,9 @@ def _bounded(name: str, parameters: Mapping[str, str], default: int) -> int:
 
 
 def _order(value: object) -> tuple[int, int, str]:
-    """Numbers before texts; texts by letters, whatever their case."""
+    """What is not there first; texts by letters, whatever their case."""
+    if value is None:
+        return (-1, 0, "")
     return (0, value, "") if isinstance(value, int) else (1, 0, str(value or "").lower())
 
 

@@ -7,6 +7,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.admin.ranger.json_fields import show
+
 _VERSION = 1
 
 
@@ -44,7 +46,8 @@ def policy_signature(policy: Mapping[str, Any]) -> str:
     }
     for key, name in (("validitySchedules", "schedules"), ("conditions", "conditions"), ("zoneName", "zone")):
         if policy.get(key):
-            parts[name] = policy[key]
+            # As it is stored, so that a policy that was read again has the same signature.
+            parts[name] = show(policy[key])
     if policy.get("policyPriority"):
         parts["priority"] = policy["policyPriority"]
     if policy.get("isEnabled") is False:

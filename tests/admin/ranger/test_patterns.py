@@ -1,4 +1,4 @@
-"""Expressions of service definitions: the same answers as Python's, in time that no expression can stretch."""
+"""Expressions of service definitions: Python's answers, in time that no expression can stretch."""
 
 from __future__ import annotations
 
