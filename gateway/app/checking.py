@@ -20,6 +20,8 @@ from gateway.app.rule_files import (
     read_texts,
     rule_files,
 )
+from gateway.app.table_checks import against_tables
+from gateway.catalog.static import StaticCatalog
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.policy.documents import hint, parse_document
@@ -28,7 +30,21 @@ from gateway.reader.pool import ReaderPool
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings
 
-PACK_KEYS = frozenset({"service", "people", "roles", "policies", "cases"})
+PACK_KEYS = frozenset(
+    {
+        "service",
+        "people",
+        "directory",
+        "roles",
+        "tags",
+        "zones",
+        "super_users",
+        "super_groups",
+        "audit",
+        "policies",
+        "cases",
+    }
+)
 """`policies` is a list in a pack and a section in settings."""
 DEFINITION_KEYS = frozenset({"resources", "accessTypes"})
 
@@ -55,9 +71,11 @@ class _Sorted:
     faults: tuple[str, ...]
 
 
-async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
-    """Check the files, and the packs that settings among them name. Raises JavaNotFound, BackendUnavailable
+async def check(paths: Sequence[Path], *, with_parser: bool = True, tables: Path | None = None) -> Report:
+    """Check the files, and the packs that settings among them name; `tables` is a file of tables that the
+    policies are held against. Raises Faults when that one cannot be read, JavaNotFound, BackendUnavailable
     when Spark's parser is wanted and does not start."""
+    existing = StaticCatalog.load(tables).snapshot if tables is not None else None
     found = _sort(paths)
     faults = list(found.faults)
     settings: list[Settings] = []
@@ -82,15 +100,21 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True) -> Report:
             loaded.append(combine((part,), 1, one.catalogs))
         except Faults as error:
             faults += error.faults
+    warnings = [warning for policies in loaded for warning in policies.warnings]
     if with_parser and loaded:
         reader = settings[0].reader if settings else Settings().reader
         async with ReaderPool(reader.spark_home, reader.java, heap=reader.heap) as pool:
             for policies in loaded:
                 faults += await unparsable(policies, pool)
+                if existing is not None:
+                    warnings += await against_tables(policies, existing, pool)
+    elif existing is not None:
+        for policies in loaded:
+            warnings += await against_tables(policies, existing)
     return Report(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
-        warnings=tuple(dict.fromkeys(warning for policies in loaded for warning in policies.warnings)),
+        warnings=tuple(dict.fromkeys(warnings)),
         policies=sum(1 for policies in loaded for _ in policies.policies()),
     )
 

@@ -30,6 +30,8 @@ MOST_NAMED = 3
 """Tables that one warning names."""
 _COLUMN_LEVEL = 3
 _TABLE_LEVEL = 2
+_ALWAYS_THERE = "default"
+"""A database that every catalog of Spark's own has, with tables or without."""
 _NOUNS = ("catalog", "database", "table", "column")
 
 
@@ -135,6 +137,8 @@ class _PolicyCheck:
         without = [node for node in nodes if folded not in self._tree.below(node.path)]
         told = without if len(without) == len(nodes) else [node for node in without if node.literal]
         if not told:
+            return
+        if noun == "database" and folded == _ALWAYS_THERE:
             return
         near = hint(value, set[str]().union(*(self._tree.below(node.path) for node in told)))
         where = f" in {_some(told)}" if told[0].path else ""

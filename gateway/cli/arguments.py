@@ -124,8 +124,16 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "check",
         "tell every fault of settings and policy packs, with file and line",
         "  sluice check rules/policies              packs, their cases, and every mask and filter\n"
-        "  sluice check config/gateway.yaml         settings, and the packs that they name\n",
+        "  sluice check config/gateway.yaml         settings, and the packs that they name\n"
+        "  sluice check rules/policies --tables tables.yaml\n"
+        "                           warn of policies on tables and columns that do not exist\n",
         "check",
+    )
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="FILE",
+        help="tables to hold the policies against, as of `sluice explain`; filters need the parser",
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
     parser.add_argument(

@@ -15,7 +15,7 @@ from gateway.settings.models import LogSettings
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Check the paths; the exit code says whether there are faults."""
     logs.configure(LogSettings(level="warning"))
-    report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser))
+    report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser, tables=arguments.tables))
     if arguments.json:
         terminal.json(
             {

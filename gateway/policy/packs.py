@@ -11,7 +11,6 @@ from dataclasses import replace
 from gateway.errors import Faults
 from gateway.model.policy import (
     AuditRules,
-    Place,
     Policy,
     PolicySet,
     Role,
@@ -29,7 +28,6 @@ from gateway.policy.pack_conditions import tag_definition, with_script_condition
 from gateway.policy.pack_files import Pack
 from gateway.policy.pack_policies import ReadPolicy
 from gateway.policy.pack_warnings import warnings_of
-from gateway.policy.sqltext import sample
 
 TAG_SERVICE = "tag"
 """Service type without packs of its own: policies on tags stand in the packs of the service they guard."""
@@ -94,27 +92,6 @@ def load_packs(
     if faults:
         raise Faults(faults)
     return policy_set
-
-
-def expressions(policies: PolicySet) -> list[tuple[Place, str, str]]:
-    """Return (place, text, kind) of every SQL text in the policies, for Spark's parser to read alone.
-
-    Kind is `filter` or `mask`; tokens are replaced by plausible values.
-    """
-    found: list[tuple[Place, str, str]] = []
-    for policy in policies.policies():
-        somewhere = policy.place or Place(file=f"policy {policy.id}", line=1)
-        found.extend(
-            (mask.place or somewhere, sample(mask.value_expression), "mask")
-            for mask in policy.masks
-            if mask.value_expression is not None
-        )
-        found.extend(
-            (item.place or somewhere, sample(item.filter_expression), "filter")
-            for item in policy.filters
-            if item.filter_expression.strip()
-        )
-    return found
 
 
 def _service(

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.proving import texts_of
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet, PolicyType
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import Engine, engine_for
-from gateway.policy.packs import expressions, load_packs
+from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 
 RULES = Path(__file__).parents[2] / "rules"
@@ -108,7 +109,7 @@ policies:
         "payroll": {"hr"},
         "clerks": frozenset(),
     }
-    assert [(str(place), text, kind) for place, text, kind in expressions(found)] == [
+    assert [(str(place), text, kind) for place, (text, kind) in texts_of(found.policies())] == [
         ("p.yaml:21", "upper(`c`)", "mask"),
         ("p.yaml:26", "region = 'x'", "filter"),
     ]
