@@ -7,6 +7,7 @@ protocol raises NoAnswer, and the caller keeps what it has.
 from __future__ import annotations
 
 import asyncio
+import base64
 import enum
 import ssl
 from collections.abc import Callable
@@ -164,9 +165,7 @@ class RangerClient:
         try:
             async with (
                 asyncio.timeout(self._options.total_timeout_s),
-                self._connected().get(
-                    url, auth=self._login(), headers={"Accept": "application/json"}, allow_redirects=False
-                ) as response,
+                self._connected().get(url, headers=self._headers(), allow_redirects=False) as response,
             ):
                 return await self._answer(response)
         except TimeoutError:
@@ -174,11 +173,10 @@ class RangerClient:
         except aiohttp.ClientPayloadError:
             raise NoAnswer("broke off its answer") from None
         except aiohttp.ClientConnectorCertificateError as error:
-            raise NoAnswer(
-                f"its certificate is not trusted: {_words(str(error.certificate_error))}"
-            ) from None
+            why = _words(str(error.certificate_error))
+            raise NoAnswer(f"shows a certificate that is not trusted: {why}", silent=True) from None
         except aiohttp.ClientConnectorError as error:
-            raise NoAnswer(f"cannot be reached: {_words(str(error.os_error))}") from None
+            raise NoAnswer(f"cannot be reached: {_words(str(error.os_error))}", silent=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoAnswer(
                 f"speaks no proper HTTP: {_words(str(error)) or 'the connection was closed'}"
@@ -227,11 +225,14 @@ class RangerClient:
         address = f"{base.rstrip('/')}/service/{path}/{quote(options.service, safe='')}"
         return URL(address, encoded=True).with_query(parameters)
 
-    def _login(self) -> aiohttp.BasicAuth | None:
+    def _headers(self) -> dict[str, str]:
+        """Return the headers of a question, the login among them. Raises Faults."""
+        headers = {"Accept": "application/json"}
         options = self._options
-        if options.user is None:
-            return None
-        return aiohttp.BasicAuth(options.user, options.password() if options.password else "", "utf-8")
+        if options.user is not None:
+            login = f"{options.user}:{options.password() if options.password else ''}"
+            headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+        return headers
 
     def _who(self) -> str:
         return "nobody" if self._options.user is None else f"`{self._options.user}`"

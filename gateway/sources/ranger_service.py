@@ -35,8 +35,10 @@ from gateway.sources.ranger_content import (
 
 log = structlog.get_logger(__name__)
 
-ORDER = (Kind.ROLES, Kind.POLICIES, Kind.TAGS, Kind.USERS)
-"""Roles come right before policies: a policy must not meet roles older than those it was written for."""
+ROUNDS = ((Kind.ROLES, Kind.POLICIES), (Kind.TAGS,), (Kind.USERS,))
+"""Kinds that are asked for together, in order. Roles come right before policies: a policy must not meet
+roles older than those it was written for."""
+Round = tuple[Kind, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +95,13 @@ class RangerService:
             options.name, options.definition, definitions or {}, adds_groups=options.groups_from_users
         )
         self._copies: dict[Kind, Copy] = {}
-        intervals = {
-            Kind.ROLES: options.policies_s,
-            Kind.POLICIES: options.policies_s,
-            Kind.TAGS: options.tags_s,
-            Kind.USERS: options.users_s,
-        }
+        intervals = (options.policies_s, options.tags_s, options.users_s)
         random = random or Random()  # noqa: S311 - spreads questions over time, guards nothing
-        self._waits = {kind: Backoff(s, random) for kind, s in intervals.items() if s is not None}
+        self._waits = {
+            round_: Backoff(interval, random)
+            for round_, interval in zip(ROUNDS, intervals, strict=True)
+            if interval is not None
+        }
         self._due = dict.fromkeys(self._waits, clock())
         self._confirmed: dict[Kind, float] = {}
         """When the Admin last said that what is in force is the newest, by `clock`."""
@@ -108,7 +109,10 @@ class RangerService:
         """Kinds whose last delta could not be taken."""
         self._troubles: dict[Kind, tuple[str, ...]] = {}
         self._cache_trouble = ""
+        self._failing: set[Kind] = set()
+        """Kinds that failed in the look that is under way."""
         self._gone = False
+        self._forgotten = False
         self._activated_ms = 0
         self.held = self._conversion.empty()
         """What was taken last."""
@@ -163,43 +167,58 @@ class RangerService:
 
     def next_s(self) -> float:
         """Return the seconds until something is due."""
-        return min(self._due[kind] for kind in self._asked()) - self._clock()
+        return min(self._due[round_] for round_ in self._rounds({})) - self._clock()
 
     async def _safely(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except Exception:  # the root of a task: what an Admin sends must not end the gateway
             log.exception("ranger_service_broke", service=self.name)
-            for kind in self._asked():
-                self._failed(kind, (f"{self.name}: reading it failed; the log has the details",))
+            for round_, wait in self._waits.items():
+                for kind in round_:
+                    self._failed(kind, (f"{self.name}: reading it failed; the log has the details",))
+                self._due[round_] = self._clock() + wait.failed()
 
     async def look(self) -> bool:
         """Ask for everything that is due; return whether something new is in force."""
+        self._failing = set()
         before = dict(self._confirmed)
+        due = [round_ for round_, at in self._due.items() if at <= self._clock()]
+        changes = await self._ask_all(due)
+        if self._gone and not self._forgotten:
+            new = await self._forget()
+        else:
+            taken = await self._take_all(changes)
+            new = bool(taken)
+            if new or self._confirmed != before:
+                await self._keep(taken)
+        for round_ in set(due) & set(self._rounds({})):
+            wait = self._waits[round_]
+            after = wait.failed() if self._failing & set(round_) else wait.succeeded()
+            self._due[round_] = self._clock() + after
+        return new
+
+    async def _ask_all(self, due: list[Round]) -> dict[Kind, Copy]:
+        """Return what is new of everything that is due."""
         changes: dict[Kind, Copy] = {}
-        due = [kind for kind in ORDER if kind in self._waits and self._due[kind] <= self._clock()]
-        for number, kind in enumerate(due):
-            if kind is Kind.TAGS and not self._has_tag_policies(changes):
+        kinds = [kind for round_ in due for kind in round_]
+        for number, kind in enumerate(kinds):
+            unwanted = self._gone and kind not in ROUNDS[0]
+            if unwanted or (kind is Kind.TAGS and not self._has_tag_policies(changes)):
                 continue
             try:
                 changed = await self._ask(kind)
             except NoAnswer as error:
                 # Where nobody speaks the other kinds would only wait for the same silence.
-                for other in due[number:] if error.silent else (kind,):
+                for other in kinds[number:] if error.silent else (kind,):
                     self._failed(other, (f"Ranger Admin of `{self.name}`: {error.message}",))
                 if error.silent:
                     break
             except Faults as error:
                 self._failed(kind, error.faults)
             else:
-                if kind is Kind.POLICIES and self._gone:
-                    return await self._forget()
-                if changed is not None:
-                    changes[kind] = changed
-        taken = await self._take_all(changes)
-        if taken or self._confirmed != before:
-            await self._keep(taken)
-        return bool(taken)
+                changes |= {} if changed is None else {kind: changed}
+        return {} if self._gone else changes
 
     # -- asking ----------------------------------------------------------------------------------------------
 
@@ -216,13 +235,17 @@ class RangerService:
         )
         if kind is Kind.POLICIES:
             self._gone = isinstance(answer, Gone)
+            self._forgotten = self._forgotten and self._gone
         at = where(self.name, kind)
         match answer:
             case Body(content):
                 return await self._read(kind, content, own)
+            case Gone() if kind is Kind.POLICIES:
+                self._confirmed[kind] = self._clock()
+                return None
             case Unchanged() if own.content is None and kind is Kind.POLICIES:
                 raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
-            case Gone() if own.content is not None and kind is not Kind.POLICIES:
+            case Gone() if own.content is not None:
                 raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])
             case Gone() if kind is Kind.TAGS:
                 raise Faults([f"{at}: there are tag policies, but the Ranger Admin has no tags (404)"])
@@ -280,17 +303,16 @@ class RangerService:
 
     async def _forget(self) -> bool:
         """The Admin does not know the service: nothing is allowed any more, and nothing is kept."""
-        fault = f"the Ranger Admin knows no service `{self.name}` (404)"
-        known_already = self._troubles.get(Kind.POLICIES) == (fault,)
-        self._succeeded(Kind.POLICIES)
-        self._troubles = {Kind.POLICIES: (fault,)}
-        if known_already:
-            return False
+        self._troubles = {Kind.POLICIES: (f"the Ranger Admin knows no service `{self.name}` (404)",)}
         log.error("ranger_service_gone", service=self.name)
         self._copies = {}
         held = self._conversion.empty(self.held.service.definition)
         await self._offer(held)
         self.held = held
+        self._forgotten = True
+        # When the service is there again, all of it is asked for in one look.
+        self._confirmed = {Kind.POLICIES: self._clock()}
+        self._due = dict.fromkeys(self._waits, self._clock())
         if self._cache is not None:
             await self._on_disk(self._cache.set_aside, self._wall_clock())
         return True
@@ -310,7 +332,7 @@ class RangerService:
             return copy_of(kind, content, self.name)
 
         found: dict[Kind, Copy] = {}
-        for kind in self._waits:
+        for kind in [kind for round_ in self._waits for kind in round_]:
             try:
                 with self._quiet():
                     copy = await asyncio.to_thread(read, kind)
@@ -368,9 +390,12 @@ class RangerService:
 
     # -- times -----------------------------------------------------------------------------------------------
 
-    def _asked(self) -> list[Kind]:
-        """Return the kinds that are asked for now: tags only while there are policies on them."""
-        return [kind for kind in self._waits if kind is not Kind.TAGS or self._has_tag_policies({})]
+    def _rounds(self, changes: Copies) -> list[Round]:
+        """Return the rounds that there are now: tags are asked for only while there are policies on them,
+        and only policies while the Admin knows no such service."""
+        if self._gone:
+            return [ROUNDS[0]]
+        return [r for r in self._waits if Kind.TAGS not in r or self._has_tag_policies(changes)]
 
     def _needed(self) -> list[Kind]:
         """Return the kinds without which nothing can be judged."""
@@ -378,21 +403,20 @@ class RangerService:
             return [Kind.POLICIES]
         policies = self._copies.get(Kind.POLICIES, Copy())
         users = policies.attributes or self._options.groups_from_users
-        return [kind for kind in self._asked() if kind is not Kind.USERS or users]
+        kinds = [kind for round_ in self._rounds({}) for kind in round_]
+        return [kind for kind in kinds if kind is not Kind.USERS or users]
 
     def _has_tag_policies(self, changes: Copies) -> bool:
         copy = changes.get(Kind.POLICIES) or self._copies.get(Kind.POLICIES)
         return copy is not None and bool((copy.content or {}).get("tagPolicies"))
 
     def _succeeded(self, kind: Kind) -> None:
-        now = self._clock()
-        self._confirmed[kind] = now
-        self._due[kind] = now + self._waits[kind].succeeded()
+        self._confirmed[kind] = self._clock()
         if self._troubles.pop(kind, None):
             log.info("ranger_well_again", service=self.name, kind=kind.value)
 
     def _failed(self, kind: Kind, faults: tuple[str, ...]) -> None:
-        self._due[kind] = self._clock() + self._waits[kind].failed()
+        self._failing.add(kind)
         if self._troubles.get(kind) != faults:
             told = {"kind": kind.value, "faults": len(faults), "first": faults[0]}
             log.error("ranger_trouble", service=self.name, **told)
