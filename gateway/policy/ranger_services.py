@@ -113,6 +113,7 @@ class Converter:
         findings = Findings(document, file=file)
         reader = Reader(findings)
         data = reader.mapping(service_policies, ())
+        findings.raise_any()
         definition = self._read_definition(data, findings)
         if definition is None:
             raise Faults(findings.texts())
