@@ -186,7 +186,7 @@ def failures(case: Case, engine: Engine, service: str | None = None) -> Iterator
         by = f" by policy `{decision.policy.name}`" if decision.policy.id >= 0 else ""
         yield f"case fails: {asked}: expected {case.effect}, got {effect}{by} ({decision.reason})"
     if case.mask is not None or case.shows is not None:
-        mask = engine.mask(case.principal, case.resource, case.column_type, case.context)
+        mask = engine.mask(case.principal, case.resource, case.column_type, case.context, service=service)
         got = mask.mask_type if mask else NONE
         if mask:
             settled_by.append(mask.policy.name)
@@ -196,7 +196,9 @@ def failures(case: Case, engine: Engine, service: str | None = None) -> Iterator
         if case.shows is not None and shown != case.shows:
             yield f"case fails: {asked}: expected to show {case.shows}, got {shown}"
     if case.filter is not None:
-        row_filter = engine.row_filter(case.principal, _table_of(case.resource), case.context)
+        row_filter = engine.row_filter(
+            case.principal, _table_of(case.resource), case.context, service=service
+        )
         rows = row_filter.expression if row_filter else NONE
         if row_filter:
             settled_by.append(row_filter.policy.name)

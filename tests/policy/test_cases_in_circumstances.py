@@ -118,8 +118,15 @@ policies:
   - name: h
     on: {database: d, table: t, column: "*"}
     allow: [{groups: [public], access: [select]}]
+  - name: m
+    on: {database: d, table: t, column: x}
+    mask: [{groups: [public], type: MASK_NULL}]
+  - name: f
+    on: {database: d, table: t}
+    filter: [{groups: [public], where: "a = {USER}"}]
 cases:
   - {as: {user: a}, on: {database: d, table: t, column: x}, expect: {effect: allow, policy: h}}
+  - {as: {user: a}, on: {database: d, table: t, column: x}, expect: {mask: MASK_NULL, filter: "a = 'a'"}}
   - {as: {user: a}, on: {database: e, table: t, column: x}, expect: deny}
 """
     assert load_packs({"h.yaml": pack}, DEFINITIONS).services["hive"].policies
