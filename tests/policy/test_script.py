@@ -80,7 +80,8 @@ TRUE = [
     # variables
     "USER._name == 'test-user' && USER['state'] == 'CA' && USER.state == 'CA'",
     "USER.nothing == null && USER.nothing == undefined && USER.nothing === undefined",
-    "UG['test-group1'].dept == 'ENGG' && UG['test-group1'].site == 10 && UG['test-group2']._name == 'test-group2'",
+    "UG['test-group1'].dept == 'ENGG' && UG['test-group1'].site == 10",
+    "UG['test-group2']._name == 'test-group2'",
     "UG['test-group3'] == null && UG['test-group1'].nothing == null",
     "UGA.sVal['dept'] == 'ENGG' && UGA.sVal.site == 10 && UGA.sVal.nothing == null",
     'J(UGA.mVal[\'dept\']) == \'["ENGG","PROD"]\' && JSON.stringify(UGA.mVal.site) == \'["10","20"]\'',
