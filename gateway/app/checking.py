@@ -46,7 +46,6 @@ PACK_KEYS = frozenset(
     }
 )
 """`policies` is a list in a pack and a section in settings."""
-DEFINITION_KEYS = frozenset({"resources", "accessTypes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +191,7 @@ def _kind(file: Path) -> str:
     if data is None:
         return f"{file}:1: the file is empty"
     keys = set(data) if isinstance(data, dict) else set()
-    if keys >= DEFINITION_KEYS:
+    if _defines(data):
         try:
             parse_service_def(file.read_text(encoding="utf-8"), str(file))
         except Faults as error:
@@ -209,7 +208,11 @@ def _kind(file: Path) -> str:
 
 def _is_definition(file: Path) -> bool:
     try:
-        data = orjson.loads(file.read_bytes())
+        return _defines(orjson.loads(file.read_bytes()))
     except (OSError, orjson.JSONDecodeError):
         return False
-    return isinstance(data, dict) and data.keys() >= DEFINITION_KEYS
+
+
+def _defines(data: object) -> bool:
+    """Whether this is a service definition: it lists its resources, where a policy maps them."""
+    return isinstance(data, dict) and "name" in data and isinstance(data.get("resources"), list)

@@ -90,7 +90,7 @@ class RulesInForce:
         self._make_client = client
         self._read_only = read_only
         self._seen: Fingerprint = ()
-        self._parts: dict[str, Part] = {}
+        self._parts = {FILES: Part(name=FILES, services={})}
         self._current: PolicySet | None = None
         self._proofs = Proofs()
         self._changing = asyncio.Lock()
@@ -117,12 +117,12 @@ class RulesInForce:
 
     def sources(self) -> list[SourceState]:
         """Return the state of every source."""
-        files = self._parts.get(FILES)
+        files = self._parts[FILES]
         states = [
             SourceState(
                 name=FILES,
                 version=None,
-                policies=0 if files is None else _policies(files),
+                policies=_policies(files),
                 contact_age_s=None,
                 faults=self.faults,
                 stale=None,

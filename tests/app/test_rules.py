@@ -113,7 +113,7 @@ async def test_a_pack_that_disappears_is_a_change(tmp_path: Path) -> None:
     await rules.start()
     (tmp_path / "hr.yaml").unlink()
     assert await rules.look()
-    assert rules.current.policies == ()
+    assert list(rules.current.policies()) == []
 
 
 async def test_a_gateway_does_not_start_on_broken_rules(tmp_path: Path) -> None:

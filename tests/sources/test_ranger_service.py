@@ -406,7 +406,8 @@ async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: 
         assert one.taker.taken[-1].service.definition.name == "hive"
         assert one.service.held.service.version == -1
         assert one.service.stale() is None  # the Admin has spoken
-        assert one.service.troubles == ("the Ranger Admin knows no service `dev_hive` (404)",)
+        (trouble,) = one.service.troubles
+        assert trouble == "the Ranger Admin knows no service `dev_hive` (404)"
         stamp = "20251009085350"
         assert names(tmp_path) == [
             f"sluice_dev_hive.contact_{stamp}",

@@ -1,0 +1,373 @@
+"""Rules of files and of Ranger Admins together: one set, each source in its last good state, none too old."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from gateway.app import heap
+from gateway.app.combining import Part, combine
+from gateway.app.heap import quiet_heap
+from gateway.app.proving import unparsable
+from gateway.app.rules import RulesInForce
+from gateway.app.rules_metrics import SourcesCollector
+from gateway.errors import Faults
+from gateway.model.catalog import CatalogSnapshot
+from gateway.model.policy import Role, UserStore
+from gateway.model.principal import Principal
+from gateway.model.reading import NotParsed, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.resource import AccessRequest, Resource
+from gateway.model.snapshot import Snapshot
+from gateway.policy.engine import engine_for
+from gateway.settings.models import PolicySettings, RangerAdminSettings
+from gateway.sources.ranger_client import Kind
+from tests.sources.fake_admin import (
+    FakeAdmin,
+    changed,
+    policy,
+    roles,
+    row_filter,
+    running,
+    service_policies,
+)
+
+NONE: frozenset[str] = frozenset()
+ROOTS = {"1": "Literal", "true": "Literal", "a + 1": "Add"}
+
+
+class ReaderThatCounts:
+    """Parses every expression but those that hold the word `broken`; `read` are those that it was given."""
+
+    spark_version = "4.3.0"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def read(self, text: str) -> ReadingAnswer:
+        return Reading(
+            root=ROOTS.get(text, "EqualTo"),
+            nodes=NONE,
+            expressions=NONE,
+            relations=(),
+            columns=(),
+            functions=(),
+            commands=(),
+            subquery_aliases=NONE,
+        )
+
+    async def read_expression(self, text: str) -> ReadingAnswer:
+        self.asked.append(text)
+        if "broken" in text:
+            return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
+        return await self.read(text)
+
+    async def prove(
+        self,
+        original: str,
+        rewritten: str,
+        splices: Sequence[Splice],
+        allowed: Collection[tuple[str, ...]],
+    ) -> Proof:
+        return Proof(holds=True)
+
+
+PACK = """\
+service: spark
+roles:
+  clerks: {users: [cleo]}
+policies:
+  - name: analysts read
+    on: {catalog: spark_catalog, database: hr, table: "*", column: "*"}
+    allow: [{users: [ann], access: [select]}]
+"""
+
+
+@asynccontextmanager
+async def rules_of(
+    tmp_path: Path, *urls: str, pack: str = PACK, catalogs: Mapping[str, str] | None = None, **more: Any
+) -> AsyncIterator[tuple[RulesInForce, ReaderThatCounts]]:
+    packs = tmp_path / "packs"
+    packs.mkdir(exist_ok=True)
+    (packs / "hr.yaml").write_text(pack)
+    entries = tuple(RangerAdminSettings(service="dev_hive", urls=(url,), **more) for url in urls)
+    spoken = {"spark_catalog": "spark", "hive": "dev_hive"} if catalogs is None else dict(catalogs)
+    settings = PolicySettings(paths=(packs,), ranger=entries, catalogs=spoken)
+    reader = ReaderThatCounts()
+    async with RulesInForce(settings, reader) as rules:
+        yield rules, reader
+
+
+def admin_with(*policies: dict[str, Any], version: int = 17) -> FakeAdmin:
+    return FakeAdmin(content={Kind.POLICIES: service_policies(version, *policies), Kind.ROLES: roles(4)})
+
+
+def may_read(rules: RulesInForce, user: str, catalog: str, database: str, table: str, column: str) -> bool:
+    resource = Resource.table(catalog, database, table).child("column", column)
+    request = AccessRequest(principal=Principal(user=user), resource=resource, access="select")
+    return engine_for(rules.current).decide(request).allowed
+
+
+async def look(rules: RulesInForce) -> bool:
+    """Have the Admin asked now, whatever is due when."""
+    (service,) = rules._services
+    service._due = dict.fromkeys(service._due, float("-inf"))
+    return await service.look()
+
+
+async def test_files_and_admins_are_one_set_and_the_catalog_chooses(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        assert rules.stale() is None
+        assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name")
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert not may_read(rules, "ann", "hive", "hr", "employee", "name")
+        assert not may_read(rules, "ann", "spark_catalog", "shop", "orders", "id")
+        assert not may_read(rules, "bob", "hive", "shop", "orders", "id")
+
+
+async def test_the_record_tells_the_sources_own_versions(tmp_path: Path) -> None:
+    """Two processes count their reloads each from one; what they loaded is told by its own numbers."""
+    versions = []
+    for _ in range(2):
+        async with (
+            running(admin_with(policy(1, "orders"))) as admin,
+            rules_of(tmp_path, admin.url) as (rules, _reader),
+        ):
+            snapshot = Snapshot(policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=NONE))
+            versions.append(snapshot.version)
+    assert versions[0] == versions[1]
+    count, files, *others = versions[0].split()
+    assert count == "policies=2"
+    assert files.startswith("files=")
+    assert len(files) == len("files=") + 12
+    assert others == ["dev_hive=17", "dev_hive.roles=4", "catalog=5"]
+    async with running(FakeAdmin()) as empty, rules_of(tmp_path, empty.url, pack=PACK + "\n") as (rules, _):
+        other = Snapshot(
+            policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=NONE)
+        ).version.split()
+        assert "dev_hive=none" in other
+        assert other[1].startswith("files=")
+        assert other[1] != files
+
+
+async def test_a_change_of_one_source_leaves_the_other_as_it_is(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        before = rules.current
+        admin.content[Kind.POLICIES] = service_policies(18, policy(1, "orders"), policy(2, "leads"))
+        assert await look(rules)
+        assert rules.current.version == before.version + 1
+        assert rules.current.services["spark"] is before.services["spark"]
+        assert may_read(rules, "ann", "hive", "shop", "leads", "id")
+
+        admins = rules.current.services["dev_hive"]
+        (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("ann", "bob"))
+        assert await rules.look()
+        assert rules.current.services["dev_hive"] is admins
+        assert may_read(rules, "bob", "spark_catalog", "hr", "employee", "name")
+
+
+async def test_a_filter_that_spark_does_not_parse_stays_out_and_the_other_sources_go_on(
+    tmp_path: Path,
+) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        good = rules.current
+        admin.content[Kind.POLICIES] = service_policies(
+            18, policy(1, "leads"), row_filter(2, "x", "broken x")
+        )
+        assert not await look(rules)
+        assert rules.current is good
+        (state,) = (source for source in rules.sources() if source.name == "dev_hive")
+        assert "no expression of Spark SQL: syntax error at 'broken'" in state.faults[0]
+        assert state.version == 17
+        (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("ann", "bob"))
+        assert await rules.look()
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+
+
+async def test_only_texts_not_seen_before_are_read(tmp_path: Path) -> None:
+    filters = [row_filter(n, f"t{n}", f"a = {n}") for n in range(1, 6)]
+    async with running(admin_with(*filters)) as admin, rules_of(tmp_path, admin.url) as (rules, reader):
+        assert sorted(reader.asked) == [f"a = {n}" for n in range(1, 6)]
+        reader.asked.clear()
+        admin.deltas[(Kind.POLICIES, 17)] = changed(18, (0, row_filter(6, "t6", "a = 6")))
+        admin.content[Kind.POLICIES]["policyVersion"] = 18
+        assert await look(rules)
+        assert reader.asked == ["a = 6"]
+        admin.content[Kind.POLICIES] = service_policies(19, *filters, row_filter(7, "t7", "a = 1"))
+        admin.content[Kind.POLICIES]["policies"][0]["name"] = "another name"
+        assert await look(rules)
+        assert reader.asked == ["a = 6"]
+
+
+@pytest.mark.parametrize(("text", "good"), [("1", False), ("a + 1", False), ("true", True), ("a = 1", True)])
+async def test_a_filter_that_is_never_a_truth_is_a_fault(tmp_path: Path, text: str, good: bool) -> None:
+    async with (
+        running(admin_with(row_filter(1, "orders", text))) as admin,
+        rules_of(tmp_path, admin.url) as (rules, reader),
+    ):
+        assert (rules.stale() is None) is good
+        faults = rules.sources()[-1].faults
+        assert good is not any("never true or false" in fault for fault in faults)
+        assert await unparsable(rules.current, reader) == []
+
+
+async def test_a_gateway_starts_without_its_admin_and_refuses_until_it_is_there(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin:
+        await admin.kill()
+        async with rules_of(tmp_path, admin.url) as (rules, _):
+            assert rules.stale() == (
+                "roles and policies of service `dev_hive` have never been loaded from a Ranger Admin"
+            )
+            assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
+            assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name")
+
+
+async def test_a_service_that_speaks_for_no_catalog_makes_nothing_stale(tmp_path: Path) -> None:
+    async with running(FakeAdmin()) as admin:
+        await admin.kill()
+        async with rules_of(tmp_path, admin.url, catalogs={"spark_catalog": "spark"}) as (rules, _):
+            assert rules.stale() is None
+            assert rules.sources()[-1].stale is not None
+
+
+async def test_a_restart_uses_the_cache(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    async with running(admin_with(policy(1, "orders"))) as admin:
+        async with rules_of(tmp_path, admin.url, cache=cache):
+            pass
+        await admin.kill()
+        async with rules_of(tmp_path, admin.url, cache=cache) as (rules, _):
+            assert rules.stale() is None
+            assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+
+
+async def test_a_service_that_is_gone_allows_nothing(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        del admin.content[Kind.POLICIES]
+        assert await look(rules)
+        assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert rules.sources()[-1].faults
+
+
+async def test_a_service_has_one_source(tmp_path: Path) -> None:
+    """Told before anything is asked, and for every two kinds of sources."""
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "hive.json").write_bytes(orjson.dumps(service_policies(1, policy(1, "orders"))))
+    with pytest.raises(Faults, match="`dev_hive` is defined by Ranger's files and by a Ranger Admin"):
+        async with rules_of(tmp_path, "http://127.0.0.1:9"):
+            pass
+    named = service_policies(1, policy(1, "orders"), serviceName="spark")
+    (tmp_path / "packs" / "hive.json").write_bytes(orjson.dumps(named))
+    with pytest.raises(Faults, match="`spark` is defined by packs and by Ranger's files"):
+        async with rules_of(tmp_path, catalogs={}):
+            pass
+
+
+async def test_rangers_files_lie_beside_packs(tmp_path: Path) -> None:
+    (tmp_path / "packs").mkdir()
+    (tmp_path / "packs" / "hive.json").write_bytes(orjson.dumps(service_policies(1, policy(1, "orders"))))
+    async with rules_of(tmp_path) as (rules, _):
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name")
+        (tmp_path / "packs" / "hive.json").write_bytes(b'{"serviceName": "dev_hive", "policies": [')
+        assert not await rules.look()
+        assert "hive.json:1:" in rules.faults[0]
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+
+
+async def test_a_catalog_needs_a_service_that_there_is(tmp_path: Path) -> None:
+    with pytest.raises(Faults, match=r"there is no service `dev_hvie` \(did you mean `dev_hive`\?\)"):
+        async with rules_of(tmp_path, "http://127.0.0.1:9", catalogs={"hive": "dev_hvie"}):
+            pass
+
+
+async def test_a_role_has_one_source(tmp_path: Path) -> None:
+    admin = admin_with(policy(1, "orders"))
+    admin.content[Kind.ROLES] = roles(4, clerks="mallory")
+    async with running(admin), rules_of(tmp_path, admin.url) as (rules, _):
+        assert {role.name: role.users for role in rules.current.roles} == {"clerks": {"cleo"}}
+        assert "role `clerks` is defined by" in rules.sources()[-1].faults[0]
+
+
+def test_services_of_one_admin_tell_the_same_roles_and_users() -> None:
+    old, new = (Role(name="r", users=frozenset({user})) for user in ("old", "new"))
+    store = UserStore(users={"ann": {"dept": "hr"}})
+    one = Part(name="a", services={}, roles=(old,), users=store, realm="https://ranger")
+    other = Part(
+        name="b", services={}, roles=(new,), users=UserStore(users={"ann": {}}), realm="https://ranger"
+    )
+    both = combine((one, other), 1, {})
+    assert both.roles == (new,)
+    assert both.users.users == {"ann": {}}
+    stranger = Part(name="c", services={}, users=UserStore(users={"ann": {"dept": "it"}, "bob": {}}))
+    with pytest.raises(Faults, match="attributes of user `ann` come from c"):
+        combine((one, stranger), 1, {})
+    friend = Part(
+        name="d",
+        services={},
+        users=UserStore(users={"bob": {}}, memberships={"bob": frozenset({"g"})}, adds_groups=True),
+    )
+    joined = combine((one, friend), 1, {}).users
+    assert (joined.users, joined.memberships) == (
+        {"ann": {"dept": "hr"}, "bob": {}},
+        {"bob": frozenset({"g"})},
+    )
+    assert joined.adds_groups
+
+
+async def test_metrics_tell_every_source(tmp_path: Path) -> None:
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        registry = CollectorRegistry()
+        registry.register(SourcesCollector(rules.sources))
+        page = generate_latest(registry).decode()
+    assert 'sluice_policy_source_version{source="dev_hive"} 17.0' in page
+    assert 'sluice_policy_source_policies{source="files"} 1.0' in page
+    assert 'sluice_policy_source_stale{source="dev_hive"} 0.0' in page
+    assert 'sluice_policy_source_faults{source="dev_hive"} 0.0' in page
+    assert 'sluice_policy_source_contact_age_seconds{source="dev_hive"}' in page
+    assert 'version{source="files"}' not in page
+
+
+def test_the_collector_rests_while_much_is_made_and_what_was_made_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heap, "MANY", 1000)
+    frozen = gc.get_freeze_count()
+    try:
+        with quiet_heap():
+            assert not gc.isenabled()
+            with quiet_heap():
+                kept = [[n] for n in range(5000)]
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > frozen
+        gc.unfreeze()
+        with quiet_heap():
+            few = [[n] for n in range(10)]
+        assert gc.get_freeze_count() == 0
+        assert len(kept) + len(few) == 5010
+    finally:
+        gc.unfreeze()
+
+
+async def test_a_set_that_was_replaced_is_freed_without_the_collector(tmp_path: Path) -> None:
+    """What was set aside is never visited again: a cycle in it would be there for ever."""
+    async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        dropped = weakref.ref(rules.current)
+        engine = weakref.ref(engine_for(rules.current))
+        gc.disable()
+        try:
+            admin.content[Kind.POLICIES] = service_policies(18, policy(2, "leads"))
+            assert await look(rules)
+            assert dropped() is None
+            assert engine() is None
+        finally:
+            gc.enable()
