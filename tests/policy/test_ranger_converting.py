@@ -100,7 +100,9 @@ def test_a_fault_is_told_each_time() -> None:
     for _ in range(2):
         with pytest.raises(Faults, match="unknown access type `selekt`"):
             converter.service(bad)
-    for broken in ({"tags": {"1": {}}}, {"resourceToTagIds": {"1": [4]}, "serviceResources": [{"id": 1}]}):
+    untyped: dict[str, Any] = {"tags": {"1": {}}}
+    unknown: dict[str, Any] = {"resourceToTagIds": {"1": [4]}, "serviceResources": [{"id": 1}]}
+    for broken in (untyped, unknown):
         for _ in range(2):
             with pytest.raises(Faults):
                 converter.service(good, tags=broken)
@@ -116,7 +118,9 @@ def test_warnings_come_again_with_what_is_kept() -> None:
 
 def test_a_definition_that_is_at_fault_is_told_each_time() -> None:
     converter = Converter()
-    broken: dict[str, Any] = copy.deepcopy(download(serviceDef=hive(resources=[{"name": "a", "parent": "b"}])))
+    broken: dict[str, Any] = copy.deepcopy(
+        download(serviceDef=hive(resources=[{"name": "a", "parent": "b"}]))
+    )
     for _ in range(2):
         with pytest.raises(Faults, match="`a` has no parent `b`"):
             converter.service(broken)
