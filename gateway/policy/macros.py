@@ -20,7 +20,10 @@ OPENING = "${{"
 MAX_TEMPLATE = 16_384
 """Characters of one text with macros."""
 
-_MACRO = re.compile(r"\$\{\{(?P<script>[^\n]*?)\}\}")
+MACRO = r"\$\{\{(?P<script>(?:[^\n$]|\$(?!\{\{))*?)\}\}"
+"""One macro: on one line, up to the first `}}`, with no other macro inside."""
+
+_MACRO = re.compile(MACRO)
 _PATH = re.compile(r"\s*USER\.(?P<name>[A-Za-z_][\w-]*(?:[.-][\w-]+)*)\s*\Z")
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.policy.macros import MACRO
+
 _PIECE = re.compile(
-    r"(?P<macro>\$\{\{(?P<script>[^\n]*?)\}\})"
+    rf"(?P<macro>{MACRO})"
     r"|\{(?P<user>USER)(?:\.(?P<attribute>[A-Za-z_][\w.-]*))?\}"
     r"|\{(?P<name>col|colType|type)\}"
     r"|(?P<quote>['\"`])"
 )
-_MACRO = re.compile(r"\$\{\{(?P<script>[^\n]*?)\}\}")
+_MACRO = re.compile(MACRO)
 _WORD = re.compile(r"\w+|[^\s\w]")
 _LISTS: Final = frozenset({"in", "array"})
 """Words before a bracket in which a place for a value may take several."""
