@@ -57,7 +57,7 @@ class PolicyReader:
             )
             for type_ in PolicyType
         }
-        self.mask_types = {mask.name for mask in definition.mask_types}
+        self.mask_types = {mask.name: bool(mask.transformer) for mask in definition.mask_types}
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
@@ -351,6 +351,9 @@ class _Reading:
         if mask_type and mask_type not in self._of.mask_types:
             near = hint(mask_type, self._of.mask_types or MASK_TYPES)
             self._reader.warn(path, f"unknown mask type `{mask_type}`{near}: the column will show NULL")
+        elif mask_type and mask_type not in MASK_TYPES and not self._of.mask_types[mask_type]:
+            told = f"nobody says what mask type `{mask_type}` shows: the column will show NULL"
+            self._reader.warn(path, told)
         if mask_type == "CUSTOM" and not expression:
             self._reader.warn(path, "a custom mask without an expression shows NULL")
         if expression and mask_type == "CUSTOM":
