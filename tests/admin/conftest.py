@@ -80,6 +80,20 @@ class Served:
             text = await response.read()
             return response.status, orjson.loads(text) if text else None
 
+    async def send(
+        self, method: str, path: str, data: Any, headers: dict[str, str] | None = None, *, user: str = "admin"
+    ) -> tuple[int, Any]:
+        """As `ask`, with a body as it is: a form, or bytes."""
+        token = base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()
+        async with self._session.request(
+            method,
+            f"{self.url}/service{path}",
+            data=data,
+            headers={"Authorization": f"Basic {token}", **(headers or {})},
+        ) as response:
+            text = await response.read()
+            return response.status, orjson.loads(text) if text else None
+
 
 @pytest.fixture
 async def served(database: str) -> AsyncIterator[Served]:

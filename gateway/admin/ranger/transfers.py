@@ -7,7 +7,8 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aiohttp import BodyPartReader, web
+from aiohttp import BodyPartReader, ClientPayloadError, web
+from aiohttp.http_exceptions import HttpProcessingError
 
 import gateway
 from gateway.admin.ranger.calls import Call, Invalid, RestError, Route, bad_request, no_content, parse, refuse
@@ -24,8 +25,8 @@ from gateway.admin.ranger.importing import (
     roles_of,
 )
 from gateway.admin.ranger.kinds import Body, Kind
-from gateway.admin.ranger.policies import search_policies
 from gateway.admin.ranger.policy_changes import delete_policy, offer_policy
+from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import find
 from gateway.admin.ranger.transactions import Writing
@@ -38,7 +39,7 @@ _MAX_MAP_BYTES = 1024**2
 _UNPAGED = "1000000"
 
 
-async def _export_policies(call: Call) -> web.Response:
+async def _export_policies(call: Call) -> web.StreamResponse:
     parameters = {"pageSize": _UNPAGED, **call.parameters()}
     found = (await search_policies(call, parameters)).items
     types = [t.strip() for t in parameters.get("serviceType", "").split(",") if t.strip()]
@@ -47,14 +48,14 @@ async def _export_policies(call: Call) -> web.Response:
     return await _file(call, found, "policies")
 
 
-async def _export_roles(call: Call) -> web.Response:
+async def _export_roles(call: Call) -> web.StreamResponse:
     call.require_administrator("export roles")
     async with call.store.reading() as reading:
         roles = await reading.all(Kind.ROLE)
     return await _file(call, find("role", roles, {"pageSize": _UNPAGED, **call.parameters()}).items, "roles")
 
 
-async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> web.Response:
+async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> web.StreamResponse:
     if not found:
         return no_content()
     now = dt.datetime.now(dt.UTC)
@@ -66,11 +67,16 @@ async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> we
         now=now,
         version=gateway.__version__,
     )
-    body = await asyncio.to_thread(encoded, document)
+    pieces = await asyncio.to_thread(encoded, document)
     attachment = f'attachment; filename="{file_name(name.capitalize(), now)}"'
-    return web.Response(
-        body=body, content_type="application/json", headers={"Content-Disposition": attachment}
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/json", "Content-Disposition": attachment}
     )
+    await response.prepare(call.request)
+    for piece in pieces:
+        await response.write(piece)
+    await response.write_eof()
+    return response
 
 
 async def _import_policies(call: Call) -> web.Response:
@@ -182,7 +188,7 @@ async def _files(call: Call) -> dict[str, Any]:
             if part.name in ("file", *_MAPS):
                 limit = MAX_FILE_BYTES if part.name == "file" else _MAX_MAP_BYTES
                 found[part.name] = await asyncio.to_thread(parse, await _bytes(part, limit))
-    except (ValueError, AssertionError):
+    except (ValueError, AssertionError, HttpProcessingError, ClientPayloadError):
         raise bad_request("the multipart body cannot be read") from None
     if "file" not in found:
         raise bad_request("the form has no field `file`")

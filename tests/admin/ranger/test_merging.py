@@ -18,7 +18,7 @@ from gateway.admin.ranger.merging import (
 )
 from tests.admin.ranger.objects import item, policy
 
-Lists = dict[str, list[dict[str, Any]]]
+Lists = dict[str, Any]
 ALLOW, DENY, ALLOW_EXCEPT, DENY_EXCEPT = LISTS
 
 
