@@ -1,14 +1,15 @@
 """Which resources to ask two sets of policies about, so that every difference between them shows.
 
-That is everything that a policy, tag or zone of either side names literally, and below each wildcard one
-thing that nobody names. Only what a difference between the two sides can reach is asked, so that a small
-change among 100,000 policies costs little.
+That is everything that a policy, tag or zone of either side names literally, below each wildcard one thing
+that nobody names, and one that any two patterns share. Only what a difference between the two sides can reach
+is asked, so that a small change among 100,000 policies costs little.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ from gateway.policy.script import Untranslatable
 
 OTHER = "some_other"
 """Stands for `*`; what a wildcard covers and nobody names."""
+MOST_CROSSED = 40
+"""Patterns of one level that are looked at in pairs, for what both of two match."""
 MOST_SUBSTITUTED = 500
 """People whose names are put into values such as `home_{USER}`."""
 
@@ -99,6 +102,8 @@ class _Values:
     spelt: dict[str, str] = field(default_factory=dict)
     patterns: list[tuple[re.Pattern[str], bool, int]] = field(default_factory=list)
     """(pattern, whether the set excludes it, set)"""
+    wild: set[str] = field(default_factory=set)
+    """Patterns, folded."""
     samples: dict[str, str] = field(default_factory=dict)
     """Folded stand-in for a pattern → how a report writes it."""
 
@@ -175,6 +180,11 @@ class _Walk:
                 self._take(values, level, written, text, i)
             if written.excludes:
                 values.samples.setdefault(_folded(OTHER, level), "*")
+        wild = sorted(values.wild)[:MOST_CROSSED]
+        for one, other in itertools.combinations(wild, 2):
+            both = meeting(one, other)
+            if both:
+                values.samples.setdefault(both, both)
         return values
 
     def _take(self, values: _Values, level: ResourceDef, written: ResourceValues, text: str, i: int) -> None:
@@ -186,6 +196,7 @@ class _Walk:
         elif not pattern:
             values.named[folded].append(i)
         if pattern:
+            values.wild.add(folded)
             values.samples.setdefault(_folded(_sample(text), level), text)
             return
         values.spelt.setdefault(folded, text)
@@ -216,6 +227,34 @@ class _Walk:
 
 def _folded(text: str, level: ResourceDef) -> str:
     return fold(text) if level.ignore_case else text
+
+
+def meeting(one: str, other: str) -> str | None:
+    """Return the shortest text that both patterns of `*` and `?` match, or None when there is none."""
+    ways: deque[tuple[int, int, str]] = deque([(0, 0, "")])
+    seen = {(0, 0)}
+    while ways:
+        i, j, text = ways.popleft()
+        if i == len(one) and j == len(other):
+            return text
+        a, b = one[i : i + 1], other[j : j + 1]
+        steps: list[tuple[int, int, str]] = []
+        if a == "*":
+            steps.append((i + 1, j, text))
+        if b == "*":
+            steps.append((i, j + 1, text))
+        if a and b and not a == b == "*" and (a == b or a in "*?" or b in "*?"):
+            letter = next((c for c in (a, b) if c not in "*?"), "x")
+            steps.append((i + (a != "*"), j + (b != "*"), text + letter))
+        for step in steps:
+            if step[:2] not in seen:
+                seen.add(step[:2])
+                # What adds no letter comes first, so that the first text found is a shortest one.
+                if step[2] == text:
+                    ways.appendleft(step)
+                else:
+                    ways.append(step)
+    return None
 
 
 def _sample(pattern: str) -> str:
