@@ -7,14 +7,14 @@ one answer stands in `settling`, which mask or filter holds in `obliging`; docs/
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from gateway.model.catalog import Column
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation, RowFilter
-from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, Role
+from gateway.model.policy import PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
 from gateway.policy.auditing import Auditing
@@ -102,7 +102,7 @@ class Engine:
         return self._decide(request, None)
 
     def decide_groups(self, request: AccessRequest, groups: Sequence[frozenset[str]]) -> Decision:
-        """Say whether the principal may do one thing at least of each group; `request.access` is only told."""
+        """Say whether the principal may do something of each group; `request.access` is only told."""
         return self._decide(request, groups)
 
     def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
@@ -121,23 +121,33 @@ class Engine:
         return seen
 
     def mask(
-        self, principal: Principal, column: Resource, data_type: str, context: AccessContext = NO_CONTEXT
+        self,
+        principal: Principal,
+        column: Resource,
+        data_type: str,
+        context: AccessContext = NO_CONTEXT,
+        service: str | None = None,
     ) -> ColumnMask | None:
         """Return what the column shows instead of its value; None means the value itself.
 
-        `data_type` is the column's type as Spark writes it in DDL, e.g. `decimal(10,2)`.
+        `data_type` is the column's type as Spark writes it in DDL, e.g. `decimal(10,2)`; `service` is asked,
+        or else the one that speaks for the catalog.
         """
-        question = self._question(principal, column, "select", context)
+        question = self._question(principal, column, "select", context, service=service)
         if isinstance(question, str) or question.levels[-1:] != (COLUMN,):
             return None  # no service knows such a column, so nothing grants access to it either
         found = find(question, PolicyType.MASK)
         return column_mask(found, column.elements[-1][1], data_type, question, self._masked_date)
 
     def row_filter(
-        self, principal: Principal, table: Resource, context: AccessContext = NO_CONTEXT
+        self,
+        principal: Principal,
+        table: Resource,
+        context: AccessContext = NO_CONTEXT,
+        service: str | None = None,
     ) -> RowFilter | None:
         """Return the predicate that the table's rows must satisfy; None means every row."""
-        question = self._question(principal, table, "select", context)
+        question = self._question(principal, table, "select", context, service=service)
         if isinstance(question, str):
             return None
         return row_filter(find(question, PolicyType.ROW_FILTER), question, self._filters)
@@ -182,10 +192,12 @@ class Engine:
             return Explanation(decision=decision, mask=None, row_filter=None, considered=())
         mask = found_rows = None
         if question.levels[-1:] == (COLUMN,):
-            mask = self.mask(request.principal, request.resource, "string", request.context)
+            mask = self.mask(request.principal, request.resource, "string", request.context, request.service)
         masked, filtered = self.mask_answer(request), self.filter_answer(request)
         if question.levels:
-            found_rows = self.row_filter(request.principal, request.resource, request.context)
+            found_rows = self.row_filter(
+                request.principal, request.resource, request.context, request.service
+            )
         zones = candidate_zones(question, any_access=wants_any(request.access))
         return Explanation(
             decision=decision,
@@ -292,11 +304,12 @@ class Engine:
     ) -> tuple[Answer, int]:
         """Return the answer, and the access types that it is about."""
         bits = question.service.bits
+        any_access = wants_any(request.access)
         if question.service.is_super(question.subject):
-            return Answer(SUPER_USER, allowed=True), bits.wanted(request.access)
+            zone = candidate_zones(question, any_access=any_access)[0]
+            return Answer(SUPER_USER, allowed=True, zone=zone), bits.wanted(request.access)
         if question.deviates():
             return Answer(DEVIATES, determined=False), 0
-        any_access = wants_any(request.access)
         wanted: list[int] = []
         if groups is None:
             wanted = [bits.all if any_access else bits.wanted(request.access)]
@@ -375,17 +388,18 @@ class Engine:
     ) -> TableView:
         question = self._question(principal, table, access, context)
         names = [column.name for column in columns]
+        request = AccessRequest(principal=principal, resource=table, access=access, context=context)
         if isinstance(question, str) or question.service.ways.get(COLUMN) != (*question.levels, COLUMN):
-            alike: Mapping[str, str] = {name: name for name in names}
-            decisions = Decisions(self.decide, principal, table, access, context, alike)
-            allowed = [name for name in names if decisions[name].allowed]
+            each = {name: name for name in names}
+            decisions = Decisions(self.decide, request, names, lambda: each)
             facets = NO_FACETS.union(*(decision.facets for decision in decisions.values()))
-            return TableView(decisions, {}, None, facets, frozenset(names).difference(allowed))
+            hidden = frozenset([name for name in names if not decisions[name].allowed])
+            return TableView(decisions, {}, None, facets, hidden)
         viewing = Viewing(question, columns, self._masked_date)
-        alike, hidden = viewing.access(self._allows)
+        hidden = viewing.hidden(self._allows)
         masks = viewing.masks()
         rows = viewing.rows(self._filters)
-        decisions = Decisions(self.decide, principal, table, access, context, alike)
+        decisions = Decisions(self.decide, request, names, viewing.alike)
         return TableView(decisions, masks, rows, viewing.facets, hidden)
 
     def _allows(self, question: Question) -> bool:
@@ -412,18 +426,6 @@ def engine_for(policies: PolicySet, base: PolicySet | None = None) -> Engine:
         older = _engines.get(base) if base is not None else None
         engine = _engines[policies] = Engine(policies, base=older)
     return engine
-
-
-def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
-    """Return every item of a policy."""
-    return (
-        *policy.allow,
-        *policy.deny,
-        *policy.allow_exceptions,
-        *policy.deny_exceptions,
-        *policy.masks,
-        *policy.filters,
-    )
 
 
 def _remember(memory: dict[K, V], key: K, value: V) -> None:

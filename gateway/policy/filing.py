@@ -71,7 +71,7 @@ class Filing:
         entries: dict[Section, list[Entry]] = {}
         for policy in policies:
             self._file(policy, entries)
-        self.indexes = {section: Index(found) for section, found in entries.items()}
+        self.indexes = {section: Index(found) for section, found in entries.items() if found}
 
     @property
     def conditional(self) -> bool:
@@ -121,7 +121,9 @@ class Filing:
         filing.indexes = dict(self.indexes)
         for section in {**out, **new}:
             index = self.indexes.get(section, _NOTHING)
-            filing.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
+            index = filing.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
+            if not index:
+                del filing.indexes[section]
         return filing
 
     def _file(self, policy: Policy, entries: dict[Section, list[Entry]]) -> None:

@@ -191,16 +191,23 @@ class _Shelf:
             files = shelf.files[shape][1]
             old = files.get(key)
             if isinstance(old, _File):
-                files[key] = old.changed(gone, new)
-                continue
-            entries = [old] if old is not None and old not in gone else []
-            entries += new
+                file = old.changed(gone, new)
+                entries = file.all.entries
+                if len(entries) > 1:
+                    files[key] = file
+                    continue
+            else:
+                entries = [old] if old is not None and old not in gone else []
+                entries += new
             if len(entries) > 1:
                 files[key] = _File(self.depth, shape, entries)
             elif entries:
                 files[key] = entries[0]
             else:
                 files.pop(key, None)
+        for shape in copied:
+            if not shelf.files[shape][1]:
+                del shelf.files[shape]
         return shelf
 
 
@@ -253,7 +260,9 @@ class Index:
         index._shelves = (dict(self._shelves[0]), dict(self._shelves[1]))
         for (below, levels), files in changes.items():
             shelf = self._shelves[below].get(levels) or _Shelf(len(levels))
-            index._shelves[below][levels] = shelf.changed(files)
+            shelf = index._shelves[below][levels] = shelf.changed(files)
+            if not shelf.files:
+                del index._shelves[below][levels]
         return index
 
     def at(self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None) -> list[Entry]:

@@ -91,14 +91,13 @@ def find_in(
     return first
 
 
-def _nearest(one: OnTag) -> tuple[int, str, int]:
+def _nearest(one: OnTag) -> tuple[int, str, int, str]:
+    return NEARNESS[one[0].hit.match], *_by_name(one)
+
+
+def _by_name(one: OnTag) -> tuple[str, int, str]:
     tag, (policy, *_) = one
-    return NEARNESS[tag.hit.match], policy.policy.name, policy.policy.id
-
-
-def _by_name(one: OnTag) -> tuple[str, int]:
-    policy = one[1][0].policy
-    return policy.name, policy.id
+    return policy.policy.name, policy.policy.id, tag.hit.tag.type
 
 
 def _of(
@@ -191,7 +190,9 @@ def row_filter(
         key = (text, question.subject)
         bound = memory.get(key)
         if bound is None:
-            bound = bind(text, question.facts(), {})
+            subject = question.subject
+            known = Facts(user=subject.user, groups=subject.own_groups, user_attributes=subject.attributes)
+            bound = bind(text, known, {})
             if len(memory) >= _MOST_REMEMBERED:
                 memory.clear()
             memory[key] = NO_ROWS if bound is None else bound

@@ -214,9 +214,7 @@ class Question(Asker):
     def zones(self) -> tuple[str, ...]:
         return self.service.zones.of(self.levels, self.values, self)
 
-    def applying(
-        self, index: Index, subject: Subject | None, *, below: bool | None = None
-    ) -> list[Applying]:
+    def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""
         entries = index.at(self.levels, self.values, subject)
         if self.below if below is None else below:
@@ -240,14 +238,14 @@ class Question(Asker):
             if entry.match(self.values, self) is MatchType.DESCENDANT:
                 yield entry.of, True, entry.scripted and entry.doubtful(self.values, self)
 
-    def column_entries(self, index: Index) -> list[Entry]:
+    def column_entries(self, index: Index, subject: Subject | None) -> list[Entry]:
         """Return entries that apply to some or all columns of this table, in Ranger's order."""
         depth = len(self.levels)
         found = [
             entry
             for entry in (
-                *index.at(self.levels, self.values, self.subject),
-                *index.below(self.levels, self.values, self.subject),
+                *index.at(self.levels, self.values, subject),
+                *index.below(self.levels, self.values, subject),
             )
             if len(entry.levels) == depth + 1
             and entry.levels[depth] == COLUMN

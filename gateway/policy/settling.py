@@ -66,7 +66,7 @@ def all_said(
     """Return what policies say of the resource in one zone, those on tags first."""
     on_tags = question.on_tags(PolicyType.ACCESS, zone, subject)
     if len(on_tags) > 1:
-        on_tags.sort(key=lambda one: one[1][0].sort_key)
+        on_tags.sort(key=lambda one: (one[1][0].sort_key, one[0].hit.tag.type))
     found = [said_by(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
     index = question.service.filing.index(zone, PolicyType.ACCESS)
     found += [

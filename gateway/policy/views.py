@@ -13,8 +13,8 @@ from gateway.model.catalog import Column
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, RowFilter
 from gateway.model.policy import MaskItem, PolicyType
-from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import AccessRequest
+from gateway.policy.facts import NO_NAMES
 from gateway.policy.hierarchy import Entry
 from gateway.policy.matching import NO_FACETS
 from gateway.policy.obliging import CUSTOM, Found, column_mask, find, find_in, row_filter
@@ -42,52 +42,66 @@ class TableView:
 class Decisions(Mapping[str, Decision]):
     """The decisions on a table's columns, each built when it is asked for: most never are."""
 
-    __slots__ = ("_access", "_alike", "_built", "_context", "_decide", "_principal", "_table")
+    __slots__ = ("_alike", "_built", "_decide", "_names", "_request", "_sort")
 
     def __init__(
         self,
         decide: Callable[[AccessRequest], Decision],
-        principal: Principal,
-        table: Resource,
-        access: str,
-        context: AccessContext,
-        alike: Mapping[str, str],
+        request: AccessRequest,
+        names: Sequence[str],
+        sort: Callable[[], Mapping[str, str]],
     ) -> None:
-        """`alike` says for each column which one was asked for it."""
-        self._decide, self._principal, self._table = decide, principal, table
-        self._access, self._context, self._alike = access, context, alike
+        """`request` is on the table; `sort` says for each column which one to ask for it."""
+        self._decide, self._request, self._names, self._sort = decide, request, names, sort
+        self._alike: Mapping[str, str] | None = None
         self._built: dict[str, Decision] = {}
 
     def __getitem__(self, name: str) -> Decision:
         decision = self._built.get(name)
         if decision is None:
+            if self._alike is None:
+                self._alike = self._sort()
             asked = self._alike[name]
-            if asked == name:
-                decision = self._decide(self._request(name))
-            else:
-                decision = replace(self[asked], request=self._request(name))
+            request = self._on(name)
+            decision = self._decide(request) if asked == name else _moved(self[asked], request)
             self._built[name] = decision
         return decision
 
-    def _request(self, name: str) -> AccessRequest:
+    def _on(self, name: str) -> AccessRequest:
+        table = self._request
         return AccessRequest(
-            principal=self._principal,
-            resource=self._table.child(COLUMN, name),
-            access=self._access,
-            context=self._context,
+            principal=table.principal,
+            resource=table.resource.child(COLUMN, name),
+            access=table.access,
+            context=table.context,
         )
 
     def within(self, context: AccessContext) -> Decisions:
         """Return the same for requests in another context that differs in nothing that matters."""
-        if context is self._context or context == self._context:
+        if context is self._request.context or context == self._request.context:
             return self
-        return Decisions(self._decide, self._principal, self._table, self._access, context, self._alike)
+        return Decisions(self._decide, replace(self._request, context=context), self._names, self._sort)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._alike)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._alike)
+        return len(self._names)
+
+
+def _moved(decision: Decision, request: AccessRequest) -> Decision:
+    return Decision(
+        request=request,
+        allowed=decision.allowed,
+        policy=decision.policy,
+        reason=decision.reason,
+        item=decision.item,
+        determined=decision.determined,
+        audited=decision.audited,
+        zone=decision.zone,
+        tag=decision.tag,
+        facets=decision.facets,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,11 +132,10 @@ class Sorting:
         }
 
 
-def sort_columns(question: Question, type_: PolicyType, zone: str) -> Sorting:
-    """Return what speaks of the table's columns."""
+def sort_columns(question: Question, type_: PolicyType, zone: str, subject: Subject | None) -> Sorting:
+    """Return what speaks of the table's columns to a subject, or to anybody."""
     service = question.service
-    index = service.filing.index(zone, type_)
-    entries = question.column_entries(index)
+    entries = question.column_entries(service.filing.index(zone, type_), subject)
     plain = not any(e.of.conditional or e.facets or e.scripted for e in entries)
     filing = service.tag_filing
     if question.context.tags is not None:
@@ -171,29 +184,37 @@ class Viewing:
             q.context,
         )
 
-    def access(self, allows: Callable[[Question], bool]) -> tuple[Mapping[str, str], frozenset[str]]:
-        """Return for each column which one to ask for it, and the columns that may not be accessed."""
+    def alike(self) -> Mapping[str, str]:
+        """Return for each column the one whose decision is the same in every respect, for auditors too."""
+        names, zone = self._names, self._zone
+        each = {name: name for name in names}
+        if zone is None or any(one.resources for one in self._question.service.model.audit.filters):
+            return each
+        question = self._table()
+        sorting = sort_columns(question, PolicyType.ACCESS, zone, None)
+        return sorting.groups(names, self._values, question)
+
+    def hidden(self, allows: Callable[[Question], bool]) -> frozenset[str]:
+        """Return the columns that may not be accessed."""
         names, question, zone = self._names, self._table(), self._zone
-        if not names:
-            return {}, frozenset()
-        if self._super:
-            return dict.fromkeys(names, names[0]), frozenset()
+        if not names or self._super:
+            return frozenset()
         if not self._bit:
-            return dict.fromkeys(names, names[0]), frozenset(names)
+            return frozenset(names)
         if zone is None:
-            return {name: name for name in names}, self._hidden({name: name for name in names}, allows)
-        sorting = sort_columns(question, PolicyType.ACCESS, zone)
+            return self._hidden({name: name for name in names}, allows)
+        sorting = sort_columns(question, PolicyType.ACCESS, zone, question.subject)
         alike = sorting.groups(names, self._values, question)
         self.facets |= question.facets
         if not sorting.plain or sorting.tagged:
-            return alike, self._hidden(alike, allows)
+            return self._hidden(alike, allows)
         said = [(e.matchers[-1], said_by(question, None, (e.of, False, False))) for e in sorting.entries]
         hidden = {
             asked
             for asked in set(alike.values())
             if not settle([s for m, s in said if m.matches(self._values[asked], question)], self._bit).allowed
         }
-        return alike, frozenset([name for name in names if alike[name] in hidden] if hidden else ())
+        return frozenset([name for name in names if alike[name] in hidden]) if hidden else NO_NAMES
 
     def _hidden(self, alike: Mapping[str, str], allows: Callable[[Question], bool]) -> frozenset[str]:
         hidden = set()
@@ -209,7 +230,7 @@ class Viewing:
         if self._super or not self._bit & self._question.service.mask_bits:
             return {}
         question, zone = self._table(), self._zone
-        sorting = None if zone is None else sort_columns(question, PolicyType.MASK, zone)
+        sorting = None if zone is None else sort_columns(question, PolicyType.MASK, zone, question.subject)
         if sorting is not None and not (sorting.entries or sorting.tagged or sorting.given):
             self.facets |= question.facets
             return {}

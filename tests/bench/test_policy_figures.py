@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.model.catalog import Column
+from gateway.model.context import NO_CONTEXT
 from gateway.model.policy import (
     FilterItem,
     MaskItem,
@@ -24,6 +25,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import Engine
 from tests.policy.scenarios import definitions
+from tests.policy.scenarios import policy_set as policy_set_of
 
 COLUMNS = tuple(Column(name=f"c{i}", type="string") for i in range(20))
 SELECT = frozenset({"select"})
@@ -74,7 +76,7 @@ def policy_set(count: int) -> PolicySet:
                 ),
             ]
         if len(policies) + len(add) > count:
-            return PolicySet(version=1, service_defs=definitions(), policies=tuple(policies))
+            return policy_set_of({"spark": definitions()["spark"]}, policies)
         policies += add
     raise AssertionError("unreachable")
 
@@ -104,7 +106,7 @@ def figures(count: int) -> str:
 
     def first() -> None:
         person, table = next(pairs)
-        engine._view(person, table, COLUMNS, "select")
+        engine._view(person, table, COLUMNS, "select", NO_CONTEXT)
 
     def again() -> None:
         person, table = next(pairs)

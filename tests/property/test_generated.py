@@ -19,6 +19,7 @@ from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
 from tests.e2e.running import LoopThread
 from tests.judge_world import SERVICE_DEFS
+from tests.policy.scenarios import policy_set
 from tests.property.queries import Query, queries
 from tests.property.world import DATABASE, PACK, PRINCIPAL, catalog
 
@@ -40,7 +41,7 @@ class Judge:
         self.reader = reader
         definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
         self.policies = load_packs({"shop.yaml": PACK}, definitions)
-        self.nothing = PolicySet(version=1, service_defs=definitions, policies=())
+        self.nothing = policy_set(definitions)
 
     def verdict(
         self, text: str, principal: Principal = PRINCIPAL, policies: PolicySet | None = None
