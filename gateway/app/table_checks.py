@@ -213,7 +213,10 @@ class _PolicyCheck:
     ) -> str:
         what = "mask" if isinstance(item, MaskItem) else "filter"
         place = item.place or self._policy.place
-        named = " or ".join(f"`{name}`{hint(name, columns)}" for name in unknown[:MOST_NAMED])
+        named = " or ".join(
+            f"`{name}`{'' if name.lower() in columns else hint(name, columns)}"
+            for name in unknown[:MOST_NAMED]
+        )
         why = f"there is no column {named}" if named else "it names something that is not there"
         return f"{place}: policy `{self._policy.name}`: this {what} does not fit {_some(unfit)}: {why}"
 

@@ -388,8 +388,11 @@ audit:
     )
     rules = found.services["spark"].audit
     assert rules.mode == "audit-all"
-    assert (rules.excluded_users, rules.excluded_groups) == ({"etl"}, {"bots"})
-    assert [(f.audited, f.result, f.accesses, f.actions) for f in rules.filters] == [
+    assert (rules.excluded_users, rules.excluded_groups) == (
+        frozenset({"etl"}),
+        frozenset({"bots"}),
+    )
+    assert [(f.audited, f.result, set(f.accesses), set(f.actions)) for f in rules.filters] == [
         (True, "DENIED", set(), set()),
         (False, "", {"use"}, {"QUERY"}),
         (True, "", set(), set()),
