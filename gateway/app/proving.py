@@ -83,7 +83,7 @@ class Proofs:
 
     def _new_texts(self, policies: PolicySet) -> list[tuple[Place, Text]]:
         known = self._policies
-        return list(texts_of(policy for policy in policies.policies() if id(policy) not in known))
+        return list(texts_of([policy for policy in policies.policies() if id(policy) not in known]))
 
 
 async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:

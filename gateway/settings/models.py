@@ -253,6 +253,8 @@ class RangerAdminSettings(Section):
                 raise ValueError("user and password have keys of their own; they do not stand in `urls`")
         if (self.password is None) != (self.user is None):
             raise ValueError("`user` and `password` come together")
+        if self.user is not None and ":" in self.user:
+            raise ValueError("`user` must not hold a colon: HTTP's basic login ends the name there")
         if (self.certificate is None) != (self.key is None):
             raise ValueError("`certificate` and `key` come together")
         return self

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import exit_codes, main
+from tests.sources.fake_admin import policy, service_policies
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +78,59 @@ def test_a_pack_is_read_once_when_it_is_named_twice(
     (tmp_path / "gateway.yaml").write_text("policies: {paths: [hr.yaml]}\n")
     assert main(["check", "--no-parser", str(tmp_path), str(tmp_path / "hr.yaml")]) == exit_codes.OK
     assert "1 policies" in capsys.readouterr().out
+
+
+def test_rangers_json_is_checked_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    download = service_policies(
+        1,
+        policy(1, "orders"),
+        policy(2, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}]),
+    )
+    text = json.dumps(download, indent=1)
+    line = text[: text.index('"selct"')].count("\n") + 1
+    (tmp_path / "hive.json").write_text(text)
+    (tmp_path / "half.json").write_text(text[: len(text) // 2])
+    (tmp_path / "other.json").write_text('{"some": "thing"}')
+    assert main(["check", "--no-parser", str(tmp_path)]) == exit_codes.FAULTS
+    out = capsys.readouterr().out
+    assert f"{tmp_path}/hive.json:{line}: policy 2 `policy 2`: unknown access type `selct`" in out
+    assert f"{tmp_path}/half.json:" in out
+    assert f"{tmp_path}/other.json:1: this holds neither" in out
+
+    (tmp_path / "half.json").unlink()
+    (tmp_path / "other.json").unlink()
+    (tmp_path / "hive.json").write_text(text.replace("selct", "select"))
+    assert main(["check", "--no-parser", str(tmp_path)]) == exit_codes.OK
+    assert "2 policies" in capsys.readouterr().out
+
+
+def test_warnings_are_told_and_are_no_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    download = service_policies(1, policy(7, "orders"), policy(7, "leads"))
+    (tmp_path / "hive.json").write_text(json.dumps(download))
+    assert main(["check", "--no-parser", "--json", str(tmp_path)]) == exit_codes.OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["faults"] == []
+    assert any("2 policies with the id 7" in warning for warning in told["warnings"])
+    assert main(["check", "--no-parser", str(tmp_path)]) == exit_codes.OK
+    out = capsys.readouterr().out
+    assert "(warning)" in out
+    assert f"no faults in 1 files, 2 policies, {len(told['warnings'])} warnings" in out
+
+
+def test_certificates_of_ranger_admins_are_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    (tmp_path / "gateway.yaml").write_text(
+        "policies:\n"
+        "  ranger:\n"
+        "    - {service: dev_hive, urls: ['https://ranger:6182'], ca_file: ca.pem}\n"
+        "    - {service: dev_x, urls: ['https://ranger:6182'], ca_file: absent.pem}\n"
+    )
+    assert main(["check", "--no-parser", str(tmp_path / "gateway.yaml")]) == exit_codes.FAULTS
+    assert f"gateway.yaml:4: `{tmp_path}/absent.pem` does not exist" in capsys.readouterr().out
+    (tmp_path / "absent.pem").write_text("nor this")
+    assert main(["check", "--no-parser", str(tmp_path / "gateway.yaml")]) == exit_codes.FAULTS
+    out = capsys.readouterr().out
+    assert f"{tmp_path}/ca.pem: cannot be used" in out
+    assert f"{tmp_path}/absent.pem: cannot be used" in out

@@ -137,3 +137,50 @@ def test_every_key_says_what_it_means() -> None:
 
 def test_the_documentation_is_generated_from_the_models() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == page(), "run `python -m gateway.settings.reference`"
+
+
+def test_entries_of_lists_of_sections_are_read_like_sections(tmp_path: Path) -> None:
+    text = """\
+policies:
+  ranger:
+    - service: dev_hive
+      urls: [https://ranger:6182]
+      user: spark
+      password: {file: secrets/ranger}
+      cache: cache
+      tags_poll_s: null
+"""
+    (entry,) = parse_settings(text, "gateway.yaml", tmp_path).policies.ranger
+    assert entry.password is not None
+    assert entry.password.file == tmp_path / "secrets" / "ranger"
+    assert entry.cache == tmp_path / "cache"
+    assert entry.tags_poll_s is None
+    assert entry.max_stale_s == 86_400
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ("{service: a}", "gateway.yaml:3: key `policies.ranger.0.urls` is missing"),
+        ("{service: a, urls: []}", "gateway.yaml:3: `policies.ranger.0.urls`: tuple should have at least 1"),
+        (
+            "{service: a, urls: ['http://x'], usr: b}",
+            "unknown key `policies.ranger.0.usr` (did you mean `user`?)",
+        ),
+        ("{service: a, urls: [ranger:6080]}", "`ranger:6080` is not an address such as"),
+        ("{service: a, urls: ['http://x:99999']}", "`policies.ranger.0`: port out of range"),
+        ("{service: a, urls: ['http://u:p@x']}", "they do not stand in `urls`"),
+        ("{service: a, urls: ['http://x'], user: u}", "`user` and `password` come together"),
+        ("{service: a, urls: ['http://x'], key: k}", "`certificate` and `key` come together"),
+        ("{service: a, urls: ['http://x'], user: 'a:b', password: {env: X}}", "must not hold a colon"),
+    ],
+)
+def test_faults_of_a_ranger_admin_are_explained(entry: str, fault: str) -> None:
+    assert fault in "\n".join(faults_of(f"policies:\n  ranger:\n    - {entry}\n"))
+
+
+def test_a_service_stands_in_ranger_once() -> None:
+    entry = "    - {service: a, urls: ['http://x']}\n"
+    assert (
+        "service `a` stands in `ranger` more than once" in faults_of(f"policies:\n  ranger:\n{entry * 2}")[0]
+    )
