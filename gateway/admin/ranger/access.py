@@ -37,7 +37,8 @@ _STRANGE = "\ue000\ue001"
 class Instant(Protocol):
     """What of the store is looked at: `Reading` has it."""
 
-    async def all(self, kind: Kind, *, service: str | None = None, zone: str | None = None) -> list[Body]: ...
+    async def all(self, kind: Kind) -> list[Body]: ...
+    async def delegating(self, service: str, zone: str) -> list[Body]: ...
     async def named(self, kind: Kind, name: str) -> Body | None: ...
     async def version(self, service: str, what: What) -> Version: ...
 
@@ -154,7 +155,7 @@ class Access:
         kept = self._kept.get(key)
         if kept is None or kept[0] != stamp:
             definition = await instant.named(Kind.SERVICE_DEF, service["type"])
-            policies = await instant.all(Kind.POLICY, service=name, zone=zone)
+            policies = await instant.delegating(name, zone)
             roles = await instant.all(Kind.ROLE)
             found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
             self._kept[key] = kept = (stamp, found)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from gateway.admin.ranger.calls import Call, Route, answer, bad_request, forbidden
@@ -21,6 +19,7 @@ from gateway.admin.ranger.downloads import (
     user_store,
 )
 from gateway.admin.ranger.kinds import Body, Kind, Version, What
+from gateway.admin.ranger.sending import Texts, send
 from gateway.admin.ranger.transactions import Reading
 
 LONGEST_PLUGIN_ID = 255
@@ -60,7 +59,7 @@ def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.
             await call.store.saw_plugin(name, plugin, call.request.remote or "", noted)
         if document is None:
             return web.Response(status=304)
-        return web.Response(body=await asyncio.to_thread(encoded, document), content_type="application/json")
+        return await send(call.request, document)
 
     return handle
 
@@ -90,23 +89,27 @@ async def _policies(call: Call, reading: Reading, service: Body, version: Versio
         if extent(known, version.number, deltas=True, changes=changes) is Extent.DELTA:
             part = Part(service=service, definition=await _definition(reading, service), version=version)
             return policy_deltas(part, changes, zones, tag_service=service.get("tagService") or "")
-    part = await _part(reading, service, version)
-    tags = None
+    part = Part(service=service, definition=await _definition(reading, service), version=version)
+    tags, of_tags = None, None
     if service.get("tagService"):
-        tag_service = await reading.named(Kind.SERVICE, service["tagService"])
-        if tag_service is not None:
-            of_tags = await reading.version(tag_service["name"], What.POLICY)
-            tags = await _part(reading, tag_service, of_tags)
-    return await asyncio.to_thread(service_policies, part, tags, zones)
-
-
-async def _part(reading: Reading, service: Body, version: Version) -> Part:
-    return Part(
-        service=service,
-        definition=await _definition(reading, service),
-        policies=await reading.all(Kind.POLICY, service=service["name"]),
-        version=version,
-    )
+        of_tags = await reading.named(Kind.SERVICE, service["tagService"])
+    if of_tags is not None:
+        tags = Part(
+            service=of_tags,
+            definition=await _definition(reading, of_tags),
+            version=await reading.version(of_tags["name"], What.POLICY),
+        )
+    document = service_policies(part, tags, zones)
+    # Policies go from the database to the plugin as the text that they are: 100,000 of them are 50 MB.
+    if "policies" in document:
+        texts = await reading.policy_texts(service["name"])
+        document["policies"] = Texts(texts.get("", ()))
+        for zone, entry in document.get("securityZones", {}).items():
+            entry["policies"] = Texts(texts.get(zone, ()))
+    if "tagPolicies" in document and tags is not None:
+        texts = await reading.policy_texts(tags.service["name"])
+        document["tagPolicies"]["policies"] = Texts(text for those in texts.values() for text in those)
+    return document
 
 
 async def _definition(reading: Reading, service: Body) -> Body:
@@ -129,16 +132,6 @@ async def _users(_call: Call, reading: Reading, _service: Body, version: Version
         await reading.all(Kind.GROUP_USER),
         version=version,
     )
-
-
-def encoded(document: Any, depth: int = 3) -> bytes:
-    """Return JSON made in pieces: one piece of 50 MB would hold up every statement while it is written."""
-    if depth and isinstance(document, dict):
-        parts = (orjson.dumps(key) + b":" + encoded(value, depth - 1) for key, value in document.items())
-        return b"{" + b",".join(parts) + b"}"
-    if depth and isinstance(document, list):
-        return b"[" + b",".join(encoded(value, 0) for value in document) + b"]"
-    return orjson.dumps(document)
 
 
 ROUTES = tuple(

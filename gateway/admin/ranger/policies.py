@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -19,14 +18,17 @@ from gateway.admin.ranger.calls import (
     no_content,
     not_found,
 )
-from gateway.admin.ranger.definitions import Definition
 from gateway.admin.ranger.kinds import Body, Kind
 from gateway.admin.ranger.policy_changes import apply_policy, delete_policy, offer_policy, update_policy
-from gateway.admin.ranger.searching import Known, Page, find_policies, for_resource, resource_of
+from gateway.admin.ranger.policy_search import (
+    known_beside,
+    matching,
+    policies_for_resource,
+    search_policies,
+)
+from gateway.admin.ranger.searching import resource_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.transactions import Reading
-
-_UNBOUNDED = 1_000_000
 
 
 async def _list(call: Call) -> web.Response:
@@ -62,51 +64,13 @@ async def _require_service(call: Call, name: str) -> None:
             raise not_found(f"there is no service `{name}`")
 
 
-async def search_policies(call: Call, parameters: Mapping[str, str]) -> Page:
-    """Return what the caller may read of what the parameters ask for."""
-    async with call.store.reading() as reading:
-        known = await _known(reading)
-        name = parameters.get("serviceName") or parameters.get("servicename")
-        # With the tag service's policies asked for, too, the name alone does not tell which are wanted.
-        alone = name if parameters.get("fetchTagPolicies", "").lower() != "true" else None
-        policies = await reading.all(Kind.POLICY, service=alone, name=parameters.get("policyName") or None)
-        readable = await _readable(call, reading, policies, known)
-    return await asyncio.to_thread(find_policies, readable, parameters, known)
-
-
-async def _known(reading: Reading) -> Known:
-    return Known(
-        definitions={one["name"]: Definition(one) for one in await reading.all(Kind.SERVICE_DEF)},
-        services={one["name"]: one for one in await reading.all(Kind.SERVICE)},
-        zones={one["name"]: one for one in await reading.all(Kind.ZONE)},
-    )
-
-
-async def _readable(call: Call, reading: Reading, policies: Sequence[Body], known: Known) -> Sequence[Body]:
-    if call.access.is_administrator(call.principal):
-        return policies
-    by_service: dict[str, list[Body]] = {}
-    for policy in policies:
-        by_service.setdefault(policy["service"], []).append(policy)
-    found: list[Body] = []
-    for name, those in by_service.items():
-        service = known.services.get(name)
-        if service is not None:
-            found += await call.access.readable(reading, call.principal, dict(service), those)
-    return found
-
-
 async def _for_resource(call: Call) -> web.Response:
-    definition, name = call.path("definition"), call.parameter("serviceName")
-    resource = resource_of(call.parameters())
+    definition, resource = call.path("definition"), resource_of(call.parameters())
     async with call.store.reading() as reading:
-        known = await _known(reading)
-        if definition not in known.definitions:
+        if await reading.named(Kind.SERVICE_DEF, definition) is None:
             raise not_found(f"there is no service definition `{definition}`")
-        policies = await reading.all(Kind.POLICY, service=name or None)
-        those = [policy for policy in policies if policy.get("serviceType") == definition]
-        readable = await _readable(call, reading, those, known)
-    return answer(await asyncio.to_thread(for_resource, readable, resource, known))
+        service = call.parameter("serviceName")
+        return answer(await policies_for_resource(call, reading, definition, service, resource))
 
 
 async def _get(call: Call) -> web.Response:
@@ -180,18 +144,17 @@ async def _delete_by_parameters(call: Call) -> web.Response:
 
 async def _delete_many(call: Call) -> web.Response:
     """Delete every policy that the filters find, or none when one of them may not be deleted."""
-    parameters = {"pageSize": str(_UNBOUNDED), **call.parameters()}
+    parameters = call.parameters()
     if not parameters.get("serviceName"):
         raise bad_request("deleting policies in bulk needs `serviceName`")
     async with call.store.writing(call.user) as writing:
         if await writing.named(Kind.SERVICE, parameters["serviceName"]) is None:
             raise not_found(f"there is no service `{parameters['serviceName']}`")
-        policies = await writing.all(Kind.POLICY, service=parameters["serviceName"])
-        known = await _known(writing)
-        found = await asyncio.to_thread(find_policies, policies, parameters, known)
-        for policy in found.items:
+        portions = matching(writing, parameters, await known_beside(writing))
+        found = [policy async for portion in portions for policy in portion]
+        for policy in found:
             await delete_policy(writing, call.access, call.principal, policy)
-        return answer([policy["id"] for policy in found.items])
+        return answer([policy["id"] for policy in found])
 
 
 async def _history(call: Call) -> web.Response:
@@ -204,7 +167,7 @@ async def _history(call: Call) -> web.Response:
                 version = call.path_id("version")
                 states = [entry for entry in states if entry.version == version]
             case _:
-                moment = call.number("eventTime", _UNBOUNDED**3)
+                moment = call.number("eventTime", 10**18)
                 states = [entry for entry in states if entry.time.timestamp() * 1000 <= moment]
         policy = states[-1].after if states else None
         if policy is None:

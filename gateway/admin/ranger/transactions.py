@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -28,6 +28,7 @@ from gateway.admin.ranger.kinds import (
 
 _MANY = 500
 """Rows beyond which decoding goes to a thread, so that it does not hold up statements."""
+_PORTION = 2000
 _KEPT = ("id", "guid", "createdBy", "createTime")
 """What an update does not change."""
 
@@ -58,6 +59,50 @@ class Reading:
         """Return all objects of a kind, lowest id first; of policies those of a service, zone or name."""
         where = "kind = $1 AND ($2::text IS NULL OR service = $2) AND ($3::text IS NULL OR zone = $3)"
         return await self._rows(where + " AND ($4::text IS NULL OR name = $4)", kind, service, zone, name)
+
+    async def policies(
+        self, *, service: str | None = None, name: str | None = None
+    ) -> AsyncIterator[list[Body]]:
+        """Yield policies in portions, lowest id first: all at once could be half a gigabyte."""
+        cursor = await self._connection.cursor(
+            "SELECT body FROM sluice.ranger_object WHERE kind = 'policy'"
+            " AND ($1::text IS NULL OR service = $1) AND ($2::text IS NULL OR name = $2) ORDER BY id",
+            service,
+            name,
+        )
+        while rows := await cursor.fetch(_PORTION):
+            yield await asyncio.to_thread(_decode, rows)
+
+    async def page_of_policies(self, start: int, size: int, *, service: str | None) -> tuple[list[Body], int]:
+        """Return some policies, lowest id first, and how many there are."""
+        where = "kind = 'policy' AND ($1::text IS NULL OR service = $1)"
+        total = await self._connection.fetchval(
+            f"SELECT count(*) FROM sluice.ranger_object WHERE {where}", service
+        )
+        rows = await self._connection.fetch(
+            f"SELECT body FROM sluice.ranger_object WHERE {where} ORDER BY id OFFSET $2 LIMIT $3",
+            service,
+            start,
+            size,
+        )
+        return _decode(rows), int(total)
+
+    async def policy_texts(self, service: str) -> dict[str, list[str]]:
+        """Return zone → JSON texts of the service's enabled policies, lowest id first."""
+        rows = await self._connection.fetch(
+            "SELECT zone, body FROM sluice.ranger_object WHERE kind = 'policy' AND service = $1"
+            " AND body->'isEnabled' IS DISTINCT FROM 'false'::jsonb ORDER BY id",
+            service,
+        )
+        found: dict[str, list[str]] = {}
+        for row in rows:
+            found.setdefault(row["zone"], []).append(row["body"])
+        return found
+
+    async def delegating(self, service: str, zone: str) -> list[Body]:
+        """Return the policies of a zone of a service that may delegate administration."""
+        where = "kind = 'policy' AND service = $1 AND zone = $2 AND body::text LIKE $3"
+        return await self._rows(where, service, zone, '%"delegateAdmin": true%')
 
     async def signed(self, service: str, signature: str) -> list[Body]:
         """Return the enabled policies of a service that have this signature."""

@@ -12,7 +12,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 import gateway
 from gateway.admin.ranger.calls import Call, Invalid, RestError, Route, bad_request, no_content, parse, refuse
-from gateway.admin.ranger.download_routes import encoded
 from gateway.admin.ranger.importing import (
     Mapped,
     exported,
@@ -29,11 +28,12 @@ from gateway.admin.ranger.policy_changes import delete_policy, offer_policy
 from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import find
+from gateway.admin.ranger.sending import send
 from gateway.admin.ranger.transactions import Writing
 from gateway.admin.ranger.validation import Failure
 
-MAX_FILE_BYTES = 256 * 1024**2
-"""Of an import; 100,000 policies have about a hundred megabytes."""
+MAX_FILE_BYTES = 64 * 1024**2
+"""Of an import; a request has two minutes, which is time for some 20,000 policies."""
 _MAPS = ("servicesMapJson", "zoneMapJson")
 _MAX_MAP_BYTES = 1024**2
 _UNPAGED = "1000000"
@@ -67,16 +67,8 @@ async def _file(call: Call, found: Sequence[Mapping[str, Any]], name: str) -> we
         now=now,
         version=gateway.__version__,
     )
-    pieces = await asyncio.to_thread(encoded, document)
     attachment = f'attachment; filename="{file_name(name.capitalize(), now)}"'
-    response = web.StreamResponse(
-        headers={"Content-Type": "application/json", "Content-Disposition": attachment}
-    )
-    await response.prepare(call.request)
-    for piece in pieces:
-        await response.write(piece)
-    await response.write_eof()
-    return response
+    return await send(call.request, document, {"Content-Disposition": attachment})
 
 
 async def _import_policies(call: Call) -> web.Response:
