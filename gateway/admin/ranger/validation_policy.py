@@ -122,7 +122,7 @@ def _zone(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failure]:
 
 
 def _resources(policy: Mapping[str, Any], around: Surroundings, definition: Definition) -> Iterator[Failure]:
-    if not policy["resources"]:
+    if not policy["resources"] or not all(policy["additionalResources"]):
         yield Failure(3026, "a policy needs resources", "resources", type=MISSING)
     for resources in (policy["resources"], *policy["additionalResources"]):
         if resources:
@@ -159,6 +159,7 @@ def resource_failures(
         twice = [value for value, count in Counter(v for v in values if v).items() if count > 1]
         if twice:
             yield Failure(3056, f"resource `{name}` lists `{twice[0]}` twice", "resources", name)
+        yield from texts.value_failures(name, filter(None, values))
         if level is None or one is None:
             continue
         if one["isExcludes"] and not level.excludes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -11,6 +11,7 @@ from gateway.admin.ranger.validation import Failure
 from gateway.model.policy import Condition, ConditionDef
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
+from gateway.policy.macros import compile_template
 from gateway.policy.schedules import faults_of_schedule, parse_time
 from gateway.policy.sqltext import faults_of
 
@@ -30,6 +31,16 @@ def sql_failures(text: str, kind: str, field: str, subfield: str) -> Iterator[Fa
     """Yield what is wrong with the text of a `filter` or a `mask`."""
     for fault in faults_of(text, kind):
         yield Failure(BAD_TEXT, fault, field, subfield)
+
+
+def value_failures(resource: str, values: Iterable[str]) -> Iterator[Failure]:
+    """Yield what is wrong with scripts (`${{…}}`) in the values of a resource."""
+    for value in values:
+        try:
+            compile_template(value)
+        except Untranslatable as found:
+            reason = f"`{value}` of resource `{resource}` cannot be translated: {found}"
+            yield Failure(BAD_SCRIPT, reason, "resources", resource)
 
 
 def condition_failures(

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.shapes import POLICY, ROLE, SERVICE, ZONE, read
 from gateway.admin.ranger.validation import Failure, message, messages
 from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
 from gateway.admin.ranger.validation_role import role_failures
 from gateway.admin.ranger.validation_service import service_def_failures, service_failures
 from gateway.admin.ranger.validation_zone import zone_failures
+from gateway.policy.ranger import load
 from tests.admin.ranger.objects import hive, hive_body, item, policy, resources
 
 SERVICE_ROW = {"id": 1, "name": "dev_hive", "type": "hive"}
@@ -65,6 +67,11 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
                      "dataMaskPolicyItems": masked(dataMaskType="CUSTOM", valueExpr="upper({col})")}),
     ("filter", {"policyType": 2, "resources": resources("hr/emp"),
                 "rowFilterPolicyItems": filtered("dept = 'hr'")}),
+    ("a filter of who asks", {"policyType": 2, "resources": resources("hr/emp"),
+                              "rowFilterPolicyItems": filtered("dept = ${{USER.dept}}")}),
+    ("values of who asks", {"resources": resources("u_{USER}/${{USER.dept}}_*/*"), "policyItems": ALLOWED}),
+    ("a script", {"policyItems": [item("select", users="a", conditions=[
+        {"type": "_expression", "values": ["USER.dept == 'hr' && IS_IN_GROUP('g')"]}])]}),
     ("no filter", {"policyType": 2, "resources": resources("hr/emp"), "rowFilterPolicyItems": filtered("")}),
 ]  # fmt: skip
 
@@ -73,6 +80,12 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 def test_a_good_policy_has_no_failures(given: dict[str, Any]) -> None:
     body = normalised(policy(**given), hive())
     assert policy_failures(body, AROUND) == []
+
+
+@pytest.mark.parametrize("given", [g[1] for g in GOOD], ids=[g[0] for g in GOOD])
+def test_what_is_valid_here_is_valid_for_the_engine(given: dict[str, Any]) -> None:
+    body = normalised(policy(id=1, **given), hive())
+    load({"serviceName": "dev_hive", "serviceDef": hive_body(), "policies": [show(body)]})
 
 
 MASK = {"policyType": 1, "resources": resources("hr/emp/ssn")}
@@ -97,6 +110,7 @@ BAD: list[tuple[int, str, dict[str, Any]]] = [
     (3026, "no resources", {"resources": {}}),
     (3026, "no values", {"resources": {"database": {"values": []}}}),
     (3026, "an empty value", {"resources": {"database": {"values": ["a", " "]}}}),
+    (3026, "no further resources", {"additionalResources": [{}]}),
     (3029, "an end before the start",
      schedule(startTime="2026/02/01 00:00:00", endTime="2026/01/01 00:00:00")),
     (3029, "a time of another form", schedule(startTime="2026-01-01")),
@@ -125,6 +139,8 @@ BAD: list[tuple[int, str, dict[str, Any]]] = [
     (9002, "no filter text", FILTER | {"rowFilterPolicyItems": filtered(None)}),
     (9003, "an unknown condition", {"conditions": [{"type": "moon", "values": ["full"]}]}),
     (9004, "a script that is none", {"conditions": [{"type": "_expression", "values": ["while (1) {}"]}]}),
+    (9004, "a value with a script that is none", {"resources": resources("${{while(1)}}/t/*")}),
+    (9002, "a filter with a script that is none", FILTER | {"rowFilterPolicyItems": filtered("a = ${{if}}")}),
     (9005, "items of another type of policy", {"dataMaskPolicyItems": masked(dataMaskType="MASK")}),
     (9006, "an unknown type of policy", {"policyType": 7}),
 ]  # fmt: skip
