@@ -27,6 +27,8 @@ class Facts:
     """Level → value, as it was asked."""
     owner: str | None = None
     access: str = ""
+    scope: str = "SELF"
+    """What policies may speak of and still count, as Ranger names it."""
     context: AccessContext = NO_CONTEXT
     tags: tuple[Tag, ...] = ()
     """Tags of the resource that hold now."""

@@ -129,6 +129,7 @@ REQUEST: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
     "uga": (NOTHING, _group_values),
     "resource": (NOTHING, _resource),
     "accessType": (NOTHING, lambda s: _or_null(s.facts.access)),
+    "resourceMatchingScope": (NOTHING, lambda s: s.facts.scope),
     "accessTime": (AT, lambda s: _instant(s).milliseconds),
     "action": (frozenset({"action"}), lambda s: _or_null(s.facts.context.action)),
     "clientIPAddress": (frozenset({"client_ip"}), lambda s: s.facts.context.client_ip),

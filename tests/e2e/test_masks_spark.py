@@ -363,13 +363,14 @@ def test_a_session_cannot_put_its_own_functions_in_place_of_ours(spark: Spark) -
         *(masked(m, "string") for m in ("MASK", "MASK_HASH", "MASK_SHOW_LAST_4")),
     ]
     columns.append(masked("MASK_SHOW_LAST_4", "int", "n"))
-    sql = f"SELECT {', '.join(columns)} FROM (SELECT 'Secret' AS c, 12345678 AS n)"
+    columns.append(transformed("mask({col}, 'X', 'x', 'n', -1, '1', 15, -1, -1)", "date", "d"))
+    sql = f"SELECT {', '.join(columns)} FROM (SELECT 'Secret' AS c, 12345678 AS n, DATE'1987-06-05' AS d)"
     settings = "SET spark.sql.functionResolution.sessionOrder=first"
     (row,) = spark.query(settings, *takeover, sql)
     assert row[:2] == ("Secret", "Secret")
     assert row[2] == "Xxxxxx"
     assert re.fullmatch("[0-9a-f]{64}", row[3])
-    assert row[4:] == ("xxcret", 11115678)
+    assert row[4:] == ("xxcret", 11115678, "1987-06-15")
 
 
 @pytest.mark.parametrize("escaped", ["true", "false"])

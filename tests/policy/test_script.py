@@ -91,6 +91,7 @@ TRUE = [
     "REQ.clientIPAddress.startsWith('10.20.') && REQ['clusterName'] == 'c1' && REQ.clusterType == null",
     "REQ.accessTime == 1781524800000 && REQ.userAttributes.state == 'CA' && REQ.resource.table == 'tbl1'",
     "REQ.forwardedAddresses.includes('10.0.0.1') && REQ.requestData.includes('SELECT')",
+    "REQ.resourceMatchingScope == 'SELF'",
     "RES._ownerUser == 'testUser' && RES.database == 'db1' && RES.column == 'col1'",
     "TAG._type == 'PII' && TAG.attr1 == 'PII_value' && TAG.level >= 3",
     "Object.keys(TAGS).length == 2 && TAGS['PII'].attr1 == 'PII_value' && TAGS.PCI.attr1 == 'PCI_value'",
