@@ -8,8 +8,8 @@ called `*` is no wildcard (a deviation from Ranger, on the safe side).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
@@ -18,7 +18,7 @@ from gateway.policy.macros import Template, compile_template
 from gateway.policy.paths import canonical
 from gateway.policy.script import Untranslatable
 
-_TOKEN = re.compile(r"\\(?P<escaped>[{}])|\{(?P<token>[^{}\\]+)\}")
+_PLAIN_LEVEL = ResourceDef(name="")
 _WILDCARD = re.compile(r"[*?]")
 _OWN_TOKENS = frozenset({"USER", "OWNER"})
 _KNOWN_TOKENS = frozenset({"USER", "OWNER", "ROLES"})
@@ -53,6 +53,28 @@ def _fold_character(character: str) -> str:
     return lower if len(lower) == 1 else "i" if single == "İ" else single
 
 
+def comparison(level: ResourceDef) -> Callable[[str], str]:
+    """Return what makes of a requested value at a level the text that matchers compare."""
+    folded = _folding(level)
+    if not is_file_path(level):
+        return folded
+    return lambda value: folded(canonical(value))
+
+
+def is_file_path(level: ResourceDef) -> bool:
+    """Say whether values are paths of a file system, rather than names with another separator."""
+    return level.is_path and level.separator == "/"
+
+
+def _folding(level: ResourceDef) -> Callable[[str], str]:
+    if not level.ignore_case:
+        return str
+    quotes = level.quote_characters
+    if not quotes:
+        return fold
+    return lambda value: value if value[:1] in quotes and value else fold(value)
+
+
 class Asker:
     """What tokens and scripts in values stand for: who asks, and the owner of the resource, if known."""
 
@@ -81,9 +103,9 @@ _LOST = Template((), frozenset())
 """Stands for a script that is not of our language: what it yields cannot be told."""
 
 
-def _parts(value: str) -> tuple[_Part, ...]:
-    if SCRIPT_START not in value:
-        return _plain_parts(value)
+def _parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
+    if SCRIPT_START not in value or not level.replaces_expressions:
+        return _plain_parts(value, level)
     try:
         template = compile_template(value)
     except Untranslatable:
@@ -91,16 +113,25 @@ def _parts(value: str) -> tuple[_Part, ...]:
     parts: list[_Part] = []
     for piece in template.parts:
         if isinstance(piece, str):
-            parts += _plain_parts(piece)
+            parts += _plain_parts(piece, level)
         else:
             parts.append(_Part("", script=Template((piece,), template.facets)))
     return tuple(parts)
 
 
-def _plain_parts(value: str) -> tuple[_Part, ...]:
+@lru_cache(maxsize=64)
+def _tokens(marks: tuple[str, str, str, str]) -> re.Pattern[str]:
+    start, end, escape, prefix = map(re.escape, marks)
+    inner = f"[^{start}{end}{escape}]+"
+    return re.compile(f"{escape}(?P<escaped>[{start}{end}])|{start}{prefix}(?P<token>{inner}){end}")
+
+
+def _plain_parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
+    if not level.replaces_tokens:
+        return (_Part(value),)
     parts: list[_Part] = []
     position = 0
-    for found in _TOKEN.finditer(value):
+    for found in _tokens(level.token_marks).finditer(value):
         if found.start() > position:
             parts.append(_Part(value[position : found.start()]))
         if found["token"]:
@@ -113,9 +144,11 @@ def _plain_parts(value: str) -> tuple[_Part, ...]:
     return tuple(parts)
 
 
-def is_dynamic(value: str) -> bool:
+def is_dynamic(value: str, level: ResourceDef = _PLAIN_LEVEL) -> bool:
     """Return whether the value's meaning depends on who asks, and how."""
-    return "{" in value and (SCRIPT_START in value or any(part.token for part in _plain_parts(value)))
+    if level.replaces_expressions and SCRIPT_START in value:
+        return True
+    return level.token_marks[0] in value and any(part.token for part in _plain_parts(value, level))
 
 
 def has_wildcard(value: str) -> bool:
@@ -145,9 +178,10 @@ def glob(pieces: Iterable[tuple[str, bool]]) -> str:
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _pattern(pieces: tuple[tuple[str, bool], ...], tree: bool) -> re.Pattern[str]:
+def _pattern(pieces: tuple[tuple[str, bool], ...], tree: str) -> re.Pattern[str]:
+    """Return what matches the pieces, and with a separator `tree` whatever lies below them."""
     pattern = glob(pieces)
-    return re.compile(pattern + "(?s:/.*)?" if tree else pattern)
+    return re.compile(f"{pattern}(?s:{re.escape(tree)}.*)?" if tree else pattern)
 
 
 _NOBODY = Asker("")
@@ -158,17 +192,18 @@ _UNMADE = re.compile(r"(?!)(?#not made yet)")
 class _Value:
     """One policy value that is not a plain literal: wildcards, tokens, scripts or a recursive path."""
 
-    __slots__ = ("_fold", "_memory", "_parts", "_plain", "_recursive", "_wild")
+    __slots__ = ("_fold", "_memory", "_parts", "_plain", "_recursive", "_separator", "_wild")
 
     def __init__(self, value: str, definition: ResourceDef, recursive: bool) -> None:
         wild = definition.wildcard
-        if definition.is_path and wild and value.endswith("/"):
+        self._separator = definition.separator
+        if definition.is_path and wild and value.endswith(self._separator):
             value += "*"
         self._wild = wild and has_wildcard(value)
         self._fold = definition.ignore_case
         self._recursive = recursive and definition.is_path
         self._plain = self._recursive and not self._wild
-        self._parts = _parts(value.rstrip("/") if self._plain else value)
+        self._parts = _parts(value.rstrip(self._separator) if self._plain else value, definition)
         # Patterns are made when they are first needed: most of a hundred thousand never are.
         self._memory: dict[tuple[str, str | None], re.Pattern[str]] | re.Pattern[str] | None
         if any(part.script or (part.token and part.text not in _OWN_TOKENS) for part in self._parts):
@@ -213,7 +248,7 @@ class _Value:
             # What was put in is compared as it is: a user called `*` is no wildcard.
             live = self._wild and not (part.token or part.literal or part.script)
             pieces.append((fold(text) if self._fold else text, live))
-        return _pattern(tuple(pieces), self._plain)
+        return _pattern(tuple(pieces), self._separator if self._plain else "")
 
     def _pattern_for(self, asker: Asker) -> re.Pattern[str] | None:
         memory = self._memory
@@ -237,7 +272,7 @@ class _Value:
         if pattern is None:
             return None
         if self._recursive and self._wild:
-            return any(pattern.fullmatch(part) for part in leading_paths(value))
+            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
         return pattern.fullmatch(value) is not None
 
 
@@ -253,11 +288,11 @@ def _token(name: str, asker: Asker) -> str | None:
     return next(iter(attributes.get(f"token:{name}", ())), f"{{{name}}}")
 
 
-def leading_paths(path: str) -> list[str]:
+def leading_paths(path: str, separator: str = "/") -> list[str]:
     """Return the path's leading sub-paths, segment by segment, the whole path last."""
     scheme = path.find("://")
     start = scheme + 3 if scheme >= 0 else 1
-    ends = [i for i in range(start, len(path)) if path[i] == "/"][:_MAX_SEGMENTS]
+    ends = [i for i in range(start, len(path)) if path[i] == separator][:_MAX_SEGMENTS]
     return [path[:end] for end in ends] + [path]
 
 
@@ -267,25 +302,42 @@ _NO_LITERALS: frozenset[str] = frozenset()
 class LevelMatcher:
     """Says whether a requested value at one level is among a policy's values there."""
 
-    __slots__ = ("_others", "any", "dynamic", "excludes", "facets", "literals", "scripted")
+    __slots__ = (
+        "_others",
+        "_quoted",
+        "_quotes",
+        "any",
+        "dynamic",
+        "excludes",
+        "facets",
+        "literals",
+        "scripted",
+    )
 
     def __init__(self, definition: ResourceDef, values: ResourceValues) -> None:
         self.excludes = values.excludes
         kept = [v for v in values.values if v.strip()]
         self.any = not kept or (definition.wildcard and any(not v.strip("*") for v in kept))
         """Whether every value matches, also the absent one; with `excludes` nothing does."""
-        self.dynamic = any(map(is_dynamic, kept))
-        self.scripted = self.dynamic and not self.any and any(SCRIPT_START in v for v in kept)
+        self.dynamic = any(is_dynamic(value, definition) for value in kept)
+        scripts = definition.replaces_expressions and self.dynamic and not self.any
+        self.scripted = scripts and any(SCRIPT_START in v for v in kept)
         """Whether a script has a say, so that the answer may be None."""
+        self._quotes = definition.quote_characters if definition.ignore_case else ""
+        self._quoted: LevelMatcher | None = None
+        if self._quotes:
+            cased = replace(definition, ignore_case=False, quote_characters="")
+            self._quoted = LevelMatcher(cased, values)
         literals, others = set[str](), list[_Value]()
-        for value in map(canonical, kept) if definition.is_path else kept:
+        marks = (definition.token_marks[0], definition.token_marks[2], "{")
+        for value in map(canonical, kept) if is_file_path(definition) else kept:
             if definition.needs_scheme and value.strip("*") and ":" not in value:
                 continue
             wild = definition.wildcard and (
-                has_wildcard(value) or (definition.is_path and value.endswith("/"))
+                has_wildcard(value) or (definition.is_path and value.endswith(definition.separator))
             )
             recursive = values.recursive and definition.is_path
-            if wild or recursive or "{" in value or "\\" in value:
+            if wild or recursive or any(mark in value for mark in marks):
                 if not self.any:
                     others.append(_Value(value, definition, values.recursive))
             else:
@@ -298,7 +350,7 @@ class LevelMatcher:
     @property
     def is_literal(self) -> bool:
         """Whether membership in `literals` is the whole answer, so that an index may use them as keys."""
-        return not (self.any or self.excludes or self._others)
+        return not (self.any or self.excludes or self._others or self._quotes)
 
     @property
     def never(self) -> bool:
@@ -308,7 +360,7 @@ class LevelMatcher:
     @property
     def prefixes(self) -> frozenset[str]:
         """Return what matching values begin with, one of these each; empty when that is not known."""
-        if self.any or self.excludes:
+        if self.any or self.excludes or self._quotes:
             return _NO_LITERALS
         found = self.literals.union(other.prefix for other in self._others)
         return _NO_LITERALS if "" in found else found
@@ -322,6 +374,8 @@ class LevelMatcher:
             return not self.excludes
         if value in ("", "*"):
             return False
+        if self._quoted is not None and value[0] in self._quotes:
+            return self._quoted.matches(value, asker)
         if value in self.literals:
             return not self.excludes
         unknown = False

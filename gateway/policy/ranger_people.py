@@ -20,6 +20,8 @@ def read_roles(data: object, reader: Reader, path: Path) -> tuple[Role, ...]:
     if isinstance(data, Mapping):
         key = next((key for key in ("rangerRoles", "roles") if data.get(key) is not None), "rangerRoles")
         entries = reader.entries(data, key, path)
+        if data and key not in data and not data.keys() & {"roleVersion", "serviceName"}:
+            reader.fault(path, "a list of roles is expected here, or an object with `rangerRoles`")
     else:
         step = str(path[-1]) if path else "roles"
         entries = reader.entries({step: data}, step, path[:-1])

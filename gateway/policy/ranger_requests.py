@@ -167,11 +167,12 @@ class _Request:
             attributes=tuple(sorted(_attribute_pairs(reader.field(data, "userAttributes", ())))),
         )
         scope = reader.text(data, "resourceMatchingScope", ())
+        below = access == ANY_ACCESS or scope == Scope.SELF_OR_DESCENDANTS.value
         first = AccessRequest(
             principal=principal,
             resource=Resource(()),
             access=access,
-            context=self._context(data, context),
+            context=self._context(data, context, below=below),
             service=service.name,
             scope=Scope.SELF_OR_DESCENDANTS if scope == Scope.SELF_OR_DESCENDANTS.value else Scope.SELF,
             ignore_descendant_deny=reader.flag(data, "ignoreDescendantDeny", (), default=True),
@@ -210,7 +211,7 @@ class _Request:
             ]
         return [group for group in found if group]
 
-    def _context(self, data: Mapping[str, Any], context: Mapping[str, Any]) -> AccessContext:
+    def _context(self, data: Mapping[str, Any], context: Mapping[str, Any], *, below: bool) -> AccessContext:
         reader = self._reader
         remote = reader.text(data, "remoteIPAddress", ()) or None
         roles = reader.names(data, "userRoles", ())
@@ -227,7 +228,7 @@ class _Request:
             cluster_type=reader.text(data, "clusterType", ()),
             accessed_together=self._together(context),
             attributes=_attributes(context),
-            tags=self._tags(context),
+            tags=self._tags(context, below=below),
             roles=roles or None,
         )
 
@@ -240,8 +241,11 @@ class _Request:
             self._reader.fault(("accessTime",), "`accessTime` is no date that Ranger writes")
         return time
 
-    def _tags(self, context: Mapping[str, Any]) -> tuple[Tag, ...] | None:
-        """Return the tags that the request brings, as JSON text or as it is; None when it brings none."""
+    def _tags(self, context: Mapping[str, Any], *, below: bool) -> tuple[Tag, ...] | None:
+        """Return the tags that the request brings, as JSON text or as it is; None when it brings none.
+
+        Those of something below the resource count only when the request is about that too.
+        """
         if context.get("TAGS") is None:
             return None
         path = ("context", "TAGS")
@@ -249,7 +253,11 @@ class _Request:
         if not isinstance(written, list):
             self._reader.fault(path, "`TAGS` must be a list of tags")
             return ()
-        return tuple(read_tag(entry, self._reader, (*path, i)) for i, entry in enumerate(written))
+        return tuple(
+            read_tag(entry, self._reader, (*path, i))
+            for i, entry in enumerate(written)
+            if below or not (isinstance(entry, Mapping) and entry.get("matchType") == "DESCENDANT")
+        )
 
     def _parsed(self, written: object, path: tuple[str, ...]) -> object:
         if not isinstance(written, str):

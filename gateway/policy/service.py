@@ -15,26 +15,12 @@ from gateway.policy.facts import Facts
 from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, Entry, MatchType, ways_down
 from gateway.policy.index import Index
-from gateway.policy.matching import NO_FACETS, Asker, fold
+from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import Made, Taggings, TagHit
 from gateway.policy.zones import Zones
 
 _Compared = Callable[[str], str]
-
-
-def _as_is(value: str) -> str:
-    return value
-
-
-def _folded_path(value: str) -> str:
-    return fold(paths.canonical(value))
-
-
-def _comparison(level: model.ResourceDef) -> _Compared:
-    if level.is_path:
-        return _folded_path if level.ignore_case else paths.canonical
-    return fold if level.ignore_case else _as_is
 
 
 class Service:
@@ -53,12 +39,12 @@ class Service:
             way.names[-1]: way.names for way in ways_down(definition.resources).values() if way.names
         }
         """Level → the levels from the root down to it."""
-        by_name = {level.name: _comparison(level) for level in definition.resources}
+        by_name = {level.name: comparison(level) for level in definition.resources}
         self._compared: dict[tuple[str, ...], tuple[_Compared, ...]] = {(): ()}
         for way in self.ways.values():
             self._compared[way] = tuple(by_name[name] for name in way)
         self._orders = {frozenset(way): way for way in self.ways.values()}
-        self.paths = frozenset(level.name for level in definition.resources if level.is_path)
+        self.paths = frozenset(level.name for level in definition.resources if is_file_path(level))
         if base is None:
             self.filing = Filing(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
@@ -261,6 +247,8 @@ class Question(Asker):
         if filing is None or not filing.indexes:
             return []
         index = filing.index(self.service.zones.tag_zone(zone), type_)
+        if not index:
+            return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
         return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
 
