@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.model.policy import AuditFilter, PolicyType
+from gateway.model.resource import ANY_ACCESS
+from gateway.policy.compiled import CompiledPolicy
 from gateway.policy.hierarchy import HERE, Entry, MatchType, compile_entry, ways_down
-from gateway.policy.service import Question, Service
-from gateway.policy.subjects import CURRENT_USER, PUBLIC
+from gateway.policy.service import Question, Service, TagQuestion
+from gateway.policy.settling import wants_any
+from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 
 _ACTION = frozenset({"action"})
 
@@ -19,6 +22,7 @@ class _Filter:
     entry: Entry | None
     """What it speaks of; None: everything, or nothing when it names resources."""
     bits: int
+    """Its access types: these only, what they imply is not meant."""
 
 
 class Auditing:
@@ -29,7 +33,11 @@ class Auditing:
         self._rules = service.model.audit
         ways = ways_down(service.definition.resources)
         self._filters = [
-            _Filter(rule, compile_entry(rule, rule.resources, ways), service.bits.granted(rule.accesses))
+            _Filter(
+                rule,
+                compile_entry(rule, rule.resources, ways),
+                sum({service.bits.wanted(access) for access in rule.accesses}),
+            )
             for rule in self._rules.filters
         ]
 
@@ -69,14 +77,16 @@ class Auditing:
             if match not in HERE and not (question.below and match is MatchType.DESCENDANT):
                 return False
         if rule.accesses or rule.actions:
-            acted = question.context.action.lower() in {action.lower() for action in rule.actions}
-            if not (one.bits & bits or acted):
+            anything = wants_any(question.access)
+            listed = ANY_ACCESS in rule.accesses if anything else bool(one.bits & bits)
+            if not (listed or question.context.action in rule.actions):
                 return False
         if not (rule.users or rule.groups or rule.roles):
             return True
         return (
             subject.user in rule.users
             or CURRENT_USER in rule.users
+            or (OWNER in rule.users and question.owner == subject.user)
             or PUBLIC in rule.groups
             or not rule.groups.isdisjoint(subject.own_groups)
             or not rule.roles.isdisjoint(subject.roles)
@@ -90,21 +100,16 @@ def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
 def _flagged(question: Question, zone: str) -> bool:
     """Say whether some policy that matches, whoever its items are about, wants a record."""
     index = question.service.filing.index(zone, PolicyType.ACCESS)
-    asked = [(question, one[0]) for one in question.applying(index, None)]
-    for _, policy in asked:
-        if (
-            policy.policy.audited
-            and _counts(question, policy.facets)
-            and policy.in_force(question) is not False
-        ):
+    for policy, *_ in question.applying(index, None):
+        if _wants_record(policy, question, question):
             return True
-    for tag, (policy, *_) in question.on_tags(PolicyType.ACCESS, zone, None):
-        if policy.policy.audited and _counts(question, policy.facets) and policy.in_force(tag) is not False:
-            return True
-    return False
+    on_tags = question.on_tags(PolicyType.ACCESS, zone, None)
+    return any(_wants_record(policy, tag, question) for tag, (policy, *_) in on_tags)
 
 
-def _counts(question: Question, facets: frozenset[str]) -> bool:
-    if facets:
-        question.note(facets)
-    return True
+def _wants_record(policy: CompiledPolicy, asked: Question | TagQuestion, question: Question) -> bool:
+    if not policy.policy.audited:
+        return False
+    if policy.facets:
+        question.note(policy.facets)
+    return policy.in_force(asked) is not False

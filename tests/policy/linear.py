@@ -443,7 +443,5 @@ class Linear:
     def filter_matches(self, one: AuditFilter, request: AccessRequest, *, allowed: bool) -> bool:
         """Filters by result, access and user; the rest has tests of its own."""
         result = not one.result or (one.result == "ALLOWED") is allowed
-        access = not one.accesses or any(
-            self.lists(PolicyItem(accesses=one.accesses), a) for a in (request.access,)
-        )
+        access = not one.accesses or request.access in one.accesses
         return result and access and (not one.users or request.principal.user in one.users)
