@@ -115,7 +115,7 @@ class World:
 
     def cases(self) -> Iterator[Case]:
         for entry in self.data.get("tests", ()):
-            test = {"ask": entry} if isinstance(entry, str) else dict(entry)
+            test: dict[str, Any] = {"ask": entry} if isinstance(entry, str) else dict(entry)
             request, expect = _line(test.get("ask", ""), self.download["serviceDef"])
             request = {**self.data.get("request", {}), **request, **test.get("request", {})}
             if isinstance(request.get("resource"), str):
@@ -319,7 +319,7 @@ def _both_ways(
     ):
         tests = [
             {
-                "name": json.dumps(request, sort_keys=True),
+                "name": json.dumps(request, sort_keys=True) if len(requests) > 1 else "asked",
                 "request": {**asked, **request},
                 "expect": {"isAllowed": allowed, "policyId": policy},
             }

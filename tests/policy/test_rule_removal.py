@@ -27,7 +27,7 @@ def noticed() -> dict[str, dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("removal", [pytest.param(removal, id=removal.rule) for removal in REMOVALS])
+@pytest.mark.parametrize("removal", [pytest.param(r, id=r.rule.lstrip("§")) for r in REMOVALS])
 def test_a_case_notices(removal: Removal) -> None:
     found = noticed()[removal.rule]
     assert found["wrong"] is None
