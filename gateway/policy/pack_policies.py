@@ -233,6 +233,8 @@ class PolicyReader:
     def _access_items(
         self, data: Mapping[str, Any], key: str, path: Path, definition: ServiceDef
     ) -> tuple[PolicyItem, ...]:
+        if key not in data:
+            return ()
         possible = frozenset(
             access.name.lower() for access in (*definition.access_types, *definition.markers)
         )
@@ -251,11 +253,10 @@ class PolicyReader:
         self, data: Mapping[str, Any], path: Path, definition: ServiceDef
     ) -> tuple[MaskItem, ...]:
         items = []
-        defined = {mask.name for mask in definition.mask_types}
+        known = sorted(m.name for m in definition.mask_types if m.transformer or m.name in MASK_TYPES)
         extra = ("type", "show", "predicate")
         for found, who, where in self._items(data, "mask", path, definition, extra):
             type_ = self._shapes.text(found, "type", where, required=True)
-            known = sorted(defined & set(MASK_TYPES))
             if type_ and type_ not in known:
                 self._faults.add((*where, "type"), f"unknown mask type `{type_}`{hint(type_, known)}")
             show = self._shapes.text(found, "show", where) or None
