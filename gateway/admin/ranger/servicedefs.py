@@ -27,8 +27,12 @@ from gateway.admin.ranger.services import remove_service
 from gateway.admin.ranger.shapes import SERVICE_DEF
 from gateway.admin.ranger.tag_definition import with_components
 from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_service import service_def_failures
+from gateway.errors import Faults
+from gateway.policy.ranger import load
 
+UNUSABLE = 9012
 _STAMPS = frozenset({"id", "guid", "isEnabled", "version"})
 
 
@@ -55,6 +59,7 @@ async def _create(call: Call) -> web.Response:
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
         refuse(service_def_failures(body, others=await writing.all(Kind.SERVICE_DEF)))
+        refuse(_unusable(body))
         made = await writing.create(Kind.SERVICE_DEF, show(completed(body)))
         return answer(await refresh_tags(writing, made))
 
@@ -69,9 +74,19 @@ async def _update(call: Call) -> web.Response:
         body["id"] = stored["id"]
         others = [one for one in await writing.all(Kind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
+        refuse(_unusable(body))
         made = await writing.update(Kind.SERVICE_DEF, stored, show(completed(body)))
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
+
+
+def _unusable(body: Body) -> list[Failure]:
+    """Return why the policy engine could not load policies of this definition."""
+    try:
+        load({"serviceName": body["name"], "serviceDef": show(completed(body)), "policies": []})
+    except Faults as faults:
+        return [Failure(UNUSABLE, fault) for fault in faults.faults]
+    return []
 
 
 async def _delete(call: Call) -> web.Response:

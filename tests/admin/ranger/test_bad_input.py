@@ -18,6 +18,7 @@ from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.calls import MAX_BODY_BYTES
 from gateway.admin.ranger.store import Store
+from gateway.policy.ranger import load
 from tests.admin.conftest import RIGHTS, Served, authenticate
 
 API = "/public/v2/api"
@@ -193,7 +194,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-async def test_no_body_is_answered_with_a_server_error(served: Served) -> None:
+async def test_no_body_is_a_server_error_and_what_is_taken_can_be_loaded(served: Served) -> None:
     await with_policy(served)
     loop = asyncio.get_running_loop()
 
@@ -215,3 +216,5 @@ async def test_no_body_is_answered_with_a_server_error(served: Served) -> None:
         assert status in (200, 400), (status, told)
 
     await asyncio.to_thread(any_body)
+    _, whole = await served.ask("GET", "/plugins/policies/download/dev_hive")
+    assert load(whole).services["dev_hive"].policies
