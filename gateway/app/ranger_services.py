@@ -6,8 +6,8 @@ import socket
 import ssl
 from collections.abc import Iterable, Mapping
 
+from gateway.app.calm import calmly
 from gateway.app.combining import Part
-from gateway.app.heap import quiet_heap
 from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
 from gateway.settings.models import RangerAdminSettings
@@ -70,7 +70,7 @@ def make_service(
         offer,
         cache=cache,
         definitions=definitions,
-        quiet=quiet_heap,
+        quiet=calmly,
     )
 
 

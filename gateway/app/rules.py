@@ -14,8 +14,8 @@ from typing import Self
 
 import structlog
 
+from gateway.app.calm import calmly
 from gateway.app.combining import Part, combine
-from gateway.app.heap import quiet_heap
 from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
 from gateway.app.rule_files import (
@@ -193,7 +193,11 @@ class RulesInForce:
     async def _watch_files(self) -> None:
         while True:
             await asyncio.sleep(self._settings.reload_s)
-            await self.look()
+            try:
+                await self.look()
+            except Exception:  # the root of a task: what stands in a file must not end the gateway
+                log.exception("rules_broke")
+                self.faults = ("reading the rule files failed; the log has the details",)
 
     async def look(self) -> bool:
         """Load the files anew when one has changed; return whether new policies are in force."""
@@ -223,7 +227,7 @@ class RulesInForce:
             return load_rules(read_rules(self._settings), self._settings, people=self._people())
 
         # Off the loop: 10,000 policies take seconds to parse.
-        with quiet_heap():
+        with calmly():
             return await asyncio.to_thread(load)
 
     def _offer_of(self, entry: RangerAdminSettings) -> Offer:
@@ -237,7 +241,7 @@ class RulesInForce:
         async with self._changing:
             before = self._current
             parts = {**self._parts, source: part}
-            with quiet_heap():
+            with calmly():
                 version = 1 if before is None else before.version + 1
                 policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)
                 faults = await self._proofs.faults(policies, self._reader)

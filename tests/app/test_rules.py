@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -130,6 +131,32 @@ async def test_listeners_hear_of_new_policies(tmp_path: Path) -> None:
     rules = RulesInForce(PolicySettings(paths=(tmp_path,)), ReaderThatRejects(), on_change=heard.append)
     await rules.start()
     assert heard == [rules.current]
+
+
+async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, "true")
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,), reload_s=0.001), ReaderThatRejects())
+    await rules.start()
+    good = rules.current
+    twice = asyncio.Event()
+    called = 0
+
+    def breaks(_: object) -> None:
+        nonlocal called
+        called += 1
+        if called == 2:
+            loop.call_soon_threadsafe(twice.set)
+        raise AttributeError("never thought of")
+
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.app.rules.fingerprint", breaks)
+        watching = asyncio.create_task(rules.watch())
+        async with asyncio.timeout(10):
+            await twice.wait()
+        watching.cancel()
+    assert rules.current is good
+    assert rules.faults == ("reading the rule files failed; the log has the details",)
 
 
 def test_hidden_files_are_no_packs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,9 +14,9 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.app import heap
+from gateway.app import calm
+from gateway.app.calm import calmly
 from gateway.app.combining import Part, combine
-from gateway.app.heap import quiet_heap
 from gateway.app.proving import unparsable
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
@@ -338,18 +339,20 @@ async def test_metrics_tell_every_source(tmp_path: Path) -> None:
 def test_the_collector_rests_while_much_is_made_and_what_was_made_is_set_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(heap, "MANY", 1000)
-    frozen = gc.get_freeze_count()
+    monkeypatch.setattr(calm, "MANY", 1000)
+    frozen, before = gc.get_freeze_count(), sys.getswitchinterval()
     try:
-        with quiet_heap():
+        with calmly():
             assert not gc.isenabled()
-            with quiet_heap():
+            assert sys.getswitchinterval() == pytest.approx(0.001)
+            with calmly():
                 kept = [[n] for n in range(5000)]
             assert not gc.isenabled()
         assert gc.isenabled()
+        assert sys.getswitchinterval() == pytest.approx(before)
         assert gc.get_freeze_count() > frozen
         gc.unfreeze()
-        with quiet_heap():
+        with calmly():
             few = [[n] for n in range(10)]
         assert gc.get_freeze_count() == 0
         assert len(kept) + len(few) == 5010
