@@ -84,6 +84,7 @@ class Definition:
         self.body = body
         self.name = str(body.get("name") or "")
         self._levels: dict[int, dict[str, Level]] = {}
+        self._accesses: dict[int, dict[str, str]] = {}
         self._hierarchies: dict[int, tuple[tuple[str, ...], ...]] = {}
 
     def part(self, type_: int) -> Mapping[str, Any]:
@@ -120,6 +121,11 @@ class Definition:
 
     def accesses(self, type_: int = ACCESS) -> Mapping[str, str]:
         """Return lower-case name → name of every access type that policies of a type may use."""
+        if type_ not in self._accesses:
+            self._accesses[type_] = self._known_accesses(type_)
+        return self._accesses[type_]
+
+    def _known_accesses(self, type_: int) -> dict[str, str]:
         part = self.part(type_)
         entries = list(part.get("accessTypes") or [])
         if type_ not in _OVERLAID:

@@ -145,11 +145,9 @@ def globs_meet(one: str, other: str, *, path: bool = False) -> bool:
     reached = {0}
     reached = _stars(one, reached)
     for character in other:
-        onward: set[int] = set(reached) if character == "*" else set()
-        for at in reached:
-            if character == "*":
-                onward |= set(range(at, len(one) + 1))
-            elif at < len(one):
+        onward: set[int] = set(range(min(reached), len(one) + 1)) if character == "*" else set()
+        for at in reached if character != "*" else ():
+            if at < len(one):
                 if one[at] == "*":
                     onward.add(at)
                 elif "?" in (one[at], character) or one[at] == character:
@@ -161,9 +159,10 @@ def globs_meet(one: str, other: str, *, path: bool = False) -> bool:
 
 
 def _stars(text: str, reached: set[int]) -> set[int]:
+    """Add the places behind stars, which may stand for nothing."""
     found = set(reached)
-    for at in reached:
-        while at < len(text) and text[at] == "*":
+    for at in sorted(reached):
+        while at < len(text) and text[at] == "*" and at + 1 not in found:
             at += 1
             found.add(at)
     return found

@@ -6,11 +6,13 @@ definition is known by its name, a resource by its signature, a tag by its guid 
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.admin.ranger.definitions import Definition
-from gateway.admin.ranger.json_fields import Object
+from gateway.admin.ranger.json_fields import Object, show
 from gateway.admin.ranger.signature import resource_signature
 from gateway.admin.ranger.validation import MISSING, Failure
 from gateway.admin.ranger.validation_policy import resource_failures
@@ -67,7 +69,7 @@ def imported(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service
 
 
 class _State:
-    """The tags of a service while an import changes them."""
+    """The tags of a service while an import changes them; a step costs what it touches, not all there is."""
 
     def __init__(self, stored: Mapping[str, Any], service: str) -> None:
         self.service = service
@@ -81,22 +83,23 @@ class _State:
         self.on: dict[int, list[int]] = {
             int(k): list(ids) for k, ids in (stored.get("resourceToTagIds") or {}).items()
         }
+        self.uses = Counter(id_ for ids in self.on.values() for id_ in ids)
+        self.shared = {_identity(tag): id_ for id_, tag in self.tags.items() if tag.get("owner")}
+        self.last_definition = max((d.get("id") or 0 for d in self.definitions.values()), default=0)
+        self.last_resource = max((r.get("id") or 0 for r in self.resources.values()), default=0)
+        self.last_tag = max(self.tags, default=0)
 
     def put(self, given: Mapping[str, Any]) -> None:
         for tag_def in given["tagDefinitions"].values():
-            old = self.definitions.get(tag_def["name"], {})
-            self.definitions[tag_def["name"]] = {
-                **tag_def,
-                "id": old.get("id") or self._next(self.definitions),
-            }
+            self._define(tag_def)
         for tag in given["tags"].values():
             if tag["type"] not in self.definitions:
-                made = {"name": tag["type"], "source": "import", "id": self._next(self.definitions)}
-                self.definitions[tag["type"]] = made
+                self._define({"name": tag["type"], "source": "import"})
         for resource in given["serviceResources"]:
             signature = resource_signature(resource["resourceElements"])
-            old = self.resources.get(signature, {})
-            id_ = old.get("id") or self._next(self.resources)
+            id_ = self.resources.get(signature, {}).get("id")
+            if id_ is None:
+                id_ = self.last_resource = self.last_resource + 1
             kept = {**resource, "id": id_, "serviceName": self.service, "resourceSignature": signature}
             self.resources[signature] = kept
             named = (
@@ -104,52 +107,66 @@ class _State:
             )
             if named is not None:
                 self._take_tags(id_)
-                self.on[id_] = [self._add(given["tags"][str(tag_id)]) for tag_id in dict.fromkeys(named)]
+                added = [self._add(given["tags"][str(tag_id)]) for tag_id in dict.fromkeys(named)]
+                self.on[id_] = list(dict.fromkeys(added))
+                self.uses.update(self.on[id_])
 
     def delete(self, given: Mapping[str, Any]) -> None:
+        by_guid = {r["guid"]: key for key, r in self.resources.items() if r.get("guid")}
+        by_id = {r["id"]: key for key, r in self.resources.items()}
         for resource in given["serviceResources"]:
-            signature = resource_signature(resource["resourceElements"] or {})
-            for key, held in list(self.resources.items()):
-                same_guid = resource.get("guid") and held.get("guid") == resource["guid"]
-                same_id = not resource["resourceElements"] and held["id"] == resource.get("id")
-                if key == signature or same_guid or same_id:
+            elements = resource["resourceElements"]
+            keys = {by_guid.get(resource.get("guid"))}
+            keys.add(resource_signature(elements) if elements else by_id.get(resource.get("id")))
+            for key in keys:
+                held = self.resources.pop(key, None) if key is not None else None
+                if held is not None:
                     self._take_tags(held["id"])
-                    del self.resources[key]
-        wanted = [_identity(tag) for tag in given["tags"].values()]
+        self._delete_tags(given)
+        used = {tag["type"] for tag in self.tags.values()}
+        for tag_def in given["tagDefinitions"].values():
+            if tag_def.get("name") not in used:
+                self.definitions.pop(str(tag_def.get("name")), None)
+
+    def _delete_tags(self, given: Mapping[str, Any]) -> None:
+        """Drop tags by guid; when the import names no resources, also those that say the same."""
         guids = {tag["guid"] for tag in given["tags"].values() if tag.get("guid")}
+        alike = set() if given["serviceResources"] else {_identity(tag) for tag in given["tags"].values()}
         gone = {
             id_
             for id_, tag in self.tags.items()
-            if tag.get("guid") in guids or (not given["serviceResources"] and _identity(tag) in wanted)
+            if tag.get("guid") in guids or (alike and _identity(tag) in alike)
         }
         for id_ in gone:
             del self.tags[id_]
-        self.on = {key: [t for t in ids if t not in gone] for key, ids in self.on.items()}
-        for tag_def in given["tagDefinitions"].values():
-            if not any(tag["type"] == tag_def.get("name") for tag in self.tags.values()):
-                self.definitions.pop(str(tag_def.get("name")), None)
+        if gone:
+            self.on = {key: [t for t in ids if t not in gone] for key, ids in self.on.items()}
+
+    def _define(self, tag_def: Mapping[str, Any]) -> None:
+        id_ = self.definitions.get(tag_def["name"], {}).get("id")
+        if id_ is None:
+            id_ = self.last_definition = self.last_definition + 1
+        self.definitions[tag_def["name"]] = {**tag_def, "id": id_}
 
     def _add(self, tag: Mapping[str, Any]) -> int:
         """Return the number of a tag; a shared one (owner 1) that is there already is used again."""
-        if tag.get("owner"):
-            for id_, held in self.tags.items():
-                if held.get("owner") and _identity(held) == _identity(tag):
-                    return id_
-        id_ = max(self.tags, default=0) + 1
-        self.tags[id_] = {**tag, "id": id_}
-        return id_
+        identity = _identity(tag) if tag.get("owner") else None
+        if identity is not None and identity in self.shared:
+            return self.shared[identity]
+        self.last_tag += 1
+        self.tags[self.last_tag] = {**tag, "id": self.last_tag}
+        if identity is not None:
+            self.shared[identity] = self.last_tag
+        return self.last_tag
 
     def _take_tags(self, resource: int) -> None:
-        """Take the tags off a resource; those that are its own go."""
-        taken = self.on.pop(resource, [])
-        still = {id_ for ids in self.on.values() for id_ in ids}
-        for id_ in taken:
-            if id_ not in still:
-                self.tags.pop(id_, None)
-
-    @staticmethod
-    def _next(held: Mapping[str, Object]) -> int:
-        return max((one.get("id") or 0 for one in held.values()), default=0) + 1
+        """Take the tags off a resource; those that were its alone go."""
+        for id_ in self.on.pop(resource, []):
+            self.uses[id_] -= 1
+            if self.uses[id_] <= 0:
+                gone = self.tags.pop(id_, None)
+                if gone is not None and gone.get("owner"):
+                    self.shared.pop(_identity(gone), None)
 
     def body(self) -> Object:
         return {
@@ -161,5 +178,7 @@ class _State:
         }
 
 
-def _identity(tag: Mapping[str, Any]) -> object:
-    return (tag.get("type"), tag.get("attributes") or {}, tag.get("validityPeriods") or [])
+def _identity(tag: Mapping[str, Any]) -> str:
+    """Return all that a tag says, as a text; defaults count as absent."""
+    told = [tag.get("type"), tag.get("attributes") or {}, show(tag.get("validityPeriods") or [])]
+    return json.dumps(told, sort_keys=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiohttp import web
 
 from gateway.admin.ranger.calls import (
@@ -54,15 +56,20 @@ async def _put(call: Call) -> web.Response:
         if service["type"] == "tag":
             raise bad_request(f"`{name}` is a tag service; tags belong to the service that has the resources")
         definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
-        refuse(tag_failures(given, name, definition))
+        refuse(await asyncio.to_thread(tag_failures, given, name, definition))
         stored = await writing.named(Kind.TAGS, name)
-        body = show(imported(stored, given, name))
+        body = await asyncio.to_thread(_merged, stored, given, name)
         if stored is None:
             await writing.create(Kind.TAGS, body, name=name)
         else:
             await writing.update(Kind.TAGS, stored, body, name=name, check_version=False)
         await writing.bump(What.TAG, [name])
     return no_content()
+
+
+def _merged(stored: Body | None, given: Body, service: str) -> Body:
+    merged: Body = show(imported(stored, given, service))
+    return merged
 
 
 async def _service(call: Call, reading: Reading) -> Body:
