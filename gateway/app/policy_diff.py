@@ -16,7 +16,7 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.policy import PolicySet, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.differences import Pair, depends_on_circumstances, pairs_of, principals_of
+from gateway.policy.differences import Pair, depends_on_circumstances, pairs_of, principals_of, unprobed
 from gateway.policy.diffing import (
     NOWHERE,
     Comparison,
@@ -125,6 +125,7 @@ def diff(
     comparison = Comparison()
     looked_at = 0
     groups: list[Group] = []
+    roles = [name for pair in pairs for name in unprobed(pair)] if not resources else []
     for i, pair in enumerate(pairs):
         found = probes[i] if probes is not None else list(resources_of(pair, asked_people))
         looked_at += len(found)
@@ -138,7 +139,13 @@ def diff(
         )
         comparison.asked += compared.asked
         groups += grouped(compared.changes, (access.name for access in pair.definition.access_types))
-    return Report(groups=tuple(groups), people=len(asked_people), resources=looked_at, asked=comparison.asked)
+    return Report(
+        groups=tuple(groups),
+        people=len(asked_people),
+        resources=looked_at,
+        asked=comparison.asked,
+        notes=tuple(f"policy `{name}` has values with `{{ROLES}}`, which were not asked" for name in roles),
+    )
 
 
 def _given(pairs: Sequence[Pair], resources: Iterable[str]) -> list[list[Probe]]:

@@ -192,7 +192,14 @@ def show_report(terminal: Terminal, report: Report) -> None:
             if group.cause.kind == kind:
                 _show_group(terminal, group)
         terminal.line()
-    looked = f"{report.people} people, {report.resources} resources, {report.asked:,} questions"
+    looked = ", ".join(
+        f"{count:,} {one if count == 1 else many}"
+        for count, one, many in (
+            (report.people, "person", "people"),
+            (report.resources, "resource", "resources"),
+            (report.asked, "question", "questions"),
+        )
+    )
     if report.groups:
         changed = sum(group.count for group in report.groups)
         terminal.line(f"{changed:,} answers change ({looked})")

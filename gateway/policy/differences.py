@@ -11,7 +11,10 @@ from gateway.model.principal import Principal
 
 PUBLIC = "public"
 ANYBODY = "(anybody else)"
-_WHOEVER = frozenset({"{USER}", "{OWNER}"})
+THE_OWNER = "(the owner)"
+"""Owns every resource that is asked about."""
+_OWNER = "{OWNER}"
+_WHOEVER = frozenset({"{USER}", _OWNER})
 SetKey = frozenset[object]
 """A resource set in a form that can be compared and hashed."""
 
@@ -172,6 +175,7 @@ def speaks_of_everybody(policy: Policy) -> bool:
 def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
     """Return somebody for every user, group and role that a difference can concern, and one in none."""
     users, groups, roles = set[str](), set[str](), set[str]()
+    owner = False
     for pair in pairs:
         wide = (
             pair.everything
@@ -181,6 +185,7 @@ def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
         for policy in pair.policies if wide else pair.changed:
             for item in items_of(policy):
                 users |= item.users - _WHOEVER
+                owner = owner or _OWNER in item.users
                 groups |= item.groups - {PUBLIC}
                 roles |= item.roles
         if pair.everything:
@@ -191,8 +196,18 @@ def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
         *(Principal(user=user) for user in sorted(users)),
         *(Principal(user=f"(someone in {g})", groups=frozenset({g})) for g in sorted(groups)),
         *(Principal(user=f"(someone with role {r})", roles=frozenset({r})) for r in sorted(roles)),
+        *([Principal(user=THE_OWNER)] if owner else []),
         Principal(user=ANYBODY),
     ]
+
+
+def unprobed(pair: Pair) -> list[str]:
+    """Return the names of changed policies with values that stand for nothing in particular: roles."""
+    return sorted(
+        policy.name
+        for policy in pair.changed
+        if any("{ROLES}" in text for s in sets_of(policy) for values in s.values() for text in values.values)
+    )
 
 
 def _tags_differ(pair: Pair) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues, ServiceDef, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.differences import Pair, SetKey, key_of, sets_of, tagged_of
+from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, tagged_of
 from gateway.policy.facts import Facts
 from gateway.policy.macros import compile_template
 from gateway.policy.matching import fold
@@ -156,7 +156,7 @@ class _Walk:
                     continue
                 self._seen.add(path)
                 shown = (*labels, label)
-                yield Probe(Resource(path), ".".join(shown))
+                yield Probe(Resource(path, THE_OWNER), ".".join(shown))
                 ends = any(
                     self._found[i].reaches_below and not self._goes_on(self._found[i].levels, name)
                     for i in changed
@@ -209,7 +209,7 @@ class _Walk:
         for text in values.values:
             if "{" not in text:
                 yield text
-            elif "{OWNER}" not in text and "{ROLES}" not in text:
+            elif "{ROLES}" not in text:
                 yield from dict.fromkeys(filter(None, (_rendered(text, one) for one in self._principals)))
 
     def _matching(self, values: _Values, value: str, level: ResourceDef) -> list[int]:
@@ -281,4 +281,4 @@ def _rendered(text: str, principal: Principal) -> str | None:
         found = compile_template(text).render(facts)
     except Untranslatable:
         return None
-    return found.replace("{USER}", principal.user) if found else None
+    return found.replace("{USER}", principal.user).replace("{OWNER}", THE_OWNER) if found else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from gateway.frontends.users import set_user
 from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
 from gateway.policy.diffing import Comparison
+from tests.audit import ledgers, samples
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKS = str(ROOT / "rules" / "policies")
@@ -357,29 +357,38 @@ def test_filters_of_recorded_statements_have_the_users_values(tmp_path: Path) ->
 
 
 def test_the_record_of_a_gateway_is_searched(
-    sides: tuple[str, str],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """From the bytes that a gateway's ledger wrote, made from verdicts as the gateway makes them."""
+    spool = tmp_path / "ledger"
+    spool.mkdir()
+
+    async def write() -> None:
+        async with ledgers.running(spool, None) as ledger:
+            for _ in range(3):
+                await ledger.record(samples.cleared())
+
+    asyncio.run(write())
+    rule = "{catalog: spark_catalog, database: hr, table: employee, column: '*'}"
+    read = f"policies: [{{name: r, on: {rule}, allow: [{{groups: [staff], access: [select]}}]}}]\n"
+    masked = read.replace("]\n", f", {{name: m, on: {rule}, mask: [{{roles: [analyst], type: MASK}}]}}]\n")
+    (tmp_path / "old.yaml").write_text(read)
+    (tmp_path / "new.yaml").write_text(masked)
     config = tmp_path / "gateway.yaml"
     config.write_text("users: {file: none.yaml}\n")
-    asked = {}
-
-    async def recorded(dsn: str | None, spool: Path | None, **limits: Any) -> list[Found]:
-        asked.update(limits)
-        await asyncio.sleep(0)
-        columns = {"resource": "spark_catalog/d/t/pay", "resType": "@column", "action": "select"}
-        return [decided("bob", ["sales"], [columns])]
-
-    monkeypatch.setattr("gateway.cli.policy.recorded", recorded)
-    monkeypatch.setattr("gateway.cli.audit.where", lambda settings: (None, None))
-    code = run("diff", *sides, "-c", str(config), "--since", "2026-11-19T00:00", "--limit", "1")
-    assert code == exit_codes.DIFF_CHANGES
-    assert asked == {"since": datetime(2026, 11, 19, tzinfo=UTC), "until": None, "limit": 1}
-    out = capsys.readouterr().out
-    assert "bob: select on\n    column spark_catalog.d.t.pay" in out
-    assert "only the newest 1 statements were looked at" in out
+    monkeypatch.setattr("gateway.cli.audit.where", lambda settings: (None, spool))
+    asked = ("diff", str(tmp_path / "old.yaml"), str(tmp_path / "new.yaml"), "-c", str(config))
+    assert run(*asked, "--since", "1h", "--json") == exit_codes.DIFF_CHANGES
+    told = json.loads(capsys.readouterr().out)
+    (change,) = told["changes"]
+    assert (change["kind"], change["people"], change["count"]) == ("mask", ["bob"], 6)
+    assert [found["name"] for found in change["resources"]] == [
+        "spark_catalog.hr.employee.name",
+        "spark_catalog.hr.employee.ssn",
+    ]
+    assert run(*asked, "--since", "1h", "--limit", "2") == exit_codes.DIFF_CHANGES
+    assert "only the newest 2 statements were looked at" in capsys.readouterr().out
+    assert run(*asked, "--until", "1h") == exit_codes.OK
 
 
 # -- progress ------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
-from gateway.policy.differences import ANYBODY, accesses_of, pairs_of, principals_of
+from gateway.policy.differences import ANYBODY, THE_OWNER, accesses_of, pairs_of, principals_of, unprobed
 from gateway.policy.diffing import Group, compare, grouped, questions_of
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
@@ -156,6 +156,23 @@ def test_excluded_values_tokens_and_paths_are_asked() -> None:
         name for (_, accesses), resources in gained.items() if "use" in accesses for _, name in resources
     }
     assert {"s3://b", "s3://b/…"} <= labels
+
+
+def test_owners_are_somebody() -> None:
+    new = pack(
+        "{name: o, on: {catalog: c, database: 'x_{OWNER}'}, allow: [{users: ['{OWNER}'], access: [drop]}]}",
+        "{name: p, on: {catalog: c, database: d, table: t}, allow: [{users: ['{OWNER}'], access: [drop]}]}",
+    )
+    assert told(groups_of(pack(), new)) == [
+        ("gained", (THE_OWNER,), ("drop",), (f"database c.x_{THE_OWNER}",), "", "o"),
+        ("gained", (THE_OWNER,), ("drop",), ("table c.d.t",), "", "p"),
+    ]
+
+
+def test_what_is_not_asked_is_said() -> None:
+    new = pack("{name: o, on: {catalog: 'x_{ROLES}'}, allow: [{groups: [g], access: [use]}]}")
+    (pair,) = [pair for pair in pairs_of(pack(), new) if pair.definition.name == "spark"]
+    assert unprobed(pair) == ["o"]
 
 
 def test_tags_and_what_lies_below_them() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -495,3 +497,21 @@ policies:
     }
     found = load_packs(hive, DEFINITIONS)
     assert found.warnings == ("h.yaml:4: `column` takes no wildcards here, `s*` is read as a name",)
+
+
+# -- the documentation ---------------------------------------------------------------------------------------
+
+DOCS = (RULES.parent / "docs" / "policies.md").read_text(encoding="utf-8")
+EXAMPLES = [textwrap.dedent(found) for found in re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split(":")[0])
+def test_examples_of_the_documentation_load(example: str) -> None:
+    if example.startswith("validity:"):
+        example = policy(f"on: {COLUMN}\n{example}{ALLOW}")
+    load(example)
+
+
+def test_every_condition_of_the_shipped_definition_is_documented() -> None:
+    for condition in DEFINITIONS["spark"].conditions:
+        assert f"`{condition.name}`" in DOCS, condition.name
