@@ -17,8 +17,8 @@ SEED, REQUESTS = 7, 1500
 PARTS = ["1", "dev_hive", "x", "n1", "2", "9" * 20, "a%2Fb", "-1"]
 SERVICES = ["dev_hive", "dev_tag", "x"]
 PARAMETERS = """pageSize startIndex sortBy sortType policyType serviceName zoneName days type retentionDays
-    resource:database resourceMatchScope forceDelete serviceId zoneId isEnabled lastKnownVersion updateIfExists
-    mergeIfExists supportsPolicyDeltas execUser name userId groupSource eventTime""".split()
+    resource:database resourceMatchScope forceDelete serviceId zoneId isEnabled lastKnownVersion
+    updateIfExists mergeIfExists supportsPolicyDeltas execUser name userId groupSource eventTime""".split()
 TEXTS = ["1", "x", "true", "", "-1", "9" * 20, "%"]
 WRONG: list[Any] = [
     None,
@@ -52,9 +52,9 @@ RIGHT: dict[str, Any] = {
     "targetRoles": ["n1"],
     "grantor": "admin",
 }
-FIELDS = """name id guid service type resources policyItems services users groups roles op tags serviceResources
-    resourceToTagIds tagDefinitions resource accessTypes targetRoles grantor configs policyType zoneName
-    adminUsers auditUsers tagServices admins auditors resourcesToUpdate adminsToAdd userId parentGroupId
+FIELDS = """name id guid service type resources policyItems services users groups roles op tags
+    serviceResources resourceToTagIds tagDefinitions resource accessTypes targetRoles grantor configs
+    policyType zoneName adminUsers auditUsers tagServices admins auditors resourcesToUpdate adminsToAdd userId parentGroupId
     groupIdList otherAttributes version isEnabled dataMaskDef loggerName logLevel validitySchedules conditions
     additionalResources""".split()
 
