@@ -130,9 +130,9 @@ REMOVALS = (
     ),
     Removal(
         "§2.3 case counts where the definition says so",
-        "service",
-        "return fold if level.ignore_case else _as_is",
-        "return fold",
+        "matching",
+        "    if not level.ignore_case:\n",
+        "    if False:\n",
         "matching",
     ),
     Removal(
@@ -180,7 +180,7 @@ REMOVALS = (
     Removal(
         "§2.4 recursion goes by segment",
         "matching",
-        "return any(pattern.fullmatch(part) for part in leading_paths(value))",
+        "return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))",
         "return pattern.match(value) is not None",
         "matching",
     ),
@@ -737,12 +737,8 @@ REMOVALS = (
     Removal(
         "§3.12 flags of policies",
         "auditing",
-        """        if (
-            policy.policy.audited
-""",
-        """        if (
-            True
-""",
+        "if not policy.policy.audited:",
+        "if False:",
         "audit",
     ),
     Removal(
@@ -765,6 +761,20 @@ REMOVALS = (
         "        for one in self._filters:\n",
         "        for one in self._filters[:0]:\n",
         "audit",
+    ),
+    Removal(
+        "§2.3 quoted values keep their case",
+        "matching",
+        "    if not quotes:\n        return fold\n",
+        "    if True:\n        return fold\n",
+        "matching",
+    ),
+    Removal(
+        "§2.4 other separators",
+        "matching",
+        "self._separator = definition.separator",
+        'self._separator = "/"',
+        "matching",
     ),
     Removal("§4 roles in roles", "subjects", "waiting = list(found)", "waiting = []", "roles"),
     Removal(
