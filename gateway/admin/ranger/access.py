@@ -114,6 +114,10 @@ class Access:
         if await self._governs(instant, principal, service, policy.get("zoneName") or ""):
             return True
         wanted = accesses_of(policy)
+        if policy.get("isDenyAllElse"):
+            # It denies every access type, whatever its items list.
+            definition = await instant.named(Kind.SERVICE_DEF, service["type"]) or {}
+            wanted |= {str(entry.get("name")).lower() for entry in definition.get("accessTypes") or ()}
         delegated = await self._delegated(instant, service, policy.get("zoneName") or "")
         if delegated is None or not wanted:
             return False

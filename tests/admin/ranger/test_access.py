@@ -86,6 +86,8 @@ async def test_configuration_of_services_is_for_those_who_administer_them(served
         assert ("configs" in seen) is sees
         status, _ = await served.ask("POST", f"{API}/policy", policy(user, f"t_{user}"), user=user)
         assert status == (200 if sees else 403)
+        # It would let them name super users.
+        assert (await served.ask("PUT", f"{API}/service/name/dev_hive", service, user=user))[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -129,6 +131,8 @@ async def test_every_part_of_a_policy_must_be_delegated(served: Served) -> None:
     denying = policy("denying", "sales_eu", policyItems=[])
     denying["denyPolicyItems"] = [{"users": ["ann"], "accesses": [{"type": "drop"}]}]
     assert (await served.ask("POST", f"{API}/policy", denying, user="bob"))[0] == 403
+    else_ = policy("else", "sales_eu", isDenyAllElse=True)
+    assert (await served.ask("POST", f"{API}/policy", else_, user="bob"))[0] == 403
     masking = policy("masking", "sales_eu", "card", policyType=1, policyItems=[])
     masking["dataMaskPolicyItems"] = [
         {

@@ -218,3 +218,80 @@ async def test_access_types_in_capitals_are_stored_as_the_definition_spells_them
         assert [access.type for access in made.policyItems[0].accesses] == ["select"]
 
     await served.drive(work)
+
+
+async def test_a_renamed_service_keeps_policies_tags_and_versions(served: Served) -> None:
+    def work(client: RangerClient) -> None:
+        made = service(client)
+        client.create_policy(policy())
+        made.name = "prod_hive"
+        renamed = client.update_service_by_id(made.id, made)
+        assert (renamed.name, renamed.policyVersion) == ("prod_hive", 3)
+        assert client.get_service("dev_hive") is None
+        assert [one.service for one in client.get_policies_in_service("prod_hive")] == ["prod_hive"]
+        tags = client.get_service("dev_tag")
+        tags.name = "prod_tag"
+        client.update_service_by_id(tags.id, tags)
+        assert client.get_service("prod_hive").tagService == "prod_tag"
+        client.delete_service("prod_tag")
+        assert client.get_service("prod_hive").tagService is None
+
+    await served.drive(work)
+
+
+async def test_a_definition_in_use_goes_by_force_only(served: Served) -> None:
+    def work(client: RangerClient) -> None:
+        service(client)
+        client.create_policy(policy())
+        with pytest.raises(RangerServiceException, match="is used by `dev_hive`"):
+            client.delete_service_def("hive")
+        client.delete_service_def("hive", {"forceDelete": "true"})
+        assert client.get_service("dev_hive") is None
+        assert client.find_policies() == []
+
+    await served.drive(work)
+
+
+async def test_default_policies_are_made_when_asked_for(served: Served) -> None:
+    body = {"name": "dev_hive", "type": "hive", "configs": {"username": "hive"}}
+    assert (await served.ask("POST", "/public/v2/api/service?defaultPolicies=true", body))[0] == 200
+    _, made = await served.ask("GET", "/public/v2/api/service/dev_hive/policy")
+    assert "all - database, table, column" in [one["name"] for one in made]
+    for one in made:
+        assert one["policyItems"][0]["users"] == ["hive"]
+        assert one["policyItems"][0]["delegateAdmin"] is True
+
+
+async def test_house_keeping_drops_what_is_old_and_tells_how_much(served: Served) -> None:
+    def work(client: RangerClient) -> None:
+        service(client)
+        client.delete_policy_deltas(days=7, reloadServicePoliciesCache=True)
+        found = client.purge_records("trx_records", 1)
+        assert found[0]["recordType"] == "trx_records"
+        assert found[0]["totalRecordCount"] > 0
+        assert found[0]["purgedRecordCount"] == 0
+
+    await served.drive(work)
+
+
+async def test_older_paths_answer_with_pages(served: Served) -> None:
+    def work(client: RangerClient) -> None:
+        service(client)
+        for table in ("a", "b", "c"):
+            client.create_policy(policy(table, resources={**ORDERS, "table": {"values": [table]}}))
+
+    await served.drive(work)
+    for query in ("startIndex=1&pageSize=1", "startIndex=1&pageSize=1&policyType=0&sortBy=policyId"):
+        _, found = await served.ask("GET", f"/plugins/policies?{query}")
+        assert (found["totalCount"], found["resultSize"]) == (3, 1)
+        assert [one["name"] for one in found["policies"]] == ["b"]
+    _, found = await served.ask("GET", "/plugins/policies/count?serviceName=dev_hive")
+    assert found == 3
+    _, services = await served.ask("GET", "/plugins/services")
+    assert {one["name"] for one in services["services"]} == {"dev_hive", "dev_tag"}
+    _, definitions = await served.ask("GET", "/plugins/definitions?pageSize=1")
+    assert (definitions["totalCount"], len(definitions["serviceDefs"])) == (3, 1)
+    _, on = await served.ask(
+        "GET", "/public/v2/api/policies/hive/for-resource?serviceName=dev_hive&resource:database=shop"
+    )
+    assert len(on) == 3
