@@ -1,7 +1,7 @@
 """Takes one rule after the other out of the policy engine, and tells which case notices.
 
 Run as `python -m tests.policy.removals`: for each entry of REMOVALS the text of one module is changed, the
-whole package is imported afresh with it, and the cases of the named files run until one fails that held
+package is imported with it, and the cases of the named files run until one fails that held
 before. A rule whose removal no case notices is not held by the cases. Prints JSON: name → what noticed it.
 """
 
@@ -11,8 +11,10 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -819,8 +821,9 @@ class Changed(importlib.abc.SourceLoader):
 class Finder(importlib.abc.MetaPathFinder):
     """Finds the one changed module."""
 
-    def __init__(self, name: str, loader: Changed) -> None:
-        self._name, self._loader = name, loader
+    def __init__(self, module: str, loader: Changed) -> None:
+        self.module = module
+        self._name, self._loader = f"{PACKAGE}.{module}", loader
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -831,20 +834,47 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 Evaluate = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+_IMPORT = re.compile(r"^from gateway\.policy(?:\.(\w+))? import (.+)$", re.MULTILINE)
 
 
-def imported(finder: Finder | None) -> tuple[Callable[..., Any], Evaluate]:
-    """Import the whole package afresh; return its `load` and `evaluate`."""
-    for name in [name for name in sys.modules if name == PACKAGE or name.startswith(PACKAGE + ".")]:
-        del sys.modules[name]
-    if finder is not None:
-        sys.meta_path.insert(0, finder)
+def importers(module: str) -> set[str]:
+    """Return the modules of the package that hold something of a module, itself included."""
+    held: dict[str, set[str]] = {}
+    for path in HOME.glob("*.py"):
+        for found in _IMPORT.finditer(path.read_text(encoding="utf-8")):
+            names = [found[1]] if found[1] else re.findall(r"\w+", found[2])
+            for name in names:
+                held.setdefault(name, set()).add(path.stem)
+    reached, waiting = {module}, [module]
+    while waiting:
+        new = held.get(waiting.pop(), set()) - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
+
+
+@contextmanager
+def imported(finder: Finder | None) -> Iterator[tuple[Callable[..., Any], Evaluate]]:
+    """Import the package with a changed module; give its `load` and `evaluate`, and put all back after."""
+    if finder is None:
+        ranger = importlib.import_module(f"{PACKAGE}.ranger")
+        yield ranger.load, ranger.evaluate
+        return
+    package = sys.modules[PACKAGE]
+    kept = {
+        name: sys.modules.pop(f"{PACKAGE}.{name}")
+        for name in importers(finder.module)
+        if f"{PACKAGE}.{name}" in sys.modules
+    }
+    sys.meta_path.insert(0, finder)
     try:
         ranger = importlib.import_module(f"{PACKAGE}.ranger")
+        yield ranger.load, ranger.evaluate
     finally:
-        if finder is not None:
-            sys.meta_path.remove(finder)
-    return ranger.load, ranger.evaluate
+        sys.meta_path.remove(finder)
+        for name, module in kept.items():
+            sys.modules[f"{PACKAGE}.{name}"] = module
+            setattr(package, name, module)
 
 
 def failing(files: str, load: Callable[..., Any], evaluate: Evaluate) -> Iterator[str]:
@@ -883,20 +913,22 @@ def changed(removal: Removal) -> Finder | str:
     count = text.count(removal.old)
     if count != 1:
         return f"the text stands {count} times in {path.name}"
-    return Finder(f"{PACKAGE}.{removal.module}", Changed(path, text.replace(removal.old, removal.new)))
+    return Finder(removal.module, Changed(path, text.replace(removal.old, removal.new)))
 
 
 def main() -> None:
     files = " ".join(dict.fromkeys(file for removal in REMOVALS for file in removal.files.split()))
-    broken = set(failing(files, *imported(None)))
+    with imported(None) as (load, evaluate):
+        broken = set(failing(files, load, evaluate))
     noticed: dict[str, dict[str, str | None]] = {}
     for removal in REMOVALS:
         finder = changed(removal)
         if isinstance(finder, str):
             noticed[removal.rule] = {"case": None, "wrong": finder}
             continue
-        found = (case for case in failing(removal.files, *imported(finder)) if case not in broken)
-        noticed[removal.rule] = {"case": next(found, None), "wrong": None}
+        with imported(finder) as (load, evaluate):
+            found = (case for case in failing(removal.files, load, evaluate) if case not in broken)
+            noticed[removal.rule] = {"case": next(found, None), "wrong": None}
     json.dump(noticed, sys.stdout, ensure_ascii=False, indent=1)
 
 
