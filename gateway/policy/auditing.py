@@ -67,8 +67,8 @@ class Auditing:
         self, one: _Filter, question: Question, bits: int, *, allowed: bool, determined: bool
     ) -> bool:
         rule, subject = one.rule, question.subject
-        results = {"ALLOWED"} if allowed else {"DENIED"} if determined else {"DENIED", "NOT_DETERMINED"}
-        if rule.result and rule.result not in results:
+        result = "NOT_DETERMINED" if not determined else "ALLOWED" if allowed else "DENIED"
+        if rule.result and rule.result != result:
             return False
         if rule.resources:
             if one.entry is None or not _on_way(one.entry.levels, question.levels):
