@@ -29,6 +29,7 @@ _CASE_KEYS = (
     "type",
     "at",
     "from",
+    "roles",
     "tags",
     "together",
     "context",
@@ -145,6 +146,7 @@ def _context(data: Mapping[str, Any], path: Path, shapes: Shapes) -> AccessConte
         attributes=shapes.named(more, where),
         accessed_together=together,
         tags=tags,
+        roles=frozenset(shapes.texts(data, "roles", path)) if "roles" in data else None,
     )
 
 

@@ -72,6 +72,8 @@ def told(case: str) -> list[str]:
         f"as: ann, {A}, {OFFICE}, tags: OTHER, expect: allow",
         f"as: {{user: rita}}, {C}, expect: allow",
         f"as: {{user: eve, roles: [reader]}}, {C}, expect: allow",
+        f"as: ann, {C}, roles: [reader], expect: {{effect: allow, policy: readers}}",
+        f"as: {{user: rita}}, {C}, roles: [other], expect: deny",
         f"as: ann, {X}, context: {{action: query}}, expect: allow",
         f"as: ann, {X}, context: {{action: INSERT}}, expect: deny",
         "as: {user: boss}, wants: _admin, on: {catalog: c}, expect: {effect: allow, policy: delegates}",

@@ -421,6 +421,12 @@ def test_two_packs_cannot_say_different_audit_modes() -> None:
     assert "another `mode`" in faults("audit: {mode: all}\n", "audit: {mode: none}\n")[0]
 
 
+def test_markers_stand_for_their_category() -> None:
+    found = load(policy(f"on: {COLUMN}\nallow: [{{groups: [g], access: [_read]}}]"))
+    assert allowed(found)
+    assert not allowed(found, access="update")
+
+
 def test_labels() -> None:
     found = load(policy(f"on: {COLUMN}\nlabels: [gdpr, yearly]\n{ALLOW}"))
     assert found.services["spark"].policies[0].labels == ("gdpr", "yearly")
