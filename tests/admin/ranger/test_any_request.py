@@ -54,7 +54,8 @@ RIGHT: dict[str, Any] = {
 }
 FIELDS = """name id guid service type resources policyItems services users groups roles op tags
     serviceResources resourceToTagIds tagDefinitions resource accessTypes targetRoles grantor configs
-    policyType zoneName adminUsers auditUsers tagServices admins auditors resourcesToUpdate adminsToAdd userId parentGroupId
+    policyType zoneName adminUsers auditUsers tagServices admins auditors resourcesToUpdate adminsToAdd
+    userId parentGroupId
     groupIdList otherAttributes version isEnabled dataMaskDef loggerName logLevel validitySchedules conditions
     additionalResources""".split()
 
