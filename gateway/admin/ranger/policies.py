@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -27,35 +27,45 @@ from gateway.admin.ranger.policy_search import (
     search_policies,
 )
 from gateway.admin.ranger.searching import resource_of
+from gateway.admin.ranger.sending import send
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.transactions import Reading
 
+_MANY = 500
+"""Policies beyond which an answer goes out in pieces."""
 
-async def _list(call: Call) -> web.Response:
-    return answer((await search_policies(call, call.parameters())).items)
+
+async def _list(call: Call) -> web.StreamResponse:
+    return await _tell(call, call.parameters())
 
 
-async def _page(call: Call) -> web.Response:
-    return answer((await search_policies(call, call.parameters())).wrapped("policies"))
+async def _page(call: Call) -> web.StreamResponse:
+    return await _tell(call, call.parameters(), wrapped=True)
+
+
+async def _tell(call: Call, parameters: Mapping[str, str], *, wrapped: bool = False) -> web.StreamResponse:
+    found = await search_policies(call, parameters)
+    document = found.wrapped("policies") if wrapped else found.items
+    return await send(call.request, document) if len(found.items) > _MANY else answer(document)
 
 
 async def _count(call: Call) -> web.Response:
     return answer((await search_policies(call, {**call.parameters(), "startIndex": "0"})).total)
 
 
-async def _list_of_service(call: Call) -> web.Response:
+async def _list_of_service(call: Call) -> web.StreamResponse:
     parameters = {**call.parameters(), "serviceName": call.path("service")}
     await _require_service(call, call.path("service"))
-    return answer((await search_policies(call, parameters)).items)
+    return await _tell(call, parameters)
 
 
-async def _page_of_service(call: Call) -> web.Response:
+async def _page_of_service(call: Call) -> web.StreamResponse:
     async with call.store.reading() as reading:
         service = await reading.get(Kind.SERVICE, call.path_id())
     if service is None:
         raise not_found()
     parameters = {**call.parameters(), "serviceName": service["name"]}
-    return answer((await search_policies(call, parameters)).wrapped("policies"))
+    return await _tell(call, parameters, wrapped=True)
 
 
 async def _require_service(call: Call, name: str) -> None:

@@ -190,3 +190,14 @@ async def kill_connections(dsn: str) -> None:
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     await connection.close()
+
+
+async def test_long_lists_come_whole(served: Served) -> None:
+    await with_service(served)
+    async with served.store.writing("admin") as writing:
+        for number in range(600):
+            await writing.create(Kind.POLICY, policy(f"db{number}"))
+    _, found = await served.ask("GET", f"{API}/policy?pageSize=1000")
+    assert [one["name"] for one in found] == [f"db{number}" for number in range(600)]
+    _, found = await served.ask("GET", "/plugins/policies?pageSize=1000&sortBy=policyId&sortType=desc")
+    assert (found["totalCount"], found["policies"][0]["name"]) == (600, "db599")
