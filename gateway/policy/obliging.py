@@ -17,6 +17,7 @@ from gateway.policy.settling import candidate_zones
 from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS
+from gateway.policy.transformers import hive_masking
 
 CUSTOM = "CUSTOM"
 UNTOLD = "MASK_NULL"
@@ -140,7 +141,7 @@ def column_mask(
     if not found.certain:
         mask_type, expression = UNTOLD, null_of(column)
     elif mask_type != CUSTOM:
-        expression = _plain_mask(mask_type, column, data_type, masked_date)
+        expression = _plain_mask(mask_type, column, data_type, masked_date, _transformer(found, question))
     else:
         if item.value_expression:
             _note_text(question, item.value_expression)
@@ -165,8 +166,23 @@ def column_mask(
 
 
 @lru_cache(maxsize=16_384)
-def _plain_mask(mask_type: str, column: str, data_type: str, masked_date: str) -> str | None:
-    return mask_expression(mask_type, column, data_type, masked_date=masked_date)
+def _plain_mask(
+    mask_type: str, column: str, data_type: str, masked_date: str, transformer: str
+) -> str | None:
+    return mask_expression(mask_type, column, data_type, transformer=transformer, masked_date=masked_date)
+
+
+def _transformer(found: Found, question: Question) -> str:
+    """Return what the definition of the policy's service says of the mask type, if it is understood.
+
+    Anything but a call of Hive's functions is not pasted: nobody parsed it when it was loaded.
+    """
+    tags = question.service.model.tags
+    on_tag = isinstance(found.asked, TagQuestion) and tags is not None
+    definition = tags.definition if on_tag and tags is not None else question.service.definition
+    mask_type = getattr(found.item, "mask_type", "")
+    text = next((mask.transformer for mask in definition.mask_types if mask.name == mask_type), "")
+    return text if text and hive_masking(text) is not None else ""
 
 
 def row_filter(

@@ -26,6 +26,7 @@ from gateway.policy.ranger_shapes import Findings, Reader
 from gateway.policy.ranger_times import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
+from gateway.policy.transformers import hive_masking
 
 H = TypeVar("H", bound=Hashable)
 
@@ -57,7 +58,9 @@ class PolicyReader:
             )
             for type_ in PolicyType
         }
-        self.mask_types = {mask.name: bool(mask.transformer) for mask in definition.mask_types}
+        self.mask_types = {
+            mask.name: hive_masking(mask.transformer) is not None for mask in definition.mask_types
+        }
         self.conditions = {condition.name: condition for condition in definition.conditions}
         self._checked: dict[tuple[str, Hashable], tuple[list[str], list[str]]] = {}
         self._shared: dict[Hashable, Any] = {}
@@ -352,7 +355,7 @@ class _Reading:
             near = hint(mask_type, self._of.mask_types or MASK_TYPES)
             self._reader.warn(path, f"unknown mask type `{mask_type}`{near}: the column will show NULL")
         elif mask_type and mask_type not in MASK_TYPES and not self._of.mask_types[mask_type]:
-            told = f"nobody says what mask type `{mask_type}` shows: the column will show NULL"
+            told = f"it is not understood what mask type `{mask_type}` shows: the column will show NULL"
             self._reader.warn(path, told)
         if mask_type == "CUSTOM" and not expression:
             self._reader.warn(path, "a custom mask without an expression shows NULL")

@@ -481,17 +481,17 @@ def test_markers_count_as_the_definition_says() -> None:
     assert any("`_READ` means: it grants nothing" in told for told in silent)
 
 
-def test_a_mask_type_that_only_has_a_name_is_told() -> None:
+def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:
     on = at(database="hr", table="emp", column="ssn")
     written = policy(
         policyType=1,
         resources=on,
         dataMaskPolicyItems=[item("select", dataMaskInfo={"dataMaskType": "SHUFFLE"})],
     )
-    for transformer, told in (("", True), ("reverse({col})", False)):
+    for transformer, told in (("", True), ("reverse({col})", True), ("mask_hash({col})", False)):
         masks = {**hive()["dataMaskDef"], "maskTypes": [{"name": "SHUFFLE", "transformer": transformer}]}
         found = warnings_of(written, serviceDef=hive(dataMaskDef=masks))
-        assert any("nobody says what mask type `SHUFFLE` shows" in warning for warning in found) is told
+        assert any("not understood what mask type `SHUFFLE` shows" in warning for warning in found) is told
 
 
 def test_roles_that_contain_each_other_are_harmless_and_told() -> None:
