@@ -63,6 +63,19 @@ class _Pile:
         return found
 
 
+_FEW = 32
+
+
+def _without(entries: list[Entry], gone: _Gone) -> list[Entry]:
+    """Return another list without what is gone; a few are found fastest one after the other."""
+    if len(gone) > _FEW:
+        return [entry for entry in entries if entry not in gone]
+    kept = entries.copy()
+    for entry in gone:
+        kept.remove(entry)
+    return kept
+
+
 def _prefixes(entry: Entry, depth: int, shape: Shape) -> tuple[Collection[str], int]:
     """Return what an asked value must begin with at the first level where that is known, and that level."""
     for at, matcher in enumerate(entry.matchers[:depth]):
@@ -103,7 +116,7 @@ class _File:
 
     def changed(self, gone: _Gone, new: list[Entry]) -> _File:
         """Return the file with some entries exchanged."""
-        entries = [e for e in self.all.entries if e not in gone] if gone else list(self.all.entries)
+        entries = _without(self.all.entries, gone)
         entries += new
         if self._wide is None or len(entries) <= _SPLIT_AT:
             return _File(self._depth, self._shape, entries)
@@ -130,7 +143,7 @@ class _File:
             kind, name = part
             old = self._wide if kind == "" else parts[kind].get(name)
             out = was.get(part, ())
-            kept = [e for e in old.entries if e not in out] if old is not None else []
+            kept = _without(old.entries, out) if old is not None else []
             pile = _Pile(kept + now.get(part, []), self._depth, self._shape)
             if kind == "":
                 self._wide = pile

@@ -54,26 +54,30 @@ class Taggings:
     def __init__(self, tagged: Sequence[TaggedResource], levels: Sequence[ResourceDef]) -> None:
         self.tagged = tagged
         self._ways: Ways = ways_down(levels)
-        self._kept: dict[int, tuple[TaggedResource, Entry | None]] = {}
+        self._entries: dict[int, Entry] = {}
+        """Id of the tagged resource → its entry. `tagged` keeps those objects, and so their ids."""
         self._index = Index(self._file(tagged))
 
     def changed(self, tagged: Sequence[TaggedResource]) -> Taggings:
         """Return the taggings of another list, sharing what has not changed."""
         if tagged is self.tagged:
             return self
-        gone, came = exchanged([item for item, _ in self._kept.values()], tagged, lambda _: True)
+        change = exchanged(self.tagged, tagged)
         taggings = Taggings((), ())
-        taggings.tagged, taggings._ways, taggings._kept = tagged, self._ways, dict(self._kept)
-        out = [entry for ident in gone if (entry := taggings._kept.pop(ident)[1]) is not None]
-        taggings._index = self._index.changed(out, taggings._file(came))
+        taggings.tagged, taggings._ways, taggings._entries = tagged, self._ways, dict(self._entries)
+        out = [taggings._entries.pop(id(item)) for item in change.gone if id(item) in self._entries]
+        for twin, item in change.twins:
+            if id(twin) in self._entries:
+                taggings._entries[id(item)] = taggings._entries.pop(id(twin))
+        taggings._index = self._index.changed(out, taggings._file(change.came))
         return taggings
 
     def _file(self, tagged: Sequence[TaggedResource]) -> list[Entry]:
         entries = []
         for item in tagged:
             entry = compile_entry(Made(item.tags), item.resources, self._ways)
-            self._kept[id(item)] = (item, entry)
             if entry is not None:
+                self._entries[id(item)] = entry
                 entries.append(entry)
         return entries
 

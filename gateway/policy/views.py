@@ -116,8 +116,10 @@ class Sorting:
     given: bool = False
     """Whether tags came with the request."""
 
-    def groups(self, names: Sequence[str], values: Mapping[str, str], question: Question) -> dict[str, str]:
-        """Return for each column the one to ask for it."""
+    def groups(
+        self, names: Sequence[str], values: Callable[[], Mapping[str, str]], question: Question
+    ) -> dict[str, str]:
+        """Return for each column the one to ask for it; `values` returns names as they are compared."""
         matchers = [e.matchers[-1] for e in self.entries if not e.matchers[-1].any]
         depth = len(question.levels)
         matchers += [e.matchers[-1] for e in self.tagged if len(e.levels) > depth and not e.matchers[-1].any]
@@ -127,8 +129,8 @@ class Sorting:
             return dict.fromkeys(names, names[0]) if names else {}
         first: dict[tuple[bool | None, ...], str] = {}
         return {
-            name: first.setdefault(tuple([m.matches(values[name], question) for m in matchers]), name)
-            for name in names
+            name: first.setdefault(tuple([m.matches(value, question) for m in matchers]), name)
+            for name, value in values().items()
         }
 
 
@@ -161,12 +163,19 @@ class Viewing:
         self._masked_date = masked_date
         self._names = [column.name for column in columns]
         service = question.service
-        self._values = dict(zip(self._names, service.compared(COLUMN, self._names), strict=True))
+        self._compared: dict[str, str] | None = None
         self._bit = service.bits.wanted(question.access)
         self._super = service.is_super(question.subject)
         self._zone = uniform_zone(question)
         self.facets = question.facets
         """Fields of the context that what was answered depends on."""
+
+    def _as_compared(self) -> Mapping[str, str]:
+        """The columns' names as they are compared."""
+        if self._compared is None:
+            same = self._question.service.compared(COLUMN, self._names)
+            self._compared = dict(zip(self._names, same, strict=True))
+        return self._compared
 
     def _table(self) -> Question:
         q = self._question
@@ -177,7 +186,7 @@ class Viewing:
         return Question(
             q.service,
             (*q.levels, COLUMN),
-            (*q.values, self._values[name]),
+            (*q.values, self._as_compared()[name]),
             q.subject,
             q.resource.child(COLUMN, name),
             q.access,
@@ -192,27 +201,34 @@ class Viewing:
             return each
         question = self._table()
         sorting = sort_columns(question, PolicyType.ACCESS, zone, None)
-        return sorting.groups(names, self._values, question)
+        return sorting.groups(names, self._as_compared, question)
 
     def hidden(self, allows: Callable[[Question], bool]) -> frozenset[str]:
         """Return the columns that may not be accessed."""
-        names, question, zone = self._names, self._table(), self._zone
+        names, question, zone = self._names, self._question, self._zone
         if not names or self._super:
-            return frozenset()
+            return NO_NAMES
         if not self._bit:
             return frozenset(names)
         if zone is None:
             return self._hidden({name: name for name in names}, allows)
         sorting = sort_columns(question, PolicyType.ACCESS, zone, question.subject)
-        alike = sorting.groups(names, self._values, question)
-        self.facets |= question.facets
         if not sorting.plain or sorting.tagged:
+            alike = sorting.groups(names, self._as_compared, question)
+            self.facets |= question.facets
             return self._hidden(alike, allows)
+        self.facets |= question.facets
         said = [(e.matchers[-1], said_by(question, None, (e.of, False, False))) for e in sorting.entries]
+        some = [m for m, _ in said if not m.any]
+        if not some:
+            # Most tables are governed as a whole: one answer serves every column.
+            return NO_NAMES if settle([s for _, s in said], self._bit).allowed else frozenset(names)
+        alike = sorting.groups(names, self._as_compared, question)
+        values = self._as_compared()
         hidden = {
             asked
             for asked in set(alike.values())
-            if not settle([s for m, s in said if m.matches(self._values[asked], question)], self._bit).allowed
+            if not settle([s for m, s in said if m.matches(values[asked], question)], self._bit).allowed
         }
         return frozenset([name for name in names if alike[name] in hidden]) if hidden else NO_NAMES
 
@@ -229,13 +245,18 @@ class Viewing:
         """Return the masks of the columns that have one."""
         if self._super or not self._bit & self._question.service.mask_bits:
             return {}
-        question, zone = self._table(), self._zone
+        question, zone = self._question, self._zone
+        if zone is not None and not self._may_speak(PolicyType.MASK, zone):
+            return {}
+        question = self._table()
         sorting = None if zone is None else sort_columns(question, PolicyType.MASK, zone, question.subject)
         if sorting is not None and not (sorting.entries or sorting.tagged or sorting.given):
             self.facets |= question.facets
             return {}
         plain = sorting is not None and sorting.plain
-        alike = sorting.groups(self._names, self._values, question) if sorting is not None and plain else {}
+        alike = (
+            sorting.groups(self._names, self._as_compared, question) if sorting is not None and plain else {}
+        )
         self.facets |= question.facets
         found: dict[str, Found | None] = {}
         masks: dict[str, ColumnMask] = {}
@@ -259,8 +280,12 @@ class Viewing:
                     masks[name] = mask
         return masks
 
+    def _may_speak(self, type_: PolicyType, zone: str) -> bool:
+        service = self._question.service
+        return service.tag_filing is not None or bool(service.filing.index(zone, type_))
+
     def _direct(self, question: Question, sorting: Sorting, name: str, zone: str) -> Found | None:
-        value = self._values[name]
+        value = self._as_compared()[name]
         matching = [
             (entry.of, False, False)
             for entry in sorting.entries
@@ -277,6 +302,8 @@ class Viewing:
     def rows(self, memory: dict[tuple[str, Subject], str]) -> RowFilter | None:
         """Return the predicate that rows must satisfy; None means every row."""
         if not self._bit & self._question.service.filter_bits:
+            return None
+        if self._zone is not None and not self._may_speak(PolicyType.ROW_FILTER, self._zone):
             return None
         question = self._table()
         rows = row_filter(find(question, PolicyType.ROW_FILTER), question, memory)
