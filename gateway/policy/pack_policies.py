@@ -13,6 +13,7 @@ from gateway.policy.pack_conditions import read_conditions
 from gateway.policy.pack_shapes import Shapes
 from gateway.policy.pack_times import read_validity
 from gateway.policy.sqltext import faults_of
+from gateway.policy.transformers import hive_masking
 
 ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
 WHO_KEYS = ("users", "groups", "roles")
@@ -253,7 +254,11 @@ class PolicyReader:
         self, data: Mapping[str, Any], path: Path, definition: ServiceDef
     ) -> tuple[MaskItem, ...]:
         items = []
-        known = sorted(m.name for m in definition.mask_types if m.transformer or m.name in MASK_TYPES)
+        known = sorted(
+            mask.name
+            for mask in definition.mask_types
+            if mask.name in MASK_TYPES or hive_masking(mask.transformer) is not None
+        )
         extra = ("type", "show", "predicate")
         for found, who, where in self._items(data, "mask", path, definition, extra):
             type_ = self._shapes.text(found, "type", where, required=True)
