@@ -6,15 +6,19 @@ in between, and more policies on other things change nothing.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import sqlite3
 from collections import Counter
+from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
 from gateway.errors import Faults
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
@@ -55,7 +59,11 @@ def kept(row_filter: dict[str, Any] | None) -> list[str]:
         return [dept for (dept,) in database.execute(f"SELECT dept FROM t WHERE {text} ORDER BY rowid")]
 
 
-@pytest.mark.parametrize("world", [pytest.param(w, id=f"{w.file}: {w.name}") for w in worlds()])
+SEVERAL = [w for w in worlds() if len(w.data["policies"]) > 1 and "denies (" not in w.name]
+"""Worlds in which an order could matter."""
+
+
+@pytest.mark.parametrize("world", [pytest.param(w, id=f"{w.file}: {w.name}") for w in SEVERAL])
 def test_the_order_in_which_policies_are_listed_means_nothing(world: World) -> None:
     turned = copy.deepcopy(world.download)
     turned["policies"].reverse()
@@ -118,7 +126,9 @@ TRANSFORMERS = {
     "MY_FIRST": "mask_show_first_n({col}, 4, 'x', 'x', 'x', -1, '1')",
     "MY_HASH": "mask_hash({col})",
     "MY_YEAR": "mask({col}, 'x', 'x', 'x', -1, '1', 1, 0, -1)",
-    "MY_OWN": "frobnicate({col})",
+    "MY_OWN": "mask_show_last_n(upper({col}), 4)",
+    "MY_HALF": "mask_hash({col}",
+    "MY_TWO": "mask({col}); drop table t",
     "MY_NOTHING": "",
 }
 
@@ -157,7 +167,7 @@ def test_transformers_are_understood(own: str, known: str, data_type: str) -> No
     assert masked(own, data_type, definition) == masked(known, data_type, definition)
 
 
-@pytest.mark.parametrize("mask_type", ["MY_OWN", "MY_NOTHING"])
+@pytest.mark.parametrize("mask_type", ["MY_OWN", "MY_HALF", "MY_TWO", "MY_NOTHING"])
 def test_a_transformer_that_is_not_understood_shows_nothing(mask_type: str) -> None:
     definition = with_transformers()
     assert masked(mask_type, "string", definition) == masked("MASK_NULL", "string", definition)
@@ -166,6 +176,72 @@ def test_a_transformer_that_is_not_understood_shows_nothing(mask_type: str) -> N
 def test_a_mask_type_that_nobody_defined_shows_nothing() -> None:
     definition = with_transformers()
     assert masked("NOBODY_KNOWS", "string", definition) == masked("MASK_NULL", "string", definition)
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "x",
+    "{",
+    "${{",
+    "\ud800",
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    {"a": 1},
+    ["a", 1],
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of everything in a JSON document but the document itself."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+def spoil(data: Any, random: Random) -> Any:
+    """Return a copy in which one place holds something else."""
+    spoilt = copy.deepcopy(data)
+    *way, last = random.choice(list(places(spoilt)))
+    place = spoilt
+    for key in way:
+        place = place[key]
+    place[last] = copy.deepcopy(random.choice(JUNK))
+    return spoilt
+
+
+def loaded(download: Any) -> PolicySet | None:
+    """Return the policies, or None when they are refused."""
+    try:
+        return load(download)
+    except Faults:
+        return None
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_spoilt_is_refused_or_answered(part: int) -> None:
+    """Nothing but Faults is raised, whatever stands where."""
+    refused = 0
+    for seed in range(part * 150, part * 150 + 150):
+        random = Random(seed)
+        world = random.choice(worlds())
+        policies = loaded(spoil(world.download, random))
+        if policies is None:
+            refused += 1
+            continue
+        for case in world.cases():
+            assert isinstance(evaluate(policies, case.request)["isAllowed"], bool), seed
+            with contextlib.suppress(Faults):
+                evaluate(policies, spoil(dict(case.request), random))
+    assert 30 < refused < 140
 
 
 def test_there_are_cases_for_every_section() -> None:
