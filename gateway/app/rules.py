@@ -14,7 +14,7 @@ from typing import Self
 
 import structlog
 
-from gateway.app.calm import calmly
+from gateway.app.calm import calmly, set_aside
 from gateway.app.combining import Part, combine
 from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
@@ -51,6 +51,8 @@ log = structlog.get_logger(__name__)
 
 MOST_TOLD = 20
 """Warnings of one change that are logged; `sluice check` tells all."""
+LARGE = 10_000
+"""Policies from which on the garbage collector is kept from them after every change; it would take 10 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +252,8 @@ class RulesInForce:
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(engine_for, policies, before)
                 await self._proofs.keep(policies)
+                if sum(map(_policies, parts.values())) > LARGE:
+                    set_aside()
             self._parts = parts
             self._current = policies
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))

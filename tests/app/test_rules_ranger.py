@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app import calm
-from gateway.app.calm import calmly
+from gateway.app.calm import calmly, set_aside
 from gateway.app.combining import Part, combine
 from gateway.app.proving import unparsable
 from gateway.app.rules import RulesInForce
@@ -355,7 +355,16 @@ def test_the_collector_rests_while_much_is_made_and_what_was_made_is_set_aside(
         with calmly():
             few = [[n] for n in range(10)]
         assert gc.get_freeze_count() == 0
-        assert len(kept) + len(few) == 5010
+        with calmly():
+            few.append([0])
+            set_aside()
+        assert gc.get_freeze_count() > 0
+        gc.unfreeze()
+        set_aside()  # outside, it means nothing
+        with calmly():
+            few.append([0])
+        assert gc.get_freeze_count() == 0
+        assert len(kept) + len(few) == 5012
     finally:
         gc.unfreeze()
 
