@@ -16,7 +16,11 @@ from gateway.policy.settling import SUPER_USER, wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 
 DISABLED = "it is disabled"
-_WHAT = {PolicyType.ACCESS: "access", PolicyType.MASK: "masks", PolicyType.ROW_FILTER: "row filters"}
+_WHAT = {
+    PolicyType.ACCESS: "access is granted on",
+    PolicyType.MASK: "has masks",
+    PolicyType.ROW_FILTER: "has row filters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +231,8 @@ def _mismatch(policy: Policy, resources: ResourceSet, filing: Filing, question: 
     ways = filing.way_of(policy.type)
     entry = compile_entry(policy, resources, ways)
     if entry is None:
-        return f"{', '.join(resources)} together name nothing that {_WHAT[policy.type]} are about"
+        alone = "themselves" if len(resources) > 1 else "itself"
+        return f"{', '.join(resources)} by {alone} is nothing that {_WHAT[policy.type]}"
     shown = dict(question.resource.elements)
     for level, value, matcher in zip(question.levels, question.values, entry.matchers, strict=False):
         if level not in resources:

@@ -418,11 +418,11 @@ class Linear:
                     break
         return best
 
-    def audited(self, request: AccessRequest, ranks: Mapping[int, int], *, allowed: bool) -> bool:
+    def audited(self, request: AccessRequest, ranks: Mapping[int, int], result: str) -> bool:
         """By the first filter that matches, else by exclusions, mode and the flags of policies."""
         rules, principal = self.service.audit, request.principal
         for one in rules.filters:
-            if self.filter_matches(one, request, allowed=allowed):
+            if self.filter_matches(one, request, result):
                 return one.audited
         if (
             principal.user in rules.excluded_users
@@ -440,8 +440,8 @@ class Linear:
             for voice in self.voices(PolicyType.ACCESS, request, zone, ranks)
         )
 
-    def filter_matches(self, one: AuditFilter, request: AccessRequest, *, allowed: bool) -> bool:
+    def filter_matches(self, one: AuditFilter, request: AccessRequest, result: str) -> bool:
         """Filters by result, access and user; the rest has tests of its own."""
-        result = not one.result or (one.result == "ALLOWED") is allowed
+        came_out = one.result in ("", result)
         access = not one.accesses or request.access in one.accesses
-        return result and access and (not one.users or request.principal.user in one.users)
+        return came_out and access and (not one.users or request.principal.user in one.users)
