@@ -96,6 +96,7 @@ async def verdicts_without_sessions(
                 catalog=catalog,
                 limits=SessionLimits(),
                 metrics=Metrics(),
+                stale=rules.stale,
             )
 
 

@@ -135,6 +135,7 @@ class Gateway:
             gateway=ledger.gateway,
             metrics=self.metrics,
             limits=session_limits(settings.sessions),
+            stale=rules.stale,
         )
         self._stack.push_async_callback(sessions.close)
         port = await self._start_thrift(sessions, users, spark_version, tls)
