@@ -36,7 +36,7 @@ def test_a_user_is_added_listed_changed_and_removed(
     capsys.readouterr()
     assert users(file, "list", "--json", monkeypatch=monkeypatch) == exit_codes.OK
     assert json.loads(capsys.readouterr().out) == [
-        {"user": "dana", "groups": ["analysts", "emea"], "attributes": {"region": "EMEA"}}
+        {"user": "dana", "groups": ["analysts", "emea"], "attributes": {"region": ["EMEA"]}}
     ]
 
     assert users(file, "passwd", "dana", password="battery staple", monkeypatch=monkeypatch) == exit_codes.OK
