@@ -37,6 +37,10 @@ _STRANGE = "\ue000\ue001"
 class Instant(Protocol):
     """What of the store is looked at: `Reading` has it."""
 
+    remembered: dict[object, Any]
+
+    @property
+    def committed(self) -> bool: ...
     async def all(self, kind: Kind) -> list[Body]: ...
     async def delegating(self, service: str, zone: str) -> list[Body]: ...
     async def named(self, kind: Kind, name: str) -> Body | None: ...
@@ -68,7 +72,7 @@ class Access:
     """Answers what a principal may do; keeps engines of the delegated policies it was asked about."""
 
     rights: Rights
-    _kept: OrderedDict[tuple[str, str], tuple[tuple[int, int], _Delegated | None]] = field(
+    _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )
 
@@ -152,21 +156,35 @@ class Access:
         return self.audits_zone(principal, body) if reading else self.administers_zone(principal, body)
 
     async def _delegated(self, instant: Instant, service: Body, zone: str) -> _Delegated | None:
-        """Return what a service's policies delegate in a zone; None when they cannot be read."""
+        """Return what a service's policies delegate in a zone; None when they cannot be read.
+
+        Within one change it is what was delegated when the change first asked.
+        """
+        key = (service["name"], zone)
+        if key not in instant.remembered:
+            instant.remembered[key] = await self._delegated_now(instant, service, zone)
+        found: _Delegated | None = instant.remembered[key]
+        return found
+
+    async def _delegated_now(self, instant: Instant, service: Body, zone: str) -> _Delegated | None:
         name = service["name"]
-        versions = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
-        key, stamp = (name, zone), (versions[0].number, versions[1].number)
-        kept = self._kept.get(key)
-        if kept is None or kept[0] != stamp:
-            definition = await instant.named(Kind.SERVICE_DEF, service["type"])
-            policies = await instant.delegating(name, zone)
-            roles = await instant.all(Kind.ROLE)
-            found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
-            self._kept[key] = kept = (stamp, found)
-        self._kept.move_to_end(key)
-        while len(self._kept) > _MAX_ENGINES:
-            self._kept.popitem(last=False)
-        return kept[1]
+        stamp = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
+        # A change under way may yet be taken back, and its versions then stand for something else.
+        committed = instant.committed
+        kept = self._kept.get((name, zone))
+        if committed and kept is not None and kept[0] == stamp:
+            self._kept.move_to_end((name, zone))
+            return kept[1]
+        definition = await instant.named(Kind.SERVICE_DEF, service["type"])
+        policies = await instant.delegating(name, zone)
+        roles = await instant.all(Kind.ROLE)
+        found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
+        if committed:
+            self._kept[name, zone] = (stamp, found)
+            self._kept.move_to_end((name, zone))
+            while len(self._kept) > _MAX_ENGINES:
+                self._kept.popitem(last=False)
+        return found
 
 
 def listed(text: object) -> frozenset[str]:

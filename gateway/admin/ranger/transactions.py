@@ -38,6 +38,13 @@ class Reading:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
+        self.remembered: dict[object, Any] = {}
+        """What others found out at this instant, for as long as it lasts."""
+
+    @property
+    def committed(self) -> bool:
+        """Whether all that is read has come to stay."""
+        return True
 
     async def get(self, kind: Kind, id_: int) -> Body | None:
         """Return the object with the id."""
@@ -176,6 +183,11 @@ class Writing(Reading):
         self.who = who
         self.now_ms = now_ms
         self._bumped: dict[tuple[str, What], int] = {}
+        self._changed = False
+
+    @property
+    def committed(self) -> bool:
+        return not self._changed
 
     async def create(
         self, kind: Kind, body: Body, *, name: str | None = None, signature: str | None = None
@@ -275,6 +287,7 @@ class Writing(Reading):
                     self.now_ms,
                 )
                 self._bumped[service, what] = version
+                self._changed = True
             if what is What.POLICY:
                 await self._connection.execute(
                     "INSERT INTO sluice.ranger_change (service, version, change, body, time)"
@@ -360,6 +373,7 @@ class Writing(Reading):
         before: Body | None,
         after: Body | None,
     ) -> None:
+        self._changed = True
         keys = _keys(kind, body, name)
         await self._connection.execute(
             "INSERT INTO sluice.ranger_history"

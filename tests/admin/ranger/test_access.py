@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
+import orjson
 import pytest
 
 from tests.admin.conftest import Served
@@ -176,6 +178,19 @@ async def test_delegation_ends_with_the_policy_that_gave_it(served: Served) -> N
     assert (await served.ask("POST", f"{API}/policy", policy("a", "sales_a"), user="bob"))[0] == 200
     assert (await served.ask("DELETE", f"{API}/service/dev_hive/policy/delegated"))[0] == 204
     assert (await served.ask("POST", f"{API}/policy", policy("b", "sales_b"), user="bob"))[0] == 403
+
+
+async def test_a_change_that_was_taken_back_is_not_remembered(served: Served) -> None:
+    await with_delegate(served)
+    those = [policy("x", "sales_x"), policy("y", "sales_y"), policy("z", "leads")]
+    form = aiohttp.FormData()
+    form.add_field("file", orjson.dumps({"policies": those}), filename="p.json")
+    status, _ = await served.send("POST", "/plugins/policies/importPoliciesFromFile", form, user="bob")
+    assert status == 403
+    # The change that follows gets the versions that the import would have got.
+    assert (await served.ask("DELETE", f"{API}/service/dev_hive/policy/delegated"))[0] == 204
+    status, _ = await served.ask("POST", f"{API}/policy", policy("own", "sales_*"), user="bob")
+    assert status == 403
 
 
 async def test_delegation_under_a_condition_that_cannot_be_told_does_not_count(served: Served) -> None:
