@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from gateway.errors import Faults
 from gateway.model.policy import Role, Service, ServiceDef, UserStore
-from gateway.policy.ranger import Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
+from gateway.policy.ranger import Converted, Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
 from gateway.sources.big_json import NotJson, parse, pieces
 from gateway.sources.ranger_client import Kind
 
@@ -25,6 +25,9 @@ _VERSION_KEYS = {
 
 _ATTRIBUTES = re.compile(rb"\bUSER\s*[.\[]|\bUGA?\b|_ATTR")
 """How scripts, macros and filters begin to speak of attributes."""
+
+_SAYING = ("serviceDef", "policies", "tagPolicies", "securityZones")
+"""Keys of a download of policies; one without any of them says that there is nothing."""
 
 _DEEPEST = 2
 """Levels at which mappings may hold policies: tag policies, zones, a zone."""
@@ -183,12 +186,7 @@ class Conversion:
 
         roles = converted(Kind.ROLES, self._roles)
         users = converted(Kind.USERS, self._users)
-        found = converted(
-            Kind.POLICIES,
-            lambda content: self._converter.service(
-                content, tags=contents.get(Kind.TAGS), file=where(self._name, Kind.POLICIES)
-            ),
-        )
+        found = converted(Kind.POLICIES, lambda content: self._policies(content, contents.get(Kind.TAGS)))
         if faults:
             raise Faults(faults)
         return Held(
@@ -198,6 +196,16 @@ class Conversion:
             warnings=() if found is None else found.warnings,
             versions={kind: copy.version for kind, copy in copies.items() if copy.content is not None},
         )
+
+    def _policies(self, content: Mapping[str, Any], tags: Mapping[str, Any] | None) -> Converted:
+        file = where(self._name, Kind.POLICIES)
+        if any(content.get(key) for key in _SAYING):
+            converted = self._converter.service(content, tags=tags, file=file)
+            self._definition = converted.service.definition
+            return converted
+        # What an Admin answers of a service that is switched off there: whose it is, and a version.
+        told = f"{file}: the Ranger Admin sends neither definition nor policies: nothing is allowed"
+        return Converted(service=self.empty().service, warnings=(told,))
 
     def _roles(self, content: Mapping[str, Any]) -> tuple[Role, ...]:
         file = where(self._name, Kind.ROLES)

@@ -98,3 +98,23 @@ async def test_what_rangers_client_makes_is_in_force_in_a_gateway(served: Served
         await served.drive(lambda client: client.delete_service("dev_hive"))
         assert await plugin.look()
         assert plugin.names == []
+
+
+async def test_a_service_that_is_switched_off_allows_nothing(served: Served) -> None:
+    def made(client: RangersClient) -> None:
+        client.create_service(Service({"name": "dev_hive", "type": "hive"}))
+        client.create_policy(policy("orders", "orders"))
+
+    plugin = Plugin(served)
+    await served.drive(made)
+    async with plugin.client:
+        await plugin.source.start()
+        for on, names in ((False, []), (True, ["orders"])):
+
+            def work(client: RangersClient, on: bool = on) -> None:
+                client.update_service("dev_hive", {**client.get_service("dev_hive"), "isEnabled": on})
+
+            await served.drive(work)
+            assert await plugin.look()
+            assert (plugin.names, plugin.source.troubles) == (names, ())
+            assert plugin.source.stale() is None
