@@ -11,6 +11,8 @@ from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef, Ta
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.hierarchy import Entry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
+from gateway.policy.matching import is_file_path
+from gateway.policy.path_denials import PathDenials
 
 Section = tuple[str, PolicyType]
 """Security zone (empty: none) and type."""
@@ -97,6 +99,7 @@ class Filing:
         "definition",
         "denying",
         "indexes",
+        "path_denials",
         "policies",
     )
 
@@ -112,6 +115,7 @@ class Filing:
         entries: dict[Section, list[Entry]] = {}
         for policy in policies:
             self._file(policy, entries)
+        self.path_denials = self._path_denials()
         self.indexes = {section: Index(found) for section, found in entries.items() if found}
 
     @property
@@ -123,6 +127,11 @@ class Filing:
                 p.conditional or any(e.facets or e.scripted for e in es) for p, es in made
             )
         return self._conditional
+
+    def _path_denials(self) -> PathDenials:
+        levels = [level.name for level in self.definition.resources if is_file_path(level)]
+        found = [p for p, es in self.denying.items() if any(e.levels[-1] in levels for e in es if e.levels)]
+        return PathDenials(found, levels)
 
     def index(self, zone: str, type_: PolicyType) -> Index:
         return self.indexes.get((zone, type_), _NOTHING)
@@ -159,6 +168,8 @@ class Filing:
                 filing.compiled[id(policy)] = filing.compiled.pop(id(twin))
         for policy in change.came:
             filing._file(policy, new)
+        same = filing.denying.keys() == self.denying.keys()
+        filing.path_denials = self.path_denials if same else filing._path_denials()
         filing.indexes = dict(self.indexes)
         for section in {**out, **new}:
             index = self.indexes.get(section, _NOTHING)

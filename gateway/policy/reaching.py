@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from gateway.model.policy import ResourceValues
-from gateway.policy import paths
 from gateway.policy.hierarchy import Entry
-from gateway.policy.matching import SCRIPT_START
 from gateway.policy.service import Question
 from gateway.policy.settling import Said, said_by
 
 
 def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
-    level, path = question.levels[-1], question.values[-1]
-    for policy in question.service.filing.denying:
-        held = policy.policy
-        if policy.priority < priority or held.zone != zone:
+    for policy in question.service.filing.path_denials.reachable(question.values[-1]):
+        if policy.priority < priority or policy.policy.zone != zone:
             continue
-        for resources in (held.resources, *held.additional_resources):
-            values = resources.get(level)
-            if values is None or not _may_reach(path, values):
-                continue
-            said = said_by(question, None, (policy, False, False), ignore_below=True)
-            if (said.deny | said.rest) & bit:
-                return said
+        said = said_by(question, None, (policy, False, False), ignore_below=True)
+        if (said.deny | said.rest) & bit:
+            return said
     return None
-
-
-def _may_reach(path: str, values: ResourceValues) -> bool:
-    if values.excludes:
-        return paths.fixed_part(path) != path
-    for value in values.values:
-        # Where a script begins, anything may follow.
-        start, script, _ = value.partition(SCRIPT_START)
-        if paths.may_reach(path, f"{start}{{" if script else paths.canonical(value)):
-            return True
-    return False
 
 
 def may_be_denied_below(question: Question) -> bool:

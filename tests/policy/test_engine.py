@@ -339,6 +339,63 @@ def test_what_may_be_denied_below_a_database() -> None:
     assert not Engine(tagged_set(policy(9, PII, allow=(item(("zed",)),)))).may_be_denied_below(database)
 
 
+@pytest.mark.parametrize(
+    ("values", "name", "expected"),
+    [
+        (("hr",), "HR", True),
+        (("h*",), "hr", True),
+        (("h?",), "hr", True),
+        (("[h]r",), "hr", False),
+        (("[h]r",), "[h]r", True),
+        (("sales",), "hr", False),
+        (("{USER}",), "hr", True),
+        ((), "hr", True),
+    ],
+)
+def test_wildcards_of_a_denial_are_those_of_policies(
+    values: tuple[str, ...], name: str, expected: bool
+) -> None:
+    resources = {"catalog": ResourceValues(values=("c",)), "database": ResourceValues(values=values)}
+    engine = Engine(policy_set(policy(1, resources, deny=(item(("zed",)),))))
+    assert engine.may_be_denied_below(Resource.database("c", name)) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "allowed"),
+    [
+        ("s3://lake/in/secret", "s3://lake/in", False),
+        ("s3://lake/in/secret", "s3://lake/in/", False),
+        ("s3://lake/in/secret", "s3://lake/in/x", True),
+        ("s3://lake/in/secret", "s3://lake/i", True),
+        ("s3://lake/in/s*", "s3://lake/in/open", True),
+        ("s3://lake/*/secret", "s3://lake/in", False),
+        ("s3://lake/in/secret", "s3://lake/in/sec*", False),
+        ("s3://lake/in/secret", "s3://lake/in/open*", True),
+        ("s3://lake/${{USER.area}}/x", "s3://lake/in", False),
+        ("s3://other/{USER}", "s3://lake/in", True),
+        ("s3://lake//in/secret", "s3://lake/in/secrets", True),
+        ("s3://lake//in/secret", "s3://lake/in", False),
+    ],
+)
+def test_a_denial_below_a_path_that_is_read_counts(value: str, path: str, allowed: bool) -> None:
+    def url(text: str) -> ResourceSet:
+        return {"url": ResourceValues(values=(text,), recursive=True)}
+
+    read = (item(("ann",), access=("read",)),)
+    reads = policy(1, url("s3://lake"), allow=read, additional_resources=(url("s3://den"),))
+    others = [policy(i, url(f"s3://den/{i}/x"), deny=read) for i in range(10, 60)]
+    denial = policy(2, url(value), deny=read)
+    older = policy_set(reads, *others)
+    newer = policy_set(reads, *others[1:], denial)
+    assert engine_for(older).decide(ask(ANN, Resource.url(path), "read")).allowed
+    for engine in (Engine(newer), engine_for(newer, older)):
+        assert engine.decide(ask(ANN, Resource.url(path), "read")).allowed is allowed
+        assert engine.decide(ask(ANN, Resource.url("s3://den/10"), "read")).allowed
+        assert not engine.decide(ask(ANN, Resource.url("s3://den/11"), "read")).allowed
+        assert not engine.decide(ask(ANN, Resource.url("s3://den"), "read")).allowed
+        assert engine.decide(ask(BOB, Resource.url(path), "read")).policy.id == -1
+
+
 def test_an_engine_made_from_an_older_one_takes_over_what_is_the_same() -> None:
     older = policy_set(EVERYTHING, policy(2, on("c", "shop", "*", "*"), allow=(item(("bob",)),)))
     first = engine_for(older)
