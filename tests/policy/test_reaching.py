@@ -1,0 +1,41 @@
+"""What a denial could be about, when everything of a database is to be dropped."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceValues
+from gateway.model.resource import Resource
+from gateway.policy.engine import Engine
+from tests.policy.test_engine import policy_set
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "expected"),
+    [
+        (("hr",), "HR", True),
+        (("h*",), "hr", True),
+        (("h?",), "hr", True),
+        (("[h]r",), "hr", False),
+        (("[h]r",), "[h]r", True),
+        (("sales",), "hr", False),
+        (("{USER}",), "hr", True),
+        ((), "hr", True),
+    ],
+)
+def test_wildcards_are_those_of_policies(values: tuple[str, ...], name: str, expected: bool) -> None:
+    anything = ResourceValues(values=("*",))
+    denial = Policy(
+        id=1,
+        name="denial",
+        service="spark",
+        type=PolicyType.ACCESS,
+        resources={
+            "catalog": anything,
+            "database": ResourceValues(values=values),
+            "table": ResourceValues(values=("t",)),
+        },
+        deny=(PolicyItem(users=frozenset({"zed"}), accesses=frozenset({"drop"})),),
+    )
+    engine = Engine(policy_set(denial))
+    assert engine.may_be_denied_below(Resource.database("c", name)) is expected
