@@ -37,7 +37,9 @@ BASE: dict[str, Field] = {
     "version": WHOLE,
 }
 
-_CONDITION = object_of({"type": TEXT, "values": TEXTS})
+_WHOLE_TEXTS = list_of(TEXT)
+"""Texts of which no validation asks whether one is missing."""
+_CONDITION = object_of({"type": TEXT, "values": _WHOLE_TEXTS})
 _ACCESS = object_of({"type": TEXT, "isAllowed": ON})
 _VALUES = object_of({"values": TEXTS, "isExcludes": OFF, "isRecursive": OFF})
 RESOURCES = map_of(_VALUES)
@@ -91,7 +93,7 @@ POLICY = object_of(
         "rowFilterPolicyItems": list_of(_FILTER_ITEM),
         "options": map_of(ANY),
         "validitySchedules": list_of(SCHEDULE),
-        "policyLabels": TEXTS,
+        "policyLabels": _WHOLE_TEXTS,
         "zoneName": NAME,
         "isDenyAllElse": OFF,
     }

@@ -59,6 +59,8 @@ async def with_policy(served: Served) -> None:
         ({**POLICY, "policyType": 7}, "policy type 7"),
         ({**POLICY, "zoneName": "nowhere"}, "error code[3033]"),
         ({**POLICY, "resources": {"table": {"values": ["t"]}}}, "error code["),
+        ({**POLICY, "policyLabels": ["a", None]}, "`policyLabels[1]`"),
+        ({**POLICY, "conditions": [{"type": "_expression", "values": [None]}]}, "`conditions[0].values[0]`"),
     ],
 )
 async def test_bodies_that_are_no_policies(served: Served, body: Any, says: str) -> None:
