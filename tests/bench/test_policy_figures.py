@@ -160,7 +160,7 @@ async def stall_ms(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def taken_over(new: PolicySet, old: PolicySet) -> None:
-    """Build as a gateway does: the collector does not look at what is there for long, nor while it is made."""
+    """Build as a gateway does: the collector looks neither at what is there for long nor while it is made."""
     gc.collect()
     gc.disable()
     try:
