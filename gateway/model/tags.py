@@ -34,6 +34,8 @@ class ValiditySchedule:
     zone: str = "GMT"
     """A name of the IANA database."""
     recurrences: tuple[Recurrence, ...] = ()
+    invalid: bool = False
+    """Whether it could not be read: then it cannot be told when it applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +47,5 @@ class Tag:
     owner: int = 0
     """Ranger's: 0 the resource's own, 1 shared."""
     validity: tuple[ValiditySchedule, ...] = ()
-    """The tag exists only while one of these applies; empty: always."""
+    """The tag exists only while one of these applies; empty: always. While that cannot be told it exists for
+    what denies, masks and filters, not for what allows."""

@@ -1,9 +1,9 @@
 """Policies prepared for evaluation: access types as bits, conditions as tests, a matcher per level, Ranger's
 order as a key.
 
-The rule for whatever cannot be told (a condition that fails, a schedule without a time, a script that yields
-nothing): it counts against access. An item that allows does not match, one that denies does; an exception to
-an allowance matches, one to a denial does not; of a policy only what it denies is left.
+The rule for whatever cannot be told (a condition that fails, a schedule without a time or without sense, a
+script that yields nothing): it counts against access. An item that allows does not match, one that denies
+does; an exception to an allowance matches, one to a denial does not; of a policy only what it denies is left.
 """
 
 from __future__ import annotations
@@ -203,17 +203,14 @@ class CompiledPolicy:
             return True
         held = all_hold(self._tests, asked) if self._tests else True
         if self._applies is not None and held is not False:
-            time = asked.facts().context.time
-            if time is None:
-                return None
-            if not self._applies(time):
-                return False
+            applies = self._applies(asked.facts().context.time)
+            if not applies:
+                return applies
         return held
 
     def out_of_schedule(self, asked: Circumstances) -> bool:
         """Say whether the policy does not hold at the time of the access."""
-        time = asked.facts().context.time
-        return self._applies is not None and time is not None and not self._applies(time)
+        return self._applies is not None and self._applies(asked.facts().context.time) is False
 
     def conditions(self) -> list[tuple[Condition, Test]]:
         """Return the policy's own conditions with their tests."""

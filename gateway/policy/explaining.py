@@ -180,7 +180,8 @@ def _silence(
         untold = [c.type for c, test in policy.conditions() if test(asking.facts()) is None]
         if untold:
             return f"its condition {_names(untold)} cannot be told, which counts against access"
-        return "without a time its schedule cannot be told, which counts against access"
+        lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"
+        return f"{lacking} cannot be told, which counts against access"
     held = [item.holds(asking) for item in listing]
     if True not in held:
         conditions = _names([c.type for item in listing for c in item.item.conditions])

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.documents import Path
 from gateway.policy.ranger_shapes import Reader, whole
-from gateway.policy.schedules import faults_of_schedule, parse_time
+from gateway.policy.schedules import faults_of_schedule, is_sound, parse_time
 
 _CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")
 _AUDIT = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:?\d{2})?"
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-NEVER = ValiditySchedule(start=parse_time("9999/12/31"), end=parse_time("1970/01/01"))
-"""What becomes of a schedule that cannot be read: as in Ranger it is there, and does not apply."""
 
 
 def read_instant(value: object) -> datetime | None:
@@ -65,16 +63,19 @@ def write_instant(moment: datetime) -> int:
 def read_schedules(
     data: Mapping[str, Any], key: str, reader: Reader, path: Path
 ) -> tuple[ValiditySchedule, ...]:
-    """Return the schedules of the list under a key; one that cannot be read never applies, with a warning."""
+    """Return the schedules of the list under a key; one that makes no sense is marked so, with a warning."""
     found = []
     for entry, where in reader.entries(data, key, path):
         schedule, faults = _schedule(entry, reader, where)
+        faults = faults or faults_of_schedule(schedule)
+        sound = not schedule.invalid and is_sound(schedule)
         for fault in faults:
-            reader.warn(where, f"{fault}; this schedule never applies")
-        for fault in () if faults else faults_of_schedule(schedule):
-            reader.warn(where, f"validity schedule: {fault}")
-        found.append(NEVER if faults else schedule)
+            reader.warn(where, f"validity schedule: {fault}{'' if sound else _MEANS}")
+        found.append(schedule if sound else replace(schedule, invalid=True))
     return tuple(found)
+
+
+_MEANS = "; what it limits allows nothing, and denies, masks and filters at any time"
 
 
 def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[ValiditySchedule, list[str]]:
@@ -99,7 +100,7 @@ def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[Val
         zone=reader.text(entry, "timeZone", path).strip() or "GMT",
         recurrences=recurrences,
     )
-    return schedule, faults
+    return replace(schedule, invalid=bool(faults)), faults
 
 
 def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path) -> Recurrence:

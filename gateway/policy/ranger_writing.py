@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gateway.model.policy import (
@@ -25,6 +26,7 @@ from gateway.model.policy import (
 )
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
 from gateway.policy.ranger_audit import FILTERS
+from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import ALIAS, DENY_OPTION
 
 _PACKAGE = "org.apache.ranger.plugin."
@@ -194,10 +196,16 @@ def _schedule(schedule: ValiditySchedule) -> dict[str, Any]:
     return _kept(
         {
             **{key: f"{time:%Y/%m/%d %H:%M:%S}" for key, time in times.items() if time is not None},
-            "timeZone": schedule.zone,
+            "timeZone": _time_zone(schedule),
             "recurrences": [_recurrence(recurrence) for recurrence in schedule.recurrences],
         }
     )
+
+
+def _time_zone(schedule: ValiditySchedule) -> str:
+    """Return the zone, or no zone's name where nothing else tells that it is invalid."""
+    hidden = schedule.invalid and is_sound(replace(schedule, invalid=False))
+    return f"invalid {schedule.zone}" if hidden else schedule.zone
 
 
 def _recurrence(recurrence: Recurrence) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Validity schedules: whether a period, with its recurrences, holds at an instant.
 
 Meaning is Ranger's, with two deviations: recurrences are read in the schedule's own zone (Ranger's engine
-takes the zone of the machine that it runs on), and time counts by whole seconds everywhere. A schedule that
-is not well formed never holds.
+takes the zone of the machine that it runs on), and time counts by whole seconds everywhere. When a schedule
+that is not well formed holds cannot be told: it neither lets a policy allow nor keeps it from denying.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from zoneinfo import ZoneInfo
 
 from gateway.model.tags import Recurrence, ValiditySchedule
 
-Applies = Callable[[datetime | None], bool]
-"""Whether any of the schedules holds at an instant; without an instant none does."""
+Applies = Callable[[datetime | None], bool | None]
+"""Whether any of the schedules holds at an instant. None, when that cannot be told: none of them does and one
+is not well formed, or the instant is not known."""
 
 _DATE = re.compile(
     r"\s*(?P<year>[0-9]{4})/(?P<month>[0-9]{1,2})/(?P<day>[0-9]{1,2})"
@@ -176,12 +177,14 @@ class _Recurring:
             return _values(name, getattr(recurrence, name).strip() or "*")
 
         self._zone = zone
-        # A day field that is blank names no day, unlike `*`; with both blank there is no firing at all.
+        # A day field that is blank names no day, unlike `*`; both of them blank make no sense.
         self._days = values("day_of_month") if recurrence.day_of_month.strip() else frozenset[int]()
         self._weekdays = values("day_of_week") if recurrence.day_of_week.strip() else frozenset[int]()
         self._months, self._years = values("month"), values("year")
         self._times = tuple(sorted(h * 60 + m for h in values("hour") for m in values("minute")))
         self._whole_days, self._rest = divmod(recurrence.interval_minutes, _DAY_MINUTES)
+        if not (self._days or self._weekdays):
+            raise ValueError("no day")
         if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
             raise ValueError("interval out of range")
 
@@ -243,9 +246,16 @@ def _second(time: datetime | None, zone: tzinfo) -> int | None:
     return None if time is None else int(time.replace(tzinfo=zone).timestamp())
 
 
+def is_sound(schedule: ValiditySchedule) -> bool:
+    """Say whether it can be told when the schedule holds. Ranger's validator refuses some that are sound."""
+    return _compiled(schedule) is not None
+
+
 def _compiled(schedule: ValiditySchedule) -> _Schedule | None:
-    zone = zone_of(schedule.zone)
+    zone = None if schedule.invalid else zone_of(schedule.zone)
     if zone is None:
+        return None
+    if schedule.start is not None and schedule.end is not None and schedule.start > schedule.end:
         return None
     try:
         return _Schedule(schedule, zone)
@@ -261,14 +271,16 @@ def compile_schedules(schedules: Sequence[ValiditySchedule]) -> Applies:
     if not schedules:
         return lambda _: True
     compiled = [found for found in map(_compiled, schedules) if found is not None]
+    otherwise = False if len(compiled) == len(schedules) else None
 
-    def applies(time: datetime | None) -> bool:
+    def applies(time: datetime | None) -> bool | None:
         if time is None:
-            return False
+            return None
         second = int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() // 1)
         try:
-            return any(schedule.holds(second) for schedule in compiled)
+            held = any(schedule.holds(second) for schedule in compiled)
         except (ValueError, OverflowError, OSError):  # an instant that no calendar reaches
-            return False
+            return None
+        return True if held else otherwise
 
     return applies

@@ -26,7 +26,7 @@ class TagHit:
     tag: Tag
     match: MatchType = MatchType.SELF
     doubted: bool = False
-    """Whether the tag holds could not be told, for want of a time."""
+    """Whether it could not be told if the tag holds: for want of a time, or of a period that makes sense."""
 
 
 class Made:
@@ -40,12 +40,9 @@ class Made:
         """Whether some tag holds for a time only."""
 
     def hits(self, match: MatchType, time: datetime | None) -> list[TagHit]:
-        """Return the tags that hold at a time."""
-        return [
-            TagHit(tag, match, doubted=applies is not None and time is None)
-            for tag, applies in self.tags
-            if applies is None or time is None or applies(time)
-        ]
+        """Return the tags that hold at a time, or may."""
+        found = [(tag, True if applies is None else applies(time)) for tag, applies in self.tags]
+        return [TagHit(tag, match, doubted=held is None) for tag, held in found if held is not False]
 
 
 class Taggings:

@@ -531,8 +531,8 @@ REMOVALS = (
     Removal(
         "§3.8 any of several schedules",
         "schedules",
-        "return any(schedule.holds(second) for schedule in compiled)",
-        "return all(schedule.holds(second) for schedule in compiled)",
+        "held = any(schedule.holds(second) for schedule in compiled)",
+        "held = all(schedule.holds(second) for schedule in compiled)",
         "schedules",
     ),
     Removal(

@@ -457,7 +457,7 @@ def test_policies_of_a_file_know_their_place() -> None:
             "a custom mask without an expression shows NULL",
         ),
         ({"policyType": 2, "rowFilterPolicyItems": [item("select")]}, "an item without `filterExpr` says"),
-        ({"validitySchedules": [{"startTime": "soon"}]}, "this schedule never applies"),
+        ({"validitySchedules": [{"startTime": "soon"}]}, "what it limits allows nothing, and denies"),
     ],
 )
 def test_warnings(change: dict[str, Any], warning: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.ranger_shapes import Findings, Reader
-from gateway.policy.ranger_times import NEVER, read_instant, read_schedules, write_instant
+from gateway.policy.ranger_times import read_instant, read_schedules, write_instant
 from gateway.policy.schedules import compile_schedules, parse_time
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -81,11 +82,41 @@ def test_a_schedule_in_full() -> None:
     assert recurrence.interval_minutes == 24 * 60 + 8 * 60 + 30
 
 
-def test_one_that_cannot_be_read_is_there_and_never_applies() -> None:
-    found, warnings = schedules({"startTime": "tomorrow"})
-    assert found == (NEVER,)
-    assert "`startTime` is no time" in warnings[0]
-    assert not compile_schedules((NEVER,))(NOON)
+@pytest.mark.parametrize(
+    ("written", "warning"),
+    [
+        ({"startTime": "tomorrow"}, "`startTime` is no time"),
+        ({"endTime": "2026/02/30 00:00:00"}, "`endTime` is no time"),
+        ({"startTime": "2026/01/01", "timeZone": "Mars/Base"}, "Mars/Base"),
+        ({"startTime": "2026/01/02", "endTime": "2026/01/01"}, "is not before the end"),
+        (
+            {"recurrences": [{"schedule": {"hour": "25"}, "interval": {"hours": 1}}]},
+            "`hour` goes from 0 to 23",
+        ),
+        ({"recurrences": [{"schedule": {"hour": "1", "dayOfWeek": "1"}}]}, "at least a minute"),
+    ],
+)
+def test_one_that_makes_no_sense_is_there_and_cannot_be_told(written: dict[str, Any], warning: str) -> None:
+    found, warnings = schedules(written)
+    assert found[0].invalid
+    assert any(warning in told and "denies, masks and filters at any time" in told for told in warnings)
+    assert compile_schedules(found)(NOON) is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {},
+        {"startTime": "2026/01/01", "timeZone": "IST"},
+        {"startTime": "2026/01/01", "endTime": "2026/01/01"},
+    ],
+)
+def test_what_only_rangers_validator_refuses_is_taken_at_its_word(written: dict[str, Any]) -> None:
+    found, warnings = schedules(written)
+    assert not found[0].invalid
+    assert warnings
+    assert not any("at any time" in told for told in warnings)
+    assert compile_schedules(found)(NOON) is not None
 
 
 def test_odd_ones_are_told() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ from gateway.model.tags import Recurrence, Tag, ValiditySchedule
 from gateway.policy.ranger import Converter, load, roles_of, write, write_definition, write_roles
 from gateway.policy.ranger_shapes import Findings, Reader
 from gateway.policy.ranger_tags import tag_definition
+from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import read_service_def
 from tests.policy.ranger_data import shipped
 
@@ -106,7 +107,7 @@ schedules = st.lists(
         end=st.none() | moments,
         zone=st.sampled_from(["GMT", "Europe/Paris"]),
         recurrences=st.lists(recurrences, max_size=2).map(tuple),
-    ),
+    ).map(lambda found: replace(found, invalid=not is_sound(found))),
     max_size=2,
 ).map(tuple)
 
@@ -289,3 +290,17 @@ def test_the_definition_of_a_tag_service_gets_its_prefix_back() -> None:
 )
 def test_roles_come_back(roles: list[Role]) -> None:
     assert roles_of(write_roles(roles)) == tuple(roles)
+
+
+def test_a_schedule_that_could_not_be_read_stays_so() -> None:
+    policy = Policy(
+        id=1,
+        name="p",
+        service="dev",
+        type=PolicyType.ACCESS,
+        resources={"database": ResourceValues(values=("a",))},
+        schedules=(ValiditySchedule(invalid=True), ValiditySchedule(zone="Nowhere", invalid=True)),
+    )
+    found = load(write(Service(name="dev", definition=HIVE, policies=(policy,))))
+    (again,) = found.services["dev"].policies
+    assert [schedule.invalid for schedule in again.schedules] == [True, True]

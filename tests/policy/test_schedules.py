@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -27,7 +28,7 @@ def schedule(
     )
 
 
-def holds(found: ValiditySchedule, time: datetime | None) -> bool:
+def holds(found: ValiditySchedule, time: datetime | None) -> bool | None:
     return compile_schedules([found])(time)
 
 
@@ -39,9 +40,9 @@ def of_epoch(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def test_no_schedules_always_hold_and_no_time_never_does() -> None:
+def test_no_schedules_always_hold_and_without_a_time_others_cannot_be_told() -> None:
     assert compile_schedules(())(None)
-    assert not compile_schedules([schedule("2020/01/01 00:00:00")])(None)
+    assert compile_schedules([schedule("2020/01/01 00:00:00")])(None) is None
 
 
 def test_any_of_several_is_enough() -> None:
@@ -342,8 +343,18 @@ def test_all_faults_are_told_at_once() -> None:
         schedule("9999/12/31 00:00:00", "1970/01/01 00:00:00"),
     ],
 )
-def test_a_schedule_that_is_not_well_formed_never_holds(found: ValiditySchedule) -> None:
-    assert not holds(found, at("2025/06/01 12:00:00"))
+def test_of_a_schedule_that_is_not_well_formed_it_cannot_be_told(found: ValiditySchedule) -> None:
+    assert holds(found, at("2025/06/01 12:00:00")) is None
+
+
+def test_one_that_holds_is_enough_beside_one_that_cannot_be_told() -> None:
+    applies = compile_schedules([schedule(zone="Nowhere"), schedule("2030/01/01 00:00:00")])
+    assert applies(at("2031/06/01 00:00:00")) is True
+    assert applies(at("2029/06/01 00:00:00")) is None
+
+
+def test_one_that_was_told_to_be_invalid_cannot_be_told() -> None:
+    assert holds(replace(schedule("2025/01/01 00:00:00"), invalid=True), at("2025/06/01 12:00:00")) is None
 
 
 def test_javas_short_names_of_zones_mean_what_they_mean_to_ranger() -> None:
