@@ -10,7 +10,7 @@ from typing import Any
 from gateway.model.policy import AuditFilter, AuditRules
 from gateway.policy.documents import Path
 from gateway.policy.ranger_policies import read_values
-from gateway.policy.ranger_shapes import Reader
+from gateway.policy.ranger_shapes import Findings, Reader
 
 FILTERS = "ranger.plugin.audit.filters"
 _MODES = ("audit-default", "audit-all", "audit-none")
@@ -62,29 +62,36 @@ class Configuration:
         except (ValueError, RecursionError):
             self._reader.warn(where, "the audit filters are not JSON: there are none")
             return ()
-        found = []
-        for entry, _ in self._reader.entries({"filters": entries}, "filters", where):
-            if entry.get("isAudited") is None:
-                continue  # decides nothing, in Ranger too
-            found.append(self._filter(entry, where))
+        # Of findings of its own: what is wrong with auditing must not keep policies from being taken.
+        reader = Reader(Findings())
+        found = [
+            _filter(entry, reader)
+            for entry, _ in reader.entries({"filters": entries}, "filters", ())
+            if entry.get("isAudited") is not None  # without it, it decides nothing, in Ranger too
+        ]
+        for text in (*reader.findings.texts(), *reader.findings.warnings):
+            self._reader.warn(where, f"audit filters: {text}")
+        if reader.findings.fault_count:
+            self._reader.warn(where, "the audit filters cannot be read: there are none")
+            return ()
         return tuple(found)
 
-    def _filter(self, entry: Mapping[str, Any], path: Path) -> AuditFilter:
-        reader = self._reader
-        result = reader.text(entry, "accessResult", path).upper()
-        if result and result not in _RESULTS:
-            reader.warn(path, f"unknown access result `{result}` in the audit filters")
-        resources = reader.field(entry, "resources", path)
-        return AuditFilter(
-            audited=reader.flag(entry, "isAudited", path, default=True),
-            result=result,
-            resources={level: read_values(written, reader, path) for level, written in resources.items()},
-            accesses=frozenset(name.lower() for name in reader.names(entry, "accessTypes", path)),
-            actions=reader.names(entry, "actions", path),
-            users=reader.names(entry, "users", path),
-            groups=reader.names(entry, "groups", path),
-            roles=reader.names(entry, "roles", path),
-        )
+
+def _filter(entry: Mapping[str, Any], reader: Reader) -> AuditFilter:
+    result = reader.text(entry, "accessResult", ()).upper()
+    if result and result not in _RESULTS:
+        reader.warn((), f"unknown access result `{result}`")
+    resources = reader.field(entry, "resources", ())
+    return AuditFilter(
+        audited=reader.flag(entry, "isAudited", (), default=True),
+        result=result,
+        resources={level: read_values(written, reader, (level,)) for level, written in resources.items()},
+        accesses=frozenset(name.lower() for name in reader.names(entry, "accessTypes", ())),
+        actions=reader.names(entry, "actions", ()),
+        users=reader.names(entry, "users", ()),
+        groups=reader.names(entry, "groups", ()),
+        roles=reader.names(entry, "roles", ()),
+    )
 
 
 def _requoted(found: re.Match[str]) -> str:

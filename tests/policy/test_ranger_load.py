@@ -171,6 +171,15 @@ def test_audit_filters_that_cannot_be_read_filter_nothing() -> None:
     assert "not JSON" in loaded.warnings[0]
 
 
+@pytest.mark.parametrize(
+    "filters", ["1", "[1]", "[{'isAudited': 'x'}]", "[{'isAudited': true, 'users': 'ann'}]"]
+)
+def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> None:
+    loaded = load(download(serviceConfig={"ranger.plugin.audit.filters": filters}))
+    assert loaded.services["dev"].audit.filters == ()
+    assert "there are none" in loaded.warnings[-1]
+
+
 def test_tags_and_policies_on_them() -> None:
     on_pii = at(tag="PII")
     masks = [
