@@ -140,8 +140,15 @@ def refuse_other_sites(request: web.Request) -> None:
     """Raise RestError 403 for what a page of another site makes a browser send with our password."""
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
-    if site not in ("none", "same-origin") or (origin and urlsplit(origin).netloc != request.host):
+    if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
         raise forbidden("requests from pages of other sites are not taken")
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
 
 
 def as_rest_error(error: Exception) -> RestError:
@@ -161,6 +168,8 @@ def as_rest_error(error: Exception) -> RestError:
             return bad_request(str(error))
         case asyncpg.UniqueViolationError():
             return bad_request("an object with this name, guid or these resources exists already")
+        case asyncpg.ProgramLimitExceededError():
+            return bad_request("a name or guid is too long to be stored")
         case asyncpg.DataError() | UnicodeError() | json.JSONDecodeError():
             return bad_request("the request holds a value that cannot be stored")
         case asyncpg.QueryCanceledError() | TimeoutError():

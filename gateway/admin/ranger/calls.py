@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,10 @@ MAX_BODY_BYTES = 8 * 1024**2
 """One object; a policy with thousands of items has a few hundred kilobytes."""
 MAX_ID = 2**63 - 1
 MAX_DEPTH = 64
+MAX_VALUES = 200_000
+"""Of one object, whatever its bytes: each costs time to look at."""
+_SHORT_BYTES = 16 * 1024
+"""What is looked at at once; more is done beside the event loop, which statements wait for."""
 
 
 class RestError(Exception):
@@ -124,19 +129,38 @@ class Call:
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
         """Return the body, a JSON object. Raises RestError 400 or 413 otherwise."""
-        found = parse(await self.read(limit))
-        if not isinstance(found, dict):
-            raise bad_request("the body is not a JSON object")
-        return found
+        return await self._parsed(limit, MAX_VALUES, _object)
+
+    async def checked(
+        self, shape: Field, limit: int = MAX_BODY_BYTES, *, most_values: int | None = MAX_VALUES
+    ) -> Body:
+        """Return the body with Ranger's defaults filled in. Raises RestError 400 or 413."""
+        return await self._parsed(limit, most_values, lambda found: checked(shape, _object(found)))
+
+    async def _parsed(self, limit: int, most_values: int | None, then: Callable[[Any], Body]) -> Body:
+        raw = await self.read(limit)
+
+        def work() -> Body:
+            return then(parse(raw, most_values))
+
+        return work() if len(raw) <= _SHORT_BYTES else await asyncio.to_thread(work)
 
 
-def parse(raw: bytes) -> Any:
+def parse(raw: bytes, most_values: int | None = None) -> Any:
     """Return a JSON document that PostgreSQL and we can hold. Raises RestError 400 otherwise."""
+    if most_values is not None and raw.count(b"{") + raw.count(b"[") > most_values:
+        raise bad_request(f"the body holds more than {most_values} values")
     try:
         found = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise bad_request(f"the body is not JSON: {error}") from None
-    _require_holdable(found)
+    _require_holdable(found, most_values)
+    return found
+
+
+def _object(found: Any) -> Body:
+    if not isinstance(found, dict):
+        raise bad_request("the body is not a JSON object")
     return found
 
 
@@ -184,10 +208,13 @@ class Route:
     handler: Handler
 
 
-def _require_holdable(document: Any) -> None:
-    level, depth = [document], 0
+def _require_holdable(document: Any, most_values: int | None) -> None:
+    level, depth, count = [document], 0, 0
     while level:
         depth += 1
+        count += len(level)
+        if most_values is not None and count > most_values:
+            raise bad_request(f"the body holds more than {most_values} values")
         if depth > MAX_DEPTH:
             raise bad_request(f"the body is nested deeper than {MAX_DEPTH} levels")
         below: list[Any] = []

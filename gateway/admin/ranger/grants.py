@@ -24,7 +24,7 @@ from gateway.model.principal import Principal
 
 def _route(*, grants: bool) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
-        request = checked(GRANT_REVOKE, await call.body())
+        request = await call.checked(GRANT_REVOKE)
         async with call.store.writing(call.user) as writing:
             service = await writing.named(Kind.SERVICE, call.path("service"))
             if service is None:

@@ -13,7 +13,6 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
     forbidden,
     no_content,
     not_found,
@@ -93,7 +92,7 @@ async def _get(call: Call) -> web.Response:
 
 
 async def _create(call: Call) -> web.Response:
-    body = checked(POLICY, await call.body())
+    body = await call.checked(POLICY)
     async with call.store.writing(call.user) as writing:
         return answer(
             await offer_policy(
@@ -110,14 +109,14 @@ async def _create(call: Call) -> web.Response:
 
 
 async def _apply(call: Call) -> web.Response:
-    body = checked(POLICY, await call.body())
+    body = await call.checked(POLICY)
     overwrite = call.flag("updateIfExists") or not call.flag("mergeIfExists", default=True)
     async with call.store.writing(call.user) as writing:
         return answer(await apply_policy(writing, call.access, call.principal, body, overwrite=overwrite))
 
 
 async def _update(call: Call) -> web.Response:
-    body = checked(POLICY, await call.body())
+    body = await call.checked(POLICY)
     async with call.store.writing(call.user) as writing:
         stored = await _named(call, writing)
         match call.request.match_info:

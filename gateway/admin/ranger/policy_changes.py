@@ -6,6 +6,7 @@ at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -39,9 +40,7 @@ async def service_of(reading: Reading, name: object) -> Body:
 async def create_policy(writing: Writing, access: Access, principal: Principal, body: Body) -> Body:
     """Check and store a new policy. Raises RestError 400 with every fault, or 403."""
     service = await service_of(writing, body.get("service"))
-    policy, failures = await _judge(writing, access, principal, service, body, stored=None)
-    await _require_right(writing, access, principal, service, policy)
-    refuse(failures)
+    policy = await _judged(writing, access, principal, service, body, stored=None)
     made = await writing.create(Kind.POLICY, policy, signature=_signature_column(policy))
     await note(writing, service, made, Changed.CREATED)
     return made
@@ -63,9 +62,7 @@ async def update_policy(
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
-    policy, failures = await _judge(writing, access, principal, service, body, stored=stored)
-    await _require_right(writing, access, principal, service, policy)
-    refuse(failures)
+    policy = await _judged(writing, access, principal, service, body, stored=stored)
     made = await writing.update(
         Kind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
     )
@@ -160,7 +157,7 @@ async def note(writing: Writing, service: Body, policy: Body, changed: Changed) 
         await writing.bump(What.POLICY, await writing.linked(service["name"]), changed, policy)
 
 
-async def _judge(
+async def _judged(
     writing: Writing,
     access: Access,
     principal: Principal,
@@ -168,12 +165,12 @@ async def _judge(
     body: Body,
     *,
     stored: Mapping[str, Any] | None,
-) -> tuple[Body, list[Failure]]:
-    """Return the policy as it would be stored, and everything that is wrong with it."""
+) -> Body:
+    """Return the policy as it is to be stored. Raises RestError 403, or 400 with all that is wrong."""
     definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
-    policy = normalised({**body, "serviceType": service["type"]}, definition)
-    signature = policy_signature(policy)
-    policy["resourceSignature"] = signature
+    policy, signature = await asyncio.to_thread(_signed, body, service, definition)
+    # First of all: what is wrong with it takes long to say, and is nobody's business who may not write it.
+    await _require_right(writing, access, principal, service, policy)
     zone, name = policy.get("zoneName") or "", policy.get("name")
     around = Surroundings(
         service=service,
@@ -188,8 +185,15 @@ async def _judge(
         around = replace(around, same_name=_another(same, stored))
     for same in await writing.signed(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
-    failures = policy_failures(policy, around)
-    return {**show(policy), "isEnabled": policy["isEnabled"]}, failures
+    refuse(await asyncio.to_thread(policy_failures, policy, around))
+    return {**show(policy), "isEnabled": policy["isEnabled"]}
+
+
+def _signed(body: Body, service: Body, definition: Definition) -> tuple[Body, str]:
+    """Return the policy in the definition's spelling, with its signature."""
+    policy = normalised({**body, "serviceType": service["type"]}, definition)
+    policy["resourceSignature"] = signature = policy_signature(policy)
+    return policy, signature
 
 
 def _another(found: Body | None, stored: Mapping[str, Any] | None) -> Body | None:

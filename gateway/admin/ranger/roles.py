@@ -74,7 +74,7 @@ async def _get(call: Call) -> web.Response:
 
 async def _create(call: Call) -> web.Response:
     call.require_administrator("create roles")
-    body = checked(ROLE, await call.body())
+    body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
         return answer(await create_role(writing, body))
 
@@ -89,7 +89,7 @@ async def create_role(writing: Writing, body: Body) -> Body:
 
 async def _update(call: Call) -> web.Response:
     call.require_administrator("change roles")
-    body = checked(ROLE, await call.body())
+    body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
         stored = await _named(call, writing)
         if body.get("id") not in (None, stored["id"]):
@@ -194,7 +194,7 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
     """Return the handler of one change of members."""
 
     async def handle(call: Call) -> web.Response:
-        body = checked(MEMBERS_CHANGE, await call.body())
+        body = await call.checked(MEMBERS_CHANGE)
         members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
         options = {"admin": bool(body["isAdmin"])} if admin else {}
         async with call.store.writing(call.user) as writing:
@@ -219,7 +219,7 @@ def _require_keeper(call: Call, role: Body, user: str, groups: Iterable[str], ro
 
 def _grant_route(*, grants: bool) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
-        request = checked(GRANT_REVOKE_ROLE, await call.body())
+        request = await call.checked(GRANT_REVOKE_ROLE)
         async with call.store.writing(call.user) as writing:
             await _grant(call, writing, request, grants=grants)
         # Ranger's own client cannot read an object here.

@@ -12,7 +12,6 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
     forbidden,
     no_content,
     not_found,
@@ -48,7 +47,9 @@ async def _get(call: Call) -> web.Response:
 
 
 async def _put(call: Call) -> web.Response:
-    given = checked(SERVICE_TAGS, await call.body(MAX_TAGS_BYTES))
+    async with call.store.reading() as reading:
+        await _service(call, reading)  # before anything of the body is looked at
+    given = await call.checked(SERVICE_TAGS, MAX_TAGS_BYTES, most_values=None)
     given["op"] = given["op"] or "set"
     async with call.store.writing(call.user) as writing:
         service = await _service(call, writing)

@@ -34,6 +34,7 @@ from gateway.admin.ranger.validation import Failure
 
 MAX_FILE_BYTES = 64 * 1024**2
 """Of an import; a request has two minutes, which is time for some 20,000 policies."""
+_MAX_FILE_VALUES = 10_000_000
 _MAPS = ("servicesMapJson", "zoneMapJson")
 _MAX_MAP_BYTES = 1024**2
 _UNPAGED = "1000000"
@@ -179,7 +180,7 @@ async def _files(call: Call) -> dict[str, Any]:
                 raise bad_request(f"the form holds `{part.name}` twice")
             if part.name in ("file", *_MAPS):
                 limit = MAX_FILE_BYTES if part.name == "file" else _MAX_MAP_BYTES
-                found[part.name] = await asyncio.to_thread(parse, await _bytes(part, limit))
+                found[part.name] = await asyncio.to_thread(parse, await _bytes(part, limit), _MAX_FILE_VALUES)
     except (ValueError, AssertionError, HttpProcessingError, ClientPayloadError):
         raise bad_request("the multipart body cannot be read") from None
     if "file" not in found:

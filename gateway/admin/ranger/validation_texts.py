@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -25,6 +26,11 @@ _FIELDS = {
     "year": "year",
 }
 _BOUNDS = {"days": None, "hours": 23, "minutes": 59}
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
 
 
 def sql_failures(text: str, kind: str, field: str, subfield: str) -> Iterator[Failure]:
@@ -85,7 +91,7 @@ def _schedule_faults(given: Mapping[str, Any]) -> Iterator[str]:
         readable = False
         yield "a schedule must end after it starts"
     zone = given.get("timeZone") or "GMT"
-    if zone not in available_timezones():
+    if zone not in _zones():
         readable = False
         yield f"`{zone}` is no time zone"
     recurrences = []

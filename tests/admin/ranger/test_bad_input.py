@@ -72,6 +72,25 @@ async def test_bodies_that_are_no_policies(served: Served, body: Any, says: str)
     assert len((await served.ask("GET", f"{API}/policy"))[1]) == 1
 
 
+async def test_a_body_of_very_many_small_values_is_not_looked_at(served: Served) -> None:
+    await with_policy(served)
+    for many in (b'{"policyItems":[' + b"{}," * 300_000 + b"{}]}", b'{"a":[' + b"1," * 300_000 + b"1]}"):
+        status, told = await served.send("POST", f"{API}/policy", io.BytesIO(many), user="nobody")
+        assert (status, told["msgDesc"]) == (400, "the body holds more than 200000 values")
+
+
+async def test_a_name_that_no_index_takes_is_the_senders_fault(served: Served) -> None:
+    await with_policy(served)
+    name = "".join(chr(0x4E00 + 7919 * i % 20_000) for i in range(4000))
+    status, told = await served.ask("POST", f"{API}/roles", {"name": name})
+    assert (status, told["statusCode"]) == (400, 1)
+
+
+async def test_an_origin_that_is_none_is_another_site(served: Served) -> None:
+    status, told = await served.ask("GET", f"{API}/policy", headers={"Origin": "http://["})
+    assert (status, told["statusCode"]) == (403, 403)
+
+
 async def test_wrong_types_are_all_told_at_once(served: Served) -> None:
     await with_policy(served)
     _, told = await served.ask("POST", f"{API}/policy", {"policyType": [], "policyItems": 3, "isEnabled": {}})
