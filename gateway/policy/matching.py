@@ -88,6 +88,9 @@ class Asker:
         """Return everything that a script may ask."""
         return Facts(user=self.user, owner=self.owner)
 
+    def note(self, facets: frozenset[str]) -> None:
+        """Take notice of what a match depended on; who remembers no answers need not."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Part:

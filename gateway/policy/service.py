@@ -183,18 +183,20 @@ class Question(Asker):
         """Return the tags of the resource, those that came with the request or else those that are known."""
         if self._hits is None:
             given = self.context.tags
-            found: list[tuple[Made, MatchType]] = []
+            found: list[tuple[Made, MatchType, bool]] = []
+            # Scripts in the names of what is tagged see no tags: those are being looked for.
+            self._hits = []
             if given is not None:
                 self.note(_TAGS)
-                found = [(Made(given), MatchType.SELF)]
+                found = [(Made(given), MatchType.SELF, False)]
             elif self.service.model.tagged:
                 tagged = self.service.taggings.on(self.levels, self.values, self, below=self.below)
-                found = [(entry.of, match) for entry, match in tagged]
-            self._hits = []
-            for made, match in found:
+                found = [(entry.of, match, entry.doubtful(self.values, self)) for entry, match in tagged]
+            self._facts = None
+            for made, match, doubted in found:
                 if made.temporal:
                     self.note(_TIME)
-                self._hits += made.hits(match, self.context.time)
+                self._hits += made.hits(match, self.context.time, doubted=doubted)
         return self._hits
 
     def zones(self) -> tuple[str, ...]:

@@ -26,7 +26,8 @@ class TagHit:
     tag: Tag
     match: MatchType = MatchType.SELF
     doubted: bool = False
-    """Whether it could not be told if the tag holds: for want of a time, or of a period that makes sense."""
+    """Whether it could not be told if the resource has the tag now: for want of a time, or of a period or
+    a script that makes sense."""
 
 
 class Made:
@@ -39,10 +40,12 @@ class Made:
         self.temporal = any(applies is not None for _, applies in self.tags)
         """Whether some tag holds for a time only."""
 
-    def hits(self, match: MatchType, time: datetime | None) -> list[TagHit]:
-        """Return the tags that hold at a time, or may."""
+    def hits(self, match: MatchType, time: datetime | None, *, doubted: bool = False) -> list[TagHit]:
+        """Return the tags that hold at a time, or may; all in doubt when that is `doubted` already."""
         found = [(tag, True if applies is None else applies(time)) for tag, applies in self.tags]
-        return [TagHit(tag, match, doubted=held is None) for tag, held in found if held is not False]
+        return [
+            TagHit(tag, match, doubted=doubted or held is None) for tag, held in found if held is not False
+        ]
 
 
 class Taggings:
@@ -87,6 +90,8 @@ class Taggings:
             candidates += self._index.below(levels, values, None)
         found: list[tuple[Entry, MatchType]] = []
         for entry in dict.fromkeys(candidates):
+            if entry.facets:
+                asker.note(entry.facets)
             match = entry.match(values, asker)
             if match is not MatchType.NONE:
                 found.append((entry, match))

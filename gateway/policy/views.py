@@ -150,7 +150,8 @@ def sort_columns(question: Question, type_: PolicyType, zone: str, subject: Subj
     tagged = [
         entry for entry, _ in service.taggings.on(question.levels, question.values, question, below=True)
     ]
-    plain = plain and not (tagged and (filing.conditional or any(e.of.temporal for e in tagged)))
+    changing = filing.conditional or any(e.of.temporal or e.facets or e.scripted for e in tagged)
+    plain = plain and not (tagged and changing)
     return Sorting(entries, tagged, plain)
 
 

@@ -41,6 +41,8 @@ class Zones:
             *self._index.below(levels, values, None),
             *self._index.above(levels, values),
         ):
+            if entry.facets:
+                asker.note(entry.facets)
             match = entry.match(values, asker)
             if match is not MatchType.NONE:
                 found[entry.of] = None

@@ -725,8 +725,8 @@ REMOVALS = (
     Removal(
         "§3.11 periods of tags",
         "tagging",
-        "if applies is None or time is None or applies(time)",
-        "if True",
+        "for tag, held in found if held is not False",
+        "for tag, held in found",
         "tags",
     ),
     Removal(
