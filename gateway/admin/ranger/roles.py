@@ -235,6 +235,9 @@ async def _grant(call: Call, writing: Writing, request: Mapping[str, Any], *, gr
     groups: Iterable[str] = call.principal.groups
     if grantor != call.user:
         await _require_trust(call, writing, call.path("service"), grantor)
+        if not call.access.is_plugin(call.principal):
+            # Who administers one service must not get at roles, which count in all of them.
+            raise forbidden(f"user `{call.user}` may not grant or revoke roles for user `{grantor}`")
         groups = {*await groups_of(writing, grantor), *filter(None, request["grantorGroups"])}
     targets = list(dict.fromkeys(filter(None, request["targetRoles"])))
     members = {kind: [name for name in request[kind] if name] for kind in KINDS}

@@ -193,6 +193,21 @@ async def test_a_change_that_was_taken_back_is_not_remembered(served: Served) ->
     assert status == 403
 
 
+async def test_who_administers_a_service_puts_nobody_into_roles(served: Served) -> None:
+    for name, users in (("dev_hive", "sam"), ("dev_trino", "sam,plugin")):
+        configs = {"service.admin.users": users}
+        await served.ask("POST", f"{API}/service", {"name": name, "type": "hive", "configs": configs})
+    await served.ask("POST", f"{API}/roles", {"name": "readers"})
+    request = {"grantor": "admin", "targetRoles": ["readers"], "users": ["sam"]}
+    for user, name, expected in (
+        ("sam", "dev_hive", 403),
+        ("plugin", "dev_hive", 403),
+        ("plugin", "dev_trino", 200),
+    ):
+        status, _ = await served.ask("PUT", f"{API}/roles/grant/{name}", request, user=user)
+        assert status == expected
+
+
 async def test_delegation_under_a_condition_that_cannot_be_told_does_not_count(served: Served) -> None:
     await with_delegate(served, validitySchedules=[{"endTime": "2020/01/01 00:00:00"}])
     assert (await served.ask("POST", f"{API}/policy", policy("a", "sales_a"), user="bob"))[0] == 403
