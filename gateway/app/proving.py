@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from gateway.model.policy import Place, Policy, PolicySet
+from gateway.model.policy import Place, Policy, PolicySet, Service
 from gateway.model.reading import NotParsed, NotRead, Reading
+from gateway.policy.exchanges import unlike
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 
@@ -63,8 +64,6 @@ class Proofs:
     def __init__(self) -> None:
         self._good: frozenset[Text] = frozenset()
         self._proved: PolicySet | None = None
-        self._policies: frozenset[int] = frozenset()
-        """Identities of the policies of `_proved`, which keeps them alive."""
 
     async def faults(self, policies: PolicySet, reader: ReaderPort) -> list[str]:
         """Return a fault for each text that is no good, with its place."""
@@ -76,14 +75,25 @@ class Proofs:
             self._good = more if len(more) <= MOST_KEPT else texts
         return [f"{place}: {wrong[text]}" for place, text in found if text in wrong]
 
-    async def keep(self, policies: PolicySet) -> None:
+    def keep(self, policies: PolicySet) -> None:
         """Remember policies that are in force now; those before them are forgotten."""
-        self._policies = await asyncio.to_thread(lambda: frozenset(map(id, policies.policies())))
         self._proved = policies
 
     def _new_texts(self, policies: PolicySet) -> list[tuple[Place, Text]]:
-        known = self._policies
-        return list(texts_of([policy for policy in policies.policies() if id(policy) not in known]))
+        before = self._proved.services if self._proved is not None else {}
+        found: list[tuple[Place, Text]] = []
+        for name, service in policies.services.items():
+            old = before.get(name)
+            for new_list, old_list in (
+                (service.policies, old.policies if old is not None else ()),
+                (_on_tags(service), _on_tags(old)),
+            ):
+                found += texts_of(unlike(old_list, new_list)[1].values())
+        return found
+
+
+def _on_tags(service: Service | None) -> Sequence[Policy]:
+    return service.tags.policies if service is not None and service.tags is not None else ()
 
 
 async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:

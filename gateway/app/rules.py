@@ -251,7 +251,7 @@ class RulesInForce:
                     raise Faults(faults)
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(engine_for, policies, before)
-                await self._proofs.keep(policies)
+                self._proofs.keep(policies)
                 if sum(map(_policies, parts.values())) > LARGE:
                     set_aside()
             self._parts = parts

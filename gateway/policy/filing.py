@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
-from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef, TaggedResource
+from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
 from gateway.policy.compiled import AccessBits, CompiledPolicy
+from gateway.policy.exchanges import exchanged
 from gateway.policy.hierarchy import Entry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import is_file_path
@@ -17,75 +15,6 @@ from gateway.policy.path_denials import PathDenials
 Section = tuple[str, PolicyType]
 """Security zone (empty: none) and type."""
 _NOTHING = Index()
-T = TypeVar("T", Policy, TaggedResource)
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange(Generic[T]):
-    """How one list became another."""
-
-    gone: list[T]
-    came: list[T]
-    twins: list[tuple[T, T]]
-    """What is another object now but equal, and has the same number."""
-
-
-def exchanged(old: Sequence[T], new: Sequence[T]) -> Exchange[T]:
-    """Compare two lists by identity, and what is left by number and equality.
-
-    Lists that are mostly the same objects in the same order are compared in portions, at a hundredth of what
-    looking at each item would take. No step keeps other threads waiting for long.
-    """
-    gone, came = _unlike(old, new)
-    twins: list[tuple[T, T]] = []
-    if gone and came:
-        by_number: dict[int, list[T]] = {}
-        for item in gone.values():
-            by_number.setdefault(item.id, []).append(item)
-        for item in list(came.values()):
-            twin = next((twin for twin in by_number.get(item.id, ()) if twin == item), None)
-            if twin is not None:
-                by_number[item.id].remove(twin)
-                twins.append((twin, item))
-                del gone[id(twin)], came[id(item)]
-    return Exchange(list(gone.values()), list(came.values()), twins)
-
-
-_PORTION = 512
-
-
-def _unlike(old: Sequence[T], new: Sequence[T]) -> tuple[dict[int, T], dict[int, T]]:
-    """Return what is in one list only, by the ids of the objects."""
-    rest_old, rest_new = dict[int, T](), dict[int, T]()
-    i = j = 0
-    while i < len(old) and j < len(new):
-        # Sequences find the same object equal without comparing it; what differs is looked at one by one.
-        portion_old, portion_new = old[i : i + _PORTION], new[j : j + _PORTION]
-        if all(map(operator.is_, portion_old, portion_new)) and len(portion_old) == len(portion_new):
-            i, j = i + _PORTION, j + _PORTION
-            continue
-        while i < len(old) and j < len(new) and old[i] is new[j]:
-            i, j = i + 1, j + 1
-        if i < len(old) and j < len(new):
-            skip_old, skip_new = _in_step(old, i, new, j)
-            rest_old |= {id(item): item for item in old[i : i + skip_old]}
-            rest_new |= {id(item): item for item in new[j : j + skip_new]}
-            i, j = i + skip_old, j + skip_new
-    rest_old |= {id(item): item for item in old[i:]}
-    rest_new |= {id(item): item for item in new[j:]}
-    for ident in rest_old.keys() & rest_new.keys():  # moved
-        del rest_old[ident], rest_new[ident]
-    return rest_old, rest_new
-
-
-def _in_step(old: Sequence[T], i: int, new: Sequence[T], j: int) -> tuple[int, int]:
-    """Return how much of each list to skip until they go on alike, or all of both."""
-    for distance in range(1, 9):
-        for skip in range(distance + 1):
-            for a, b in ((distance, skip), (skip, distance)):
-                if i + a < len(old) and j + b < len(new) and old[i + a] is new[j + b]:
-                    return a, b
-    return len(old) - i, len(new) - j
 
 
 class Filing:

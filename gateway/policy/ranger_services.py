@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
 from gateway.policy.documents import Path, hint
+from gateway.policy.exchanges import unlike
 from gateway.policy.hierarchy import way_down
 from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger_audit import Configuration
@@ -34,49 +35,91 @@ class Converted:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What one raw policy became; holding on to it keeps its identity its own."""
+
+    raw: Any
+    policy: Policy | None
+    warnings: tuple[str, ...]
+
+
 class _Memory:
-    """The policies of one list as they were converted last: id → what was written, what it became, warnings.
+    """The policies of one list as they were converted last.
 
     What is at fault is not kept, so that it is told again when it comes again.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[Any, Policy | None, tuple[str, ...]]] = {}
+        self._raws: list[Any] = []
+        self._known: dict[int, _Known] = {}
+        """Identity of the raw policy → what it became."""
+        self._warned: set[int] = set()
+        self._numbers: Counter[int | str] = Counter()
+        """Id → how many policies have it."""
+        self._twins: set[int | str] = set()
 
     def convert(
         self, raws: list[Any], policies: PolicyReader, findings: Findings, path: Path, zone: str
     ) -> list[Policy]:
-        known, kept = self._known, dict[Any, tuple[Any, Policy | None, tuple[str, ...]]]()
-        found: list[Policy] = []
-        for i, raw in enumerate(raws):
-            ident = raw.get("id") if isinstance(raw, Mapping) else None
-            key = ident if isinstance(ident, int | str) else None
-            entry = known.get(key) if key is not None else None
-            # Identity first: a delta leaves all other policies the objects that they were.
-            if entry is None or not (entry[0] is raw or entry[0] == raw):
-                before, faults = findings.mark(), findings.fault_count
-                policy = policies.read(raw, findings, (*path, i), zone)
-                entry = (raw, policy, findings.since(before))
-                if findings.fault_count > faults:
-                    continue
-            elif entry[2]:
-                findings.repeat(entry[2])
-            if key is not None:
-                kept[key] = entry
-            if entry[1] is not None:
-                found.append(entry[1])
-        self._known = kept
-        if len(kept) != len(raws) and not findings.fault_count:
-            self._tell_twins(raws, findings, path)
-        return found
+        gone, came = unlike(self._raws, raws)
+        former = {_number(raw): self._known.pop(key) for key, raw in gone.items()}
+        self._warned -= gone.keys()
+        for key in self._warned:
+            findings.repeat(self._known[key].warnings)
+        faults = findings.fault_count
+        if came:
+            for i, raw in enumerate(raws):
+                if id(raw) in came:
+                    self._read(i, raw, former.get(_number(raw)), policies, findings, path, zone)
+        self._count(gone.values(), -1)
+        self._count(came.values(), 1)
+        for ident in sorted(self._twins, key=str):
+            findings.warn(path, f"there are {self._numbers[ident]} policies with the id {ident}")
+        kept = self._known
+        if findings.fault_count > faults:
+            self._raws = [raw for raw in raws if id(raw) in kept]
+        else:
+            self._raws = raws
+        return [policy for raw in self._raws if (policy := kept[id(raw)].policy) is not None]
 
-    def _tell_twins(self, raws: list[Any], findings: Findings, path: Path) -> None:
-        idents = Counter(
-            raw["id"] for raw in raws if isinstance(raw, Mapping) and isinstance(raw.get("id"), int | str)
-        )
-        for ident, count in idents.items():
-            if count > 1:
-                findings.warn(path, f"there are {count} policies with the id {ident}")
+    def _count(self, raws: Iterable[Any], change: int) -> None:
+        for raw in raws:
+            number = _number(raw)
+            if number is None:
+                continue
+            self._numbers[number] += change
+            if self._numbers[number] > 1:
+                self._twins.add(number)
+            else:
+                self._twins.discard(number)
+
+    def _read(
+        self,
+        i: int,
+        raw: Any,
+        former: _Known | None,
+        policies: PolicyReader,
+        findings: Findings,
+        path: Path,
+        zone: str,
+    ) -> None:
+        if former is not None and former.raw == raw:
+            known = _Known(raw, former.policy, former.warnings)
+            findings.repeat(former.warnings)
+        else:
+            before, faults = findings.mark(), findings.fault_count
+            known = _Known(raw, policies.read(raw, findings, (*path, i), zone), findings.since(before))
+            if findings.fault_count > faults:
+                return
+        self._known[id(raw)] = known
+        if known.warnings:
+            self._warned.add(id(raw))
+
+
+def _number(raw: Any) -> int | str | None:
+    ident = raw.get("id") if isinstance(raw, dict) else None
+    return ident if isinstance(ident, int | str) else None
 
 
 class Converter:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from gateway.model.policy import ResourceDef, TaggedResource
 from gateway.model.tags import Tag
-from gateway.policy.filing import exchanged
+from gateway.policy.exchanges import exchanged
 from gateway.policy.hierarchy import Entry, MatchType, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
