@@ -31,6 +31,8 @@ from gateway.policy.transformers import hive_masking
 H = TypeVar("H", bound=Hashable)
 
 _NO_CONDITIONS: tuple[Condition, ...] = ()
+_NOTHING: tuple[object, ...] = (None, [])
+"""What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
 
@@ -135,7 +137,7 @@ class _Reading:
             conditions=self._conditions(raw, path),
             deny_all_else=reader.flag(raw, "isDenyAllElse", path, default=False),
             schedules=read_schedules(raw, "validitySchedules", reader, path)
-            if raw.get("validitySchedules")
+            if raw.get("validitySchedules") not in _NOTHING
             else (),
             zone=self._zone_name(raw),
             labels=self._of.share(reader.texts(raw, "policyLabels", path)) if raw.get("policyLabels") else (),
@@ -261,7 +263,9 @@ class _Reading:
             "groups": share(reader.names(entry, "groups", path)),
             "roles": share(reader.names(entry, "roles", path)),
             "accesses": share(accesses),
-            "conditions": self._conditions(entry, path) if entry.get("conditions") else _NO_CONDITIONS,
+            "conditions": self._conditions(entry, path)
+            if entry.get("conditions") not in _NOTHING
+            else _NO_CONDITIONS,
             "delegate_admin": delegate,
             "place": self._place,
         }
@@ -323,7 +327,7 @@ class _Reading:
         return [], []
 
     def _masks(self, raw: Mapping[str, Any]) -> tuple[MaskItem, ...]:
-        if not raw.get("dataMaskPolicyItems"):
+        if raw.get("dataMaskPolicyItems") in _NOTHING:
             return ()
         found = []
         for entry, where in self._reader.entries(raw, "dataMaskPolicyItems", self._path):
@@ -363,7 +367,7 @@ class _Reading:
             self._sql(expression, "mask", (*path, "valueExpr"))
 
     def _filters(self, raw: Mapping[str, Any]) -> tuple[FilterItem, ...]:
-        if not raw.get("rowFilterPolicyItems"):
+        if raw.get("rowFilterPolicyItems") in _NOTHING:
             return ()
         found = []
         for entry, where in self._reader.entries(raw, "rowFilterPolicyItems", self._path):

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedResource
 from gateway.model.tags import Tag
 from gateway.policy.documents import Path, hint
+from gateway.policy.hierarchy import way_down
 from gateway.policy.ranger_policies import read_values
 from gateway.policy.ranger_shapes import Reader, whole
 from gateway.policy.ranger_times import read_schedules
@@ -66,6 +67,11 @@ class TagReader:
 
     def __init__(self, definition: ServiceDef) -> None:
         self._levels = [level.name for level in definition.resources]
+        self._ways = {
+            frozenset(step.name for step in way)
+            for level in definition.resources
+            if (way := way_down(level.name, definition.resources)) is not None
+        }
         self._tags: dict[int, tuple[Any, Tag]] = {}
         self._resources: dict[int, tuple[Any, TaggedResource]] = {}
 
@@ -80,8 +86,12 @@ class TagReader:
         found, kept = [], {}
         before = reader.findings.fault_count
         tags = self._read_tags(data, reader, path)
+        waiting = {key for key, tag_ids in links.items() if tag_ids}
         for raw, where in reader.entries(data, "serviceResources", path):
             ident = reader.number(raw, "id", where, -1)
+            if raw.get("id") is None:
+                reader.fault((*where, "id"), "`id` is missing, so that nobody can tell its tags")
+            waiting.discard(str(ident))
             carried = []
             for i, tag_id in enumerate(reader.listed(links, str(ident), (*path, "resourceToTagIds"))):
                 number = whole(tag_id)
@@ -100,6 +110,8 @@ class TagReader:
                 resource = TaggedResource(resources=resources, tags=tuple(carried), id=ident)
             kept[ident] = (raw, resource)
             found.append(resource)
+        for key in sorted(waiting):
+            reader.warn((*path, "resourceToTagIds", key), f"there is no resource `{key}`: its tags are lost")
         if reader.findings.fault_count > before:  # what is at fault is told again next time
             self._tags, kept = {}, {}
         self._resources = kept
@@ -129,6 +141,10 @@ class TagReader:
             if level not in self._levels:
                 reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
             found[level] = read_values(written, reader, where)
+        if frozenset(found) not in self._ways:
+            reader.warn(
+                path, "its elements are no way down from the root of the resources: its tags are lost"
+            )
         return found
 
 

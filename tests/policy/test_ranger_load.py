@@ -180,6 +180,35 @@ def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> 
     assert "there are none" in loaded.warnings[-1]
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"serviceResources": []}, "there is no resource `5`"),
+        ({"resourceToTagIds": {"05": [1]}}, "there is no resource `05`"),
+        ({"serviceResources": [{"id": 5, "resourceElements": at(table="emp")}]}, "no way down"),
+        ({"serviceResources": [{"id": 5}]}, "no way down"),
+    ],
+)
+def test_tags_that_lie_on_nothing_are_told(more: dict[str, Any], told: str) -> None:
+    resources = [{"id": 5, "resourceElements": at(database="hr")}]
+    tags = {"tags": {"1": {"type": "PII"}}, "serviceResources": resources, "resourceToTagIds": {"5": [1]}}
+    assert load(download(tags=tags)).warnings == ()
+    (warning,) = load(download(tags=tags | more)).warnings
+    assert told in warning
+    nameless = {"resourceElements": at(database="hr")}
+    with pytest.raises(Faults, match="`id` is missing"):
+        load(download(tags=tags | {"serviceResources": [*resources, nameless]}))
+
+
+@pytest.mark.parametrize("nothing", [{}, "", 0, False])
+def test_a_list_that_is_empty_and_no_list_is_told(nothing: object) -> None:
+    for key in ("validitySchedules", "conditions", "dataMaskPolicyItems", "rowFilterPolicyItems"):
+        with pytest.raises(Faults, match=f"`{key}` must be a list"):
+            load(download(policy(1, **{key: nothing})))
+    with pytest.raises(Faults, match="`conditions` must be a list"):
+        load(download(policy(1, policyItems=[item("select", conditions=nothing)])))
+
+
 def test_tags_and_policies_on_them() -> None:
     on_pii = at(tag="PII")
     masks = [
