@@ -21,7 +21,7 @@ from gateway.model.policy import (
     PolicyType,
     ServiceDef,
 )
-from gateway.model.resource import ADMIN_ACCESS
+from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
 from gateway.policy.conditions import Test, Untranslatable, compile_condition
 from gateway.policy.facts import Facts
 from gateway.policy.hierarchy import MatchType, way_down
@@ -69,6 +69,10 @@ class AccessBits:
         if access == ADMIN_ACCESS:
             return self.admin
         return self._bit.get(access) or self._bit.get(self._aliases.get(access, ""), 0)
+
+    def means_any(self, access: str) -> bool:
+        """Say whether the service takes an access type that it does not know for any access at all."""
+        return not self.wanted(access) and self._aliases.get(access.lower()) == ANY_ACCESS
 
     def granted(self, accesses: Iterable[str]) -> int:
         """Return the bits of what an item lists, implied grants included."""

@@ -22,7 +22,7 @@ from gateway.policy.explaining import consider
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
-from gateway.policy.reaching import denied_below, may_be_denied_below
+from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
 from gateway.policy.service import COLUMN, Question, Service
 from gateway.policy.settling import (
     ALLOWED,
@@ -31,6 +31,7 @@ from gateway.policy.settling import (
     DEVIATES,
     ELSE_DENIED,
     NOBODY_ALLOWS,
+    OTHER_ZONE,
     SUPER_USER,
     UNDECIDED,
     Answer,
@@ -239,13 +240,15 @@ class Engine:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
         in_catalog = bool(elements) and elements[0][0] == "catalog"
-        if service is None:
-            service = self._catalogs.get(fold(elements[0][1]), DEFAULT_SERVICE) if in_catalog else None
+        if service is None and in_catalog:
+            service = self._catalogs.get(fold(elements[0][1]))
         found = self._services.get(service or DEFAULT_SERVICE)
         if found is None:
             return f"there is no service `{service or DEFAULT_SERVICE}`"
         if in_catalog and "catalog" not in found.ways:
             # A definition without catalogs (hive's) speaks for exactly the catalogs that were given to it.
+            if service is None:
+                return f"no service was chosen to speak for catalog {elements[0][1]}"
             elements = elements[1:]
         compared = found.compare(elements)
         if compared is None:
@@ -272,6 +275,8 @@ class Engine:
         question = self._asked(request)
         if isinstance(question, str):
             return Decision(request=request, allowed=False, reason=question, determined=False)
+        if groups is None and question.service.bits.means_any(request.access):
+            return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)
         answer, bits = self._answer(question, request, groups)
         said, policy, item, tag = answer.said, NO_POLICY, "", ""
         if said is not None:
@@ -330,6 +335,8 @@ class Engine:
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
+            if other_zone_below(question, answer.zone):
+                return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
             below = denied_below(question, answer.zone, sum(set(wanted)), answer.priority)
             if below is not None:
                 return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
@@ -370,12 +377,7 @@ class Engine:
         question = self._asked(request)
         if isinstance(question, str):
             return None
-        any_access = wants_any(request.access)
-        service = question.service
-        bits = service.mask_bits if type_ is PolicyType.MASK else service.filter_bits
-        if not (any_access or service.bits.wanted(request.access) & bits):
-            return None
-        found = find(question, type_, any_access=any_access)
+        found = find(question, type_, any_access=wants_any(request.access))
         return None if found is None else obliged(found, question)
 
     def _view(

@@ -13,7 +13,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.matching import NO_FACETS, SCRIPT_START
 from gateway.policy.service import Applying, OnTag, Question, TagQuestion
-from gateway.policy.settling import candidate_zones
+from gateway.policy.settling import candidate_zones, wants_any
 from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS
@@ -75,6 +75,8 @@ def find_in(
 ) -> Found | None:
     """Return the first item of the first policy, where a policy on a tag yields to a higher priority only."""
     bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
+    if not wants_any(question.access):
+        bits &= question.service.bits.wanted(question.access)
     first: Found | None = None
     if on_tags:
         if len(on_tags) > 1:

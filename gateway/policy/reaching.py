@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from gateway.model.policy import PolicyType
 from gateway.policy.hierarchy import Entry
+from gateway.policy.matching import SCRIPT_START
+from gateway.policy.paths import canonical, may_reach
 from gateway.policy.service import Question
 from gateway.policy.settling import Said, said_by
 
 
 def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
+    tags = question.service.tag_filing
+    if tags is not None and tags.denying:
+        for value in question.service.tagged_paths():
+            if _may_reach(question, value):
+                further = question.instead(value)
+                said = _denied_by_tags(further, zone, bit, priority)
+                question.note(further.facets)
+                if said is not None:
+                    return said
     for policy in question.service.filing.path_denials.reachable(question.values[-1]):
         if policy.priority < priority or policy.policy.zone != zone:
             continue
@@ -16,6 +28,32 @@ def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said
         if (said.deny | said.rest) & bit:
             return said
     return None
+
+
+def _denied_by_tags(question: Question, zone: str, bit: int, priority: int) -> Said | None:
+    for tag, applying in question.on_tags(PolicyType.ACCESS, zone, question.subject):
+        said = said_by(question, tag, applying)
+        if said.policy.priority >= priority and (said.deny | said.rest) & bit:
+            return said
+    return None
+
+
+def other_zone_below(question: Question, zone: str) -> bool:
+    """Say whether reading the path may reach what belongs to another security zone, and to its policies."""
+    level = question.levels[-1]
+    return any(
+        _may_reach(question, value)
+        for other in question.service.zones.zones
+        if other.name != zone
+        for resources in other.resources
+        if level in resources
+        for value in resources[level].values
+    )
+
+
+def _may_reach(question: Question, value: str) -> bool:
+    written, script, _ = value.partition(SCRIPT_START)
+    return may_reach(question.values[-1], canonical(f"{written}*" if script else written))
 
 
 def may_be_denied_below(question: Question) -> bool:

@@ -44,7 +44,13 @@ class Service:
         for way in self.ways.values():
             self._compared[way] = tuple(by_name[name] for name in way)
         self._orders = {frozenset(way): way for way in self.ways.values()}
-        self.paths = frozenset(level.name for level in definition.resources if is_file_path(level))
+        self.paths = frozenset(
+            level.name
+            for level in definition.resources
+            if is_file_path(level) and (level.needs_scheme or level.name == URL)
+        )
+        """Levels of paths that statements name, so that Hadoop reads them with all that lies below."""
+        self._tagged_paths: list[str] | None = None
         if base is None:
             self.filing = Filing(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
@@ -77,6 +83,17 @@ class Service:
         same = self._compared[self.ways[level]][-1]
         return [same(value) for value in values]
 
+    def tagged_paths(self) -> list[str]:
+        """Return the paths that are tagged, as they are written."""
+        if self._tagged_paths is None:
+            self._tagged_paths = [
+                value
+                for tagged in self.model.tagged
+                for level in self.paths & tagged.resources.keys()
+                for value in tagged.resources[level].values
+            ]
+        return self._tagged_paths
+
     def is_super(self, subject: Subject) -> bool:
         """Say whether nothing is denied to the subject, masked or filtered."""
         return subject.user in self.model.super_users or not self.model.super_groups.isdisjoint(
@@ -96,6 +113,7 @@ def _like(new: model.Service, old: model.Service) -> bool:
 
 
 COLUMN = "column"
+URL = "url"
 _TIME = frozenset({TIME})
 _TAGS = frozenset({"tags"})
 
@@ -201,6 +219,13 @@ class Question(Asker):
 
     def zones(self) -> tuple[str, ...]:
         return self.service.zones.of(self.levels, self.values, self)
+
+    def instead(self, value: str) -> Question:
+        """Return the same question about another value of the deepest level."""
+        *above, (level, _) = self.resource.elements
+        resource = Resource((*above, (level, value)), self.owner)
+        values = (*self.values[:-1], *self.service.compared(level, [value]))
+        return Question(self.service, self.levels, values, self.subject, resource, self.access, self.context)
 
     def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""

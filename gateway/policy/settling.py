@@ -23,6 +23,7 @@ DENIED = "a policy denies it"
 ELSE_DENIED = "a policy denies everything else"
 UNDECIDED = "no policy allows it"
 DENIED_BELOW = "a policy denies something that this path reaches"
+OTHER_ZONE = "what this path reaches is in another security zone"
 DEVIATES = "a path with `.` or `..` in it is not judged"
 SUPER_USER = "superuser"
 

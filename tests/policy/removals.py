@@ -490,9 +490,9 @@ REMOVALS = (
     ),
     Removal(
         "§3.7 masks are for some access types",
-        "engine",
-        "if not (any_access or service.bits.wanted(request.access) & bits):",
-        "if False:",
+        "obliging",
+        "bits &= question.service.bits.wanted(question.access)",
+        "pass",
         "worked_examples obligations",
     ),
     Removal(

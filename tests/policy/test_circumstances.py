@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gateway.model.context import AccessContext
 from gateway.model.policy import (
     MaskItem,
+    PolicySet,
     PolicyType,
+    ResourceDef,
+    ResourceSet,
     ResourceValues,
     Service,
+    ServiceDef,
     TaggedResource,
     Zone,
 )
+from gateway.model.resource import Resource
 from gateway.model.tags import Tag
 from gateway.policy.engine import Engine
+from tests.policy.scenarios import definitions
 from tests.policy.test_engine import (
     ANN,
     BOB,
     COLUMNS,
     EVERYTHING,
     SALARY,
+    SPARK,
     TAG,
     ask,
     item,
@@ -86,3 +97,112 @@ def test_scripts_in_the_names_of_what_is_tagged_see_no_tags() -> None:
     )
     engine = Engine(policy_set(EVERYTHING, tags=SECRET, tagged=tagged))
     assert engine.decide(ask(ANN, SALARY.child("column", "id"))).allowed
+
+
+def url(text: str) -> ResourceSet:
+    return {"url": ResourceValues(values=(text,), recursive=True)}
+
+
+READ = (item(("ann",), access=("read",)),)
+LAKE = policy(1, url("s3://lake"), allow=READ)
+
+
+def may_read(engine: Engine, path: str) -> bool:
+    return engine.decide(ask(ANN, Resource.url(path), "read")).allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("s3://lake", False),
+        ("s3://lake/in", False),
+        ("s3://lake/in/sec*", False),
+        ("s3://lake/in/secret", True),
+        ("s3://lake/in/secret/deep", True),
+        ("s3://lake/in/other", True),
+    ],
+)
+def test_a_path_is_not_read_into_a_zone_of_its_own(path: str, allowed: bool) -> None:
+    zone = Zone(name="z", resources=(url("s3://lake//in/secret"),))
+    theirs = policy(2, url("s3://lake/in/secret"), allow=READ, zone="z")
+    engine = Engine(policy_set(LAKE, theirs, zones=(zone,)))
+    assert may_read(engine, path) is allowed
+
+
+def test_a_path_is_not_read_into_what_a_tag_denies() -> None:
+    denial = policy(11, {"tag": ResourceValues(values=("SECRET",))}, deny=READ)
+    tags = Service(name="tags", definition=TAG, policies=(denial,))
+    tagged = (TaggedResource(resources=url("s3://lake/in/secret"), tags=(Tag(type="SECRET"),)),)
+    engine = Engine(policy_set(LAKE, tags=tags, tagged=tagged))
+    assert not may_read(engine, "s3://lake/in")
+    assert not may_read(engine, "s3://lake/in/secret/deep")
+    assert may_read(engine, "s3://lake/in/other")
+    override = replace(LAKE, priority=1)
+    assert may_read(Engine(policy_set(override, tags=tags, tagged=tagged)), "s3://lake/in")
+
+
+def test_paths_that_are_no_urls_are_answered_for_themselves_as_ranger_does() -> None:
+    path = ResourceDef(name="path", is_path=True, recursive_supported=True)
+    hdfs = ServiceDef(name="hdfs", resources=(path,), access_types=SPARK.access_types)
+
+    def at(text: str) -> ResourceSet:
+        return {"path": ResourceValues(values=(text,), recursive=True)}
+
+    policies = (policy(1, at("/finance"), allow=READ), policy(2, at("/finance/secret"), deny=READ))
+    found = PolicySet(version=1, services={"h": Service(name="h", definition=hdfs, policies=policies)})
+    answers = {
+        asked: Engine(found).decide(ask(ANN, Resource((("path", asked),)), "read", service="h")).allowed
+        for asked in ("/finance", "/finance/open", "/finance/secret/x")
+    }
+    assert answers == {"/finance": True, "/finance/open": True, "/finance/secret/x": False}
+
+
+HIVE = definitions()["hive"]
+EVERY_TABLE = {level: ResourceValues(values=("*",)) for level in ("database", "table", "column")}
+
+
+def test_a_service_without_catalogs_speaks_for_chosen_catalogs_only() -> None:
+    policies = (policy(1, EVERY_TABLE, allow=(item(("ann",)),)),)
+    service = Service(name="spark", definition=HIVE, policies=policies)
+    found = PolicySet(version=1, services={"spark": service}, catalog_services={"chosen": "spark"})
+    engine = Engine(found)
+    chosen, other = (Resource.table(name, "hr", "t").child("column", "c") for name in ("Chosen", "other"))
+    assert engine.decide(ask(ANN, chosen)).allowed
+    assert engine.decide(ask(ANN, other)).reason == "no service was chosen to speak for catalog other"
+    assert not engine.visible(ANN, other)
+
+
+def test_an_access_that_means_any_access_is_allowed_by_any() -> None:
+    definition = replace(HIVE, access_aliases={"use": "_any"})
+    policies = (
+        policy(1, EVERY_TABLE | {"database": ResourceValues(values=("hr",))}, allow=(item(("ann",)),)),
+    )
+    service = Service(name="h", definition=definition, policies=policies)
+    found = PolicySet(version=1, services={"h": service}, catalog_services={"c": "h"})
+    engine = Engine(found)
+    request = ask(ANN, Resource.database("c", "hr"), "use")
+    assert engine.decide(request).allowed
+    assert engine.decide(request).request is request
+    assert not engine.decide(ask(ANN, Resource.database("c", "shop"), "use")).allowed
+    assert not engine.decide(ask(BOB, Resource.database("c", "hr"), "use")).allowed
+    assert not engine.decide(ask(ANN, Resource.database("c", "hr"), "show")).allowed
+
+
+def test_an_item_masks_for_the_access_types_that_it_lists() -> None:
+    """Where a definition masks for several access types, not exempting from one is not exempting from all."""
+    definition = replace(SPARK, mask_accesses=frozenset({"select", "update"}))
+
+    def mask_item(access: str, mask_type: str) -> MaskItem:
+        return MaskItem(groups=frozenset({"public"}), accesses=frozenset({access}), mask_type=mask_type)
+
+    masks = (mask_item("update", "MASK_NONE"), mask_item("select", "MASK_NULL"))
+    masking = policy(2, on("c", "hr", "*", "*"), type=PolicyType.MASK, masks=masks)
+    engine = Engine(policy_set(EVERYTHING, masking, definition=definition))
+    found = engine.mask(ANN, SALARY.child("column", "ssn"), "string")
+    assert found is not None
+    assert found.mask_type == "MASK_NULL"
+    assert set(engine.table_view(ANN, SALARY, COLUMNS).masks) == {"id", "ssn"}
+    exempt = engine.mask_answer(ask(ANN, SALARY.child("column", "ssn"), "update"))
+    assert exempt is not None
+    assert isinstance(exempt.item, MaskItem)
+    assert exempt.item.mask_type == "MASK_NONE"
