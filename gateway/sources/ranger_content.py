@@ -23,8 +23,11 @@ _VERSION_KEYS = {
     Kind.USERS: "userStoreVersion",
 }
 
-_ATTRIBUTES = re.compile(rb"\bUSER\s*[.\[]|\bUGA?\b|_ATTR")
-"""How scripts, macros and filters begin to speak of attributes."""
+_ATTRIBUTES = re.compile(rb"""(?:\b|\\[nrtf])(?:USER\b(?![}"])|UGA?\b)|_ATTR|user(?:Group)?Attributes""")
+"""How scripts, macros and filters speak of attributes; a break of the line is a backslash and a letter here.
+
+Rather too much than too little is found: without attributes that are missing, `!=` would hold.
+"""
 
 _SAYING = ("serviceDef", "policies", "tagPolicies", "securityZones")
 """Keys of a download of policies; one without any of them says that there is nothing."""

@@ -397,6 +397,41 @@ async def test_users_age_the_service_only_where_policies_ask_for_attributes() ->
         assert one.service.stale() is None
 
 
+@pytest.mark.parametrize(
+    ("script", "asks"),
+    [
+        ("USER.dept != 'hr'", True),
+        ("USER ['dept'] != 'hr'", True),
+        ("IS_IN_GROUP('a') &&\nUSER.dept != 'hr'", True),
+        ("USER\n.dept != 'hr'", True),
+        ("REQ.userAttributes.dept != 'hr'", True),
+        ("REQ.userGroupAttributes.a.dept != 'hr'", True),
+        ("!HAS_USER_ATTR('dept')", True),
+        ("UGA.sVal.dept != 'hr'", True),
+        ("REQ.user != 'ann'", False),
+        ("IS_IN_GROUP('a')", False),
+    ],
+)
+async def test_scripts_that_ask_for_attributes_need_users(script: str, asks: bool) -> None:
+    told = service_policies(
+        7, policy(1, "{USER}", "USER", conditions=[{"type": "expression", "values": [script]}])
+    )
+    told["serviceDef"]["policyConditions"] = [
+        {
+            "itemId": 1,
+            "name": "expression",
+            "evaluator": "org.apache.ranger.plugin.conditionevaluator.RangerScriptConditionEvaluator",
+        }
+    ]
+    admin = admin_with()
+    admin.content[Kind.POLICIES] = told
+    admin.next(Kind.USERS, web.Response(status=500))
+    async with running(admin), bench(admin.url) as one:
+        await one.service.start()
+        expected = "users of service `dev_hive` have never been loaded from a Ranger Admin" if asks else None
+        assert one.service.stale() == expected
+
+
 async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: Path) -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()
