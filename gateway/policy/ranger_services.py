@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
+from gateway.model.resource import ANY_ACCESS
 from gateway.policy.documents import Path, hint
 from gateway.policy.exchanges import unlike
 from gateway.policy.hierarchy import way_down
@@ -35,15 +36,6 @@ class Converted:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What one raw policy became; holding on to it keeps its identity its own."""
-
-    raw: Any
-    policy: Policy | None
-    warnings: tuple[str, ...]
-
-
 class _Memory:
     """The policies of one list as they were converted last.
 
@@ -52,9 +44,9 @@ class _Memory:
 
     def __init__(self) -> None:
         self._raws: list[Any] = []
-        self._known: dict[int, _Known] = {}
-        """Identity of the raw policy → what it became."""
-        self._warned: set[int] = set()
+        self._policies: dict[int, Policy | None] = {}
+        """Identity of each of `_raws`, which keeps it alive → what it became."""
+        self._warnings: dict[int, tuple[str, ...]] = {}
         self._numbers: Counter[int | str] = Counter()
         """Id → how many policies have it."""
         self._twins: set[int | str] = set()
@@ -63,25 +55,35 @@ class _Memory:
         self, raws: list[Any], policies: PolicyReader, findings: Findings, path: Path, zone: str
     ) -> list[Policy]:
         gone, came = unlike(self._raws, raws)
-        former = {_number(raw): self._known.pop(key) for key, raw in gone.items()}
-        self._warned -= gone.keys()
-        for key in self._warned:
-            findings.repeat(self._known[key].warnings)
+        former = {_number(self._raws[i]): self._raws[i] for i in gone.values()}
+        for warnings in [self._warnings[key] for key in self._warnings.keys() - gone.keys()]:
+            findings.repeat(warnings)
         faults = findings.fault_count
-        if came:
-            for i, raw in enumerate(raws):
-                if id(raw) in came:
-                    self._read(i, raw, former.get(_number(raw)), policies, findings, path, zone)
-        self._count(gone.values(), -1)
-        self._count(came.values(), 1)
+        for i in came.values():
+            twin = former.get(_number(raws[i]))
+            if twin is not None and twin == raws[i]:
+                self._keep(raws[i], self._policies[id(twin)], self._warnings.get(id(twin), ()))
+                findings.repeat(self._warnings.get(id(twin), ()))
+            else:
+                before, already = findings.mark(), findings.fault_count
+                policy = policies.read(raws[i], findings, (*path, i), zone)
+                if findings.fault_count == already:
+                    self._keep(raws[i], policy, findings.since(before))
+        self._count([self._raws[i] for i in gone.values()], -1)
+        self._count([raws[i] for key, i in came.items() if key in self._policies], 1)
         for ident in sorted(self._twins, key=str):
             findings.warn(path, f"there are {self._numbers[ident]} policies with the id {ident}")
-        kept = self._known
-        if findings.fault_count > faults:
-            self._raws = [raw for raw in raws if id(raw) in kept]
-        else:
-            self._raws = raws
-        return [policy for raw in self._raws if (policy := kept[id(raw)].policy) is not None]
+        for key in gone:
+            self._policies.pop(key, None)
+            self._warnings.pop(key, None)
+        kept = self._policies
+        self._raws = raws if findings.fault_count == faults else [raw for raw in raws if id(raw) in kept]
+        return [policy for policy in map(kept.get, map(id, self._raws)) if policy is not None]
+
+    def _keep(self, raw: Any, policy: Policy | None, warnings: tuple[str, ...]) -> None:
+        self._policies[id(raw)] = policy
+        if warnings:
+            self._warnings[id(raw)] = warnings
 
     def _count(self, raws: Iterable[Any], change: int) -> None:
         for raw in raws:
@@ -94,32 +96,26 @@ class _Memory:
             else:
                 self._twins.discard(number)
 
-    def _read(
-        self,
-        i: int,
-        raw: Any,
-        former: _Known | None,
-        policies: PolicyReader,
-        findings: Findings,
-        path: Path,
-        zone: str,
-    ) -> None:
-        if former is not None and former.raw == raw:
-            known = _Known(raw, former.policy, former.warnings)
-            findings.repeat(former.warnings)
-        else:
-            before, faults = findings.mark(), findings.fault_count
-            known = _Known(raw, policies.read(raw, findings, (*path, i), zone), findings.since(before))
-            if findings.fault_count > faults:
-                return
-        self._known[id(raw)] = known
-        if known.warnings:
-            self._warned.add(id(raw))
-
 
 def _number(raw: Any) -> int | str | None:
     ident = raw.get("id") if isinstance(raw, dict) else None
     return ident if isinstance(ident, int | str) else None
+
+
+def _with_aliases(definition: ServiceDef, known: ServiceDef | None) -> ServiceDef:
+    """Return a definition of a Ranger Admin with what its own plugin would call the gateway's access types.
+
+    No Admin knows the gateway's option for that, so it comes from the definition of the same name at hand.
+    """
+    if known is None or definition.access_aliases:
+        return definition
+    names = {access.name for access in definition.access_types}
+    aliases = {
+        ours: theirs
+        for ours, theirs in known.access_aliases.items()
+        if ours not in names and (theirs in names or theirs == ANY_ACCESS)
+    }
+    return replace(definition, access_aliases=aliases) if aliases else definition
 
 
 class Converter:
@@ -179,6 +175,7 @@ class Converter:
             own = Reader(findings, "service definition")
             where: Path = ("serviceDef",)
             found = read_service_def(own.mapping(raw, where), own, where, strict=False)
+            found = _with_aliases(found, self._definitions.get(found.name))
         elif found is None:
             findings.fault(("serviceDef",), "`serviceDef` is missing")
         findings.raise_any()

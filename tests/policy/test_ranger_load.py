@@ -350,6 +350,22 @@ def test_a_definition_may_be_given_beside() -> None:
     assert faults_of(data) == ("serviceDef: `serviceDef` is missing",)
 
 
+def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> None:
+    """A Ranger Admin's `hive` does not say that inserting is its `update`; the gateway's own does."""
+    raw = hive(options={"enableDenyAndExceptionsInPolicies": "true"})
+    found = load(download(policy(), serviceDef=raw), service_defs=shipped()).services["dev"].definition
+    assert found.access_aliases == shipped()["hive"].access_aliases
+    assert load(download(policy(), serviceDef=raw)).services["dev"].definition.access_aliases == {}
+    raw["accessTypes"] = [*raw["accessTypes"], {"itemId": 50, "name": "insert"}]
+    raw["options"]["sluice.access.delete"] = "insert"
+    found = load(download(policy(), serviceDef=raw), service_defs=shipped()).services["dev"].definition
+    assert found.access_aliases == {"delete": "insert"}
+    del raw["options"]["sluice.access.delete"]
+    found = load(download(policy(), serviceDef=raw), service_defs=shipped()).services["dev"].definition
+    assert "insert" not in found.access_aliases
+    assert found.access_aliases["delete"] == "update"
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
