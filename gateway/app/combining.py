@@ -21,7 +21,7 @@ class Part:
     versions: Mapping[str, str] = field(default_factory=dict)
     """The source's own numbers, for the audit record."""
     realm: str = ""
-    """Sources of one realm tell the same roles and users, each as fresh as it is; the last one counts."""
+    """Sources of one realm tell the same roles and users; the last one counts: it should be the freshest."""
 
 
 def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, str]) -> PolicySet:
@@ -41,6 +41,9 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
                     faults.append(f"service `{name}` is defined by {origin[name]} and by {part.name}")
                 continue
             services[name], origin[name] = service, part.name
+        if part.realm and part.roles:
+            # All of its realm's roles: one that is not among them is no more.
+            roles = {name: known for name, known in roles.items() if known[1].realm != part.realm}
         for role in part.roles:
             known = roles.get(role.name)
             if known is not None and known[0] != role and not _together(known[1], part):

@@ -242,7 +242,8 @@ class RulesInForce:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""
         async with self._changing:
             before = self._current
-            parts = {**self._parts, source: part}
+            # What came last is last: of roles and users that several sources tell, it is the freshest.
+            parts = {name: known for name, known in self._parts.items() if name != source} | {source: part}
             with calmly():
                 version = 1 if before is None else before.version + 1
                 policies = await asyncio.to_thread(combine, parts.values(), version, self._settings.catalogs)

@@ -323,6 +323,14 @@ def test_services_of_one_admin_tell_the_same_roles_and_users() -> None:
     assert joined.adds_groups
 
 
+def test_a_role_that_the_freshest_source_does_not_tell_is_no_more() -> None:
+    kept, gone = Role(name="kept"), Role(name="gone", users=frozenset({"ann"}))
+    stale = Part(name="a", services={}, roles=(kept, gone), realm="https://ranger")
+    fresh = Part(name="b", services={}, roles=(kept,), realm="https://ranger")
+    other = Part(name="c", services={}, roles=(Role(name="own"),))
+    assert combine((stale, other, fresh), 1, {}).roles == (Role(name="own"), kept)
+
+
 async def test_metrics_tell_every_source(tmp_path: Path) -> None:
     async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
         registry = CollectorRegistry()
