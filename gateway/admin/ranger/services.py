@@ -29,6 +29,8 @@ from gateway.admin.ranger.transactions import Reading, Writing
 from gateway.admin.ranger.validation_service import service_failures
 
 _HIDDEN = "*******"
+_SECRET = ("password", "passwd", "secret")
+"""What the names of such settings hold, in whatever case."""
 _COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
 """Told with a service and kept elsewhere."""
 
@@ -178,13 +180,14 @@ async def _named(call: Call, reading: Reading) -> Body:
 
 
 def kept(body: Mapping[str, Any]) -> Body:
-    """Return a service as it is stored: without a password, which nothing here needs."""
+    """Return a service as it is stored: without passwords, which nothing here needs."""
     shown = show({key: value for key, value in body.items() if key not in _COUNTED})
     shown["isEnabled"] = body.get("isEnabled", True)
     shown.setdefault("displayName", shown["name"])
-    configs: dict[str, str] = dict(shown.get("configs") or {})
-    if configs.get("password"):
-        configs["password"] = _HIDDEN
+    configs = {
+        key: _HIDDEN if text and any(word in key.lower() for word in _SECRET) else text
+        for key, text in (shown.get("configs") or {}).items()
+    }
     return {**shown, "configs": configs}
 
 

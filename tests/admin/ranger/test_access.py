@@ -8,6 +8,7 @@ import aiohttp
 import orjson
 import pytest
 
+from gateway.admin.ranger.kinds import Kind
 from tests.admin.conftest import Served
 
 API = "/public/v2/api"
@@ -191,6 +192,18 @@ async def test_a_change_that_was_taken_back_is_not_remembered(served: Served) ->
     assert (await served.ask("DELETE", f"{API}/service/dev_hive/policy/delegated"))[0] == 204
     status, _ = await served.ask("POST", f"{API}/policy", policy("own", "sales_*"), user="bob")
     assert status == 403
+
+
+async def test_no_password_of_a_service_is_kept(served: Served) -> None:
+    names = ("password", "jdbc.Password", "ranger.plugin.keystore.password", "ranger.plugin.client_secret")
+    configs = {"username": "u", **dict.fromkeys(names, "S3cret")}
+    body = {"name": "dev_hive", "type": "hive", "configs": configs}
+    _, made = await served.ask("POST", f"{API}/service", body)
+    assert made["configs"] == {"username": "u", **dict.fromkeys(names, "*******")}
+    _, download = await served.ask("GET", "/plugins/policies/download/dev_hive", user="plugin")
+    assert "S3cret" not in str(download)
+    async with served.store.reading() as reading:
+        assert "S3cret" not in str(await reading.history(Kind.SERVICE, made["id"]))
 
 
 async def test_who_administers_a_service_puts_nobody_into_roles(served: Served) -> None:
