@@ -88,7 +88,8 @@ class Proofs:
                 (service.policies, old.policies if old is not None else ()),
                 (_on_tags(service), _on_tags(old)),
             ):
-                found += texts_of(unlike(old_list, new_list)[1].values())
+                _, came = unlike(old_list, new_list)
+                found += texts_of(new_list[i] for i in came.values())
         return found
 
 

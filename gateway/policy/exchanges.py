@@ -25,7 +25,9 @@ class Exchange(Generic[T]):
 
 def exchanged(old: Sequence[T], new: Sequence[T]) -> Exchange[T]:
     """Compare two lists by identity, and what is left by number and equality; see `unlike`."""
-    gone, came = unlike(old, new)
+    went, turned_up = unlike(old, new)
+    gone = {ident: old[i] for ident, i in went.items()}
+    came = {ident: new[j] for ident, j in turned_up.items()}
     twins: list[tuple[T, T]] = []
     if gone and came:
         by_number: dict[int, list[T]] = {}
@@ -43,13 +45,13 @@ def exchanged(old: Sequence[T], new: Sequence[T]) -> Exchange[T]:
 _PORTION = 512
 
 
-def unlike(old: Sequence[V], new: Sequence[V]) -> tuple[dict[int, V], dict[int, V]]:
-    """Return the objects that are in one list only, by their identities.
+def unlike(old: Sequence[V], new: Sequence[V]) -> tuple[dict[int, int], dict[int, int]]:
+    """Return what is in the old list only and what in the new one only: identity → position.
 
     Lists that are mostly the same objects in the same order are compared in portions, at a hundredth of what
     looking at each item would take. No step keeps other threads waiting for long.
     """
-    rest_old, rest_new = dict[int, V](), dict[int, V]()
+    rest_old, rest_new = dict[int, int](), dict[int, int]()
     i = j = 0
     while i < len(old) and j < len(new):
         # Sequences find the same object equal without comparing it; what differs is looked at one by one.
@@ -61,11 +63,11 @@ def unlike(old: Sequence[V], new: Sequence[V]) -> tuple[dict[int, V], dict[int, 
             i, j = i + 1, j + 1
         if i < len(old) and j < len(new):
             skip_old, skip_new = _in_step(old, i, new, j)
-            rest_old |= {id(item): item for item in old[i : i + skip_old]}
-            rest_new |= {id(item): item for item in new[j : j + skip_new]}
+            rest_old |= {id(item): at for at, item in enumerate(old[i : i + skip_old], i)}
+            rest_new |= {id(item): at for at, item in enumerate(new[j : j + skip_new], j)}
             i, j = i + skip_old, j + skip_new
-    rest_old |= {id(item): item for item in old[i:]}
-    rest_new |= {id(item): item for item in new[j:]}
+    rest_old |= {id(item): at for at, item in enumerate(old[i:], i)}
+    rest_new |= {id(item): at for at, item in enumerate(new[j:], j)}
     for ident in rest_old.keys() & rest_new.keys():  # moved
         del rest_old[ident], rest_new[ident]
     return rest_old, rest_new

@@ -25,7 +25,10 @@ SESSIONS = 1000
 QUICK = os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
 """Whether a tenth of everything will do, to try the benchmarks themselves."""
 HERE = Path(__file__).parent
-ORDER = tuple(f"test_{what}_figures.py" for what in ("judge", "ledger", "session", "statement", "fetch"))
+ROOMS = ("policy", "judge", "ledger", "session", "statement", "fetch")
+ORDER = tuple(f"test_{what}_figures.py" for what in ROOMS)
+    f"test_{what}_figures.py" for what in ("policy", "judge", "ledger", "session", "statement", "fetch")
+)
 RECORD = pytest.StashKey[Record]()
 
 
