@@ -396,13 +396,13 @@ class Engine:
             decisions = Decisions(self.decide, request, names, lambda: each)
             facets = NO_FACETS.union(*(decision.facets for decision in decisions.values()))
             hidden = frozenset([name for name in names if not decisions[name].allowed])
-            return TableView(decisions, {}, None, facets, hidden)
+            return TableView(decisions, {}, None, hidden, facets)
         viewing = Viewing(question, columns, self._masked_date)
         hidden = viewing.hidden(self._allows)
         masks = viewing.masks()
         rows = viewing.rows(self._filters)
         decisions = Decisions(self.decide, request, names, viewing.alike)
-        return TableView(decisions, masks, rows, viewing.facets, hidden)
+        return TableView(decisions, masks, rows, hidden, viewing.facets)
 
     def _allows(self, question: Question) -> bool:
         request = AccessRequest(

@@ -33,10 +33,10 @@ class TableView:
     masks: Mapping[str, ColumnMask]
     """Masked columns only, also those that may not be selected."""
     row_filter: RowFilter | None
+    hidden: frozenset[str]
+    """The columns that may not be accessed: told without making a Decision of each."""
     facets: frozenset[str] = NO_FACETS
     """Fields of the AccessContext that any of it depends on."""
-    hidden: frozenset[str] = frozenset()
-    """The columns that may not be accessed: told without making a Decision of each."""
 
 
 class Decisions(Mapping[str, Decision]):
