@@ -6,7 +6,9 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -58,6 +60,8 @@ ROUTES: tuple[Route, ...] = (
 
 MAX_AT_ONCE = 32
 """Requests that are worked on; further ones wait their turn."""
+MAX_OF_ONE = 8
+"""Of these, requests of one user: whoever sends or reads slowly keeps nobody else waiting."""
 TIMEOUT_S = 120.0
 """For one request, its body included: a peer that dribbles does not keep a turn for ever."""
 
@@ -79,7 +83,7 @@ class RangerApi:
         self._authenticate = authenticate
         self._routes = tuple(routes)
         self._timeout_s = timeout_s
-        self._turns = asyncio.Semaphore(MAX_AT_ONCE)
+        self._turns = _Turns()
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/service`."""
@@ -92,7 +96,7 @@ class RangerApi:
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
             principal = await self._principal(request)
-            async with self._turns:
+            async with self._turns.of(principal.user):
                 return await route.handler(
                     Call(request=request, principal=principal, store=self._store, access=self._access)
                 )
@@ -121,6 +125,27 @@ class RangerApi:
         if principal is None:
             raise RestError(401, "wrong user name or password")
         return principal
+
+
+class _Turns:
+    """Turns of requests: a user's own limit first, then everybody's."""
+
+    def __init__(self) -> None:
+        self._all = asyncio.Semaphore(MAX_AT_ONCE)
+        self._own: dict[str, asyncio.Semaphore] = {}
+        self._asking: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, user: str) -> AsyncIterator[None]:
+        self._asking[user] += 1
+        own = self._own.setdefault(user, asyncio.Semaphore(MAX_OF_ONE))
+        try:
+            async with own, self._all:
+                yield
+        finally:
+            self._asking[user] -= 1
+            if not self._asking[user]:
+                del self._asking[user], self._own[user]
 
 
 def credentials(header: str) -> tuple[str, str]:

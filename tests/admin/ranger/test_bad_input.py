@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
+from yarl import URL
 
 from gateway.admin.listener import AdminListener
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.api import RangerApi
+from gateway.admin.ranger.api import MAX_AT_ONCE, RangerApi
 from gateway.admin.ranger.calls import MAX_BODY_BYTES
 from gateway.admin.ranger.store import Store
 from gateway.policy.ranger import load
@@ -196,6 +197,26 @@ async def test_a_body_that_dribbles_does_not_keep_its_place(database: str) -> No
     writer.close()
     await listener.close()
     await store.close()
+
+
+async def test_who_dribbles_keeps_nobody_else_waiting(served: Served) -> None:
+    await with_policy(served)
+    address = URL(served.url)
+    token = base64.b64encode(b"nobody:right").decode()
+    writers = []
+    for _ in range(MAX_AT_ONCE + 1):
+        _, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(
+            f"POST /service{API}/policy HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {token}\r\n"
+            "Content-Length: 1000\r\n\r\n{".encode()
+        )
+        await writer.drain()
+        writers.append(writer)
+    for _ in range(2):  # the first one comes after all of those
+        status, _ = await served.ask("GET", "/plugins/policies/download/dev_hive", user="plugin")
+        assert status == 200
+    for writer in writers:
+        writer.close()
 
 
 TEXT = st.text(max_size=5)
