@@ -182,9 +182,9 @@ async def _govern_reading(
         evaluation.visibility(scans)
         if (denied := evaluation.denied()) is not None:
             return _access_denied(denied, evaluation)
-    unknown = _unknown(scans, wants, judging.snapshot)
+    unknown = dict.fromkeys((*evaluation.unsure, *_unknown(scans, wants, judging.snapshot)))
     if unknown:
-        return NeedsCatalog(unknown)
+        return NeedsCatalog(tuple(unknown))
 
     usage = _analyse(text, reading, scans, judging.snapshot)
     evaluation.context = replace(
@@ -313,7 +313,7 @@ def _analyse(text: str, reading: Reading, scans: Sequence[Scan], snapshot: Snaps
 def _together(usage: Usage | Silent, scans: Sequence[Scan], snapshot: Snapshot) -> frozenset[str]:
     """Return the columns that the text reads, as `database.table.column`; all of its tables' columns when the
     analyst could not tell, which is the safe side for a policy on what may not be read together."""
-    found = set()
+    found: set[str] = set()
     for name in {name.folded() for _, name in scans}:
         table = snapshot.catalog.table(name)
         columns = [column.name.lower() for column in table.columns] if table is not None else []

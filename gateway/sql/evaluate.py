@@ -44,6 +44,8 @@ class Evaluation:
     missing: list[str] = field(default_factory=list)
     facets: set[str] = field(default_factory=set)
     """Fields of the context that some answer depended on."""
+    unsure: set[TableName] = field(default_factory=set)
+    """Tables that must be looked up first, because it matters who owns them."""
 
     def denied(self) -> Denied | None:
         """Return all missing privileges at once, or None when nothing is missing."""
@@ -63,9 +65,10 @@ class Evaluation:
 
     def wants(self, wants: Iterable[Want]) -> None:
         for want in wants:
-            if want.visible_is_enough and self._visible(want.resource):
+            resource = self._owned(want.resource, want.access)
+            if resource is None or (want.visible_is_enough and self._visible(resource)):
                 continue
-            decision = self._decide(want.resource, want.access)
+            decision = self._decide(resource, want.access)
             if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
                 self.missing.append(f"{want.access} on {want.resource.kind} {want.resource}")
 
@@ -75,8 +78,9 @@ class Evaluation:
         The answer is the same whether the table exists or not, so that refusals do not tell names.
         """
         for name in dict.fromkeys(name for _, name in scans):
-            if not self._visible(table_resource(name)):
-                self._decide(table_resource(name), "select")
+            resource = self._owned(table_resource(name), ANY_ACCESS)
+            if resource is not None and not self._visible(resource):
+                self._decide(resource, "select")
                 self.missing.append(f"select on table {name}")
 
     def columns(
@@ -178,13 +182,28 @@ class Evaluation:
         return decision
 
     def _visible(self, resource: Resource) -> bool:
+        return self._allowed(resource, ANY_ACCESS)
+
+    def _allowed(self, resource: Resource, access: str) -> bool:
         decision = self.engine.decide(
-            AccessRequest(
-                principal=self.principal, resource=resource, access=ANY_ACCESS, context=self.context
-            )
+            AccessRequest(principal=self.principal, resource=resource, access=access, context=self.context)
         )
         self.facets |= decision.facets
         return decision.allowed
+
+    def _owned(self, resource: Resource, access: str) -> Resource | None:
+        """Return a table with its owner; None when that is not known yet and makes a difference."""
+        if resource.kind != "table" or resource.elements[-1][1] == "*":
+            return resource
+        name = TableName(*(value for _, value in resource.elements))
+        if self.catalog.knows(name):
+            table = self.catalog.table(name)
+            return resource if table is None else replace(resource, owner=table.owner)
+        own = replace(resource, owner=self.principal.user)
+        if all(self._allowed(own, a) == self._allowed(resource, a) for a in {access, ANY_ACCESS}):
+            return resource
+        self.unsure.add(name.folded())
+        return None
 
 
 def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable:
@@ -227,7 +246,7 @@ def function_wants(reading: Reading, names: Names) -> tuple[Want, ...] | NotGove
 
 def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
     """Return the columns that may not be selected, as the table writes them, in its order."""
-    return tuple(c.name for c in table.columns if not view.allowed[c.name].allowed)
+    return tuple([c.name for c in table.columns if c.name in view.hidden])
 
 
 def masks_of(view: TableView, *, vouched: bool) -> Mapping[str, ColumnMask]:
