@@ -50,7 +50,14 @@ def parse(content: bytes) -> dict[str, Any]:
         long_lists.append(entries)
         at = end
     rest.append(content[at:])
-    return _object(_with_lists(_loads(b"".join(rest), content, 0), long_lists))
+    data = _loads(b"".join(rest), content, 0)
+    try:
+        return _object(_with_lists(data, dict(enumerate(long_lists))))
+    except (LookupError, TypeError):
+        # Its key was spelled with escapes, so that it was not found.
+        raise NotJson("a list of policies has a key that is written in another way than usual", 1) from None
+    except RecursionError:
+        raise NotJson("nested too deeply", 1) from None
 
 
 def pieces(content: Mapping[str, Any], depth: int = 0) -> Iterator[bytes]:
@@ -125,12 +132,12 @@ def _object(data: Any) -> dict[str, Any]:
     return data
 
 
-def _with_lists(data: Any, lists: list[list[Any]], depth: int = 0) -> Any:
-    """Return the data with every mark replaced by the list that it stands for."""
+def _with_lists(data: Any, lists: dict[int, list[Any]], depth: int = 0) -> Any:
+    """Return the data with every mark replaced by the list that it stands for, once."""
     if isinstance(data, dict):
         for key, value in data.items():
             if key in _LONG and isinstance(value, list) and value and isinstance(value[0], dict):
-                data[key] = lists[value[0][""]]
+                data[key] = lists.pop(value[0][""])
             elif isinstance(value, dict | list):
                 _with_lists(value, lists, depth + 1)
     elif isinstance(data, list):

@@ -74,3 +74,20 @@ def test_no_single_part_is_large() -> None:
     policies = [{"id": n, "name": "x" * 100} for n in range(10_000)]
     parts = list(pieces({"policies": policies, "securityZones": {"z": {"policies": policies}}}))
     assert max(map(len, parts)) < 20_000
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"p\\u006flicies": [{"id": 1}]',
+        b'"p\\u006flicies": [{"": 0}]',
+        b'"p\\u006flicies": [{"": -1}]',
+        b'"p\\u006flicies": [{"": [1]}]',
+        b'"x": ' + b"[" * 1000 + b"]" * 1000,
+    ],
+)
+def test_what_only_a_hostile_server_writes_is_refused(more: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(big_json, "SLICE_BYTES", 10)
+        with pytest.raises(NotJson):
+            parse(b'{"policyDeltas": [{"id": 3}], ' + more + b', "serviceResources": [{"id": 2}]}')
