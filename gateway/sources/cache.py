@@ -6,6 +6,7 @@ A file is replaced whole or not at all. One that was cut short or is no JSON cou
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -90,17 +91,25 @@ class Cache:
             _replace(self.contact_path, (told,))
 
     def set_aside(self, now: float) -> None:
-        """Rename every file, with the time in its new name: the service is gone. Raises CacheTrouble."""
+        """Rename every file, with the time in its new name: the service is gone.
+
+        One that cannot be renamed is emptied: nothing may come of it at the next start. Raises CacheTrouble.
+        """
         if self._read_only:
             return
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d%H%M%S")
+        troubles = []
         for path in (*(self.path(kind) for kind in Kind), self.contact_path):
             try:
                 path.rename(path.with_name(f"{path.name}_{stamp}"))
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise CacheTrouble(f"{path}: cannot be renamed: {error.strerror}") from None
+                troubles.append(f"{path}: cannot be renamed: {error.strerror}")
+                with suppress(OSError):
+                    os.truncate(path, 0)
+        if troubles:
+            raise CacheTrouble("; ".join(troubles))
 
 
 def _is_time(value: object) -> bool:
@@ -109,11 +118,15 @@ def _is_time(value: object) -> bool:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise CacheTrouble(f"{path}: cannot be read: {error.strerror}") from None
+    if mode & stat.S_IWOTH:
+        raise CacheTrouble(f"{path}: everybody may write it, and with it policies")
     try:
         return parse(content)
     except NotJson as error:

@@ -77,3 +77,27 @@ def test_a_command_beside_the_gateway_writes_nothing(tmp_path: Path) -> None:
     cache.set_aside(1.0)
     assert cache.read(Kind.POLICIES) == {"policyVersion": 1}
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, "sluice", "dev")
+    cache.write(Kind.POLICIES, {"a": 1})
+    cache.path(Kind.POLICIES).chmod(0o666)
+    with pytest.raises(CacheTrouble, match="everybody may write it"):
+        cache.read(Kind.POLICIES)
+
+
+def test_what_cannot_be_set_aside_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path, "sluice", "dev")
+    for kind in Kind:
+        cache.write(kind, {"a": 1})
+
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(CacheTrouble, match="cannot be renamed"):
+        cache.set_aside(0)
+    for kind in Kind:
+        with pytest.raises(CacheTrouble):
+            cache.read(kind)
