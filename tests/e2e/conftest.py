@@ -24,6 +24,15 @@ from tests.e2e.wire_comparison import pair
 __all__ = ["pair", "tpch"]
 
 
+JDBC_CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+SECOND_CATALOG = {
+    "spark.sql.catalog.paimon": JDBC_CATALOG,
+    "spark.sql.catalog.paimon.url": "jdbc:derby:memory:paimon;create=true",
+    "spark.sql.catalog.paimon.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+}
+"""A catalog beside Spark's own, in memory; it is made when it is first named."""
+
+
 @pytest.fixture(scope="session")
 def session_loop() -> Iterator[LoopThread]:
     thread = LoopThread()
@@ -49,6 +58,7 @@ def spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]:
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
             heap="1g",
+            conf=SECOND_CATALOG,
         ),
         answers,
     )
