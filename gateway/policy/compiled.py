@@ -115,10 +115,15 @@ class CompiledItem:
 def all_hold(tests: Sequence[Test], asked: Circumstances) -> bool | None:
     """Return whether every test holds: False when one does not, None when one cannot be told."""
     facts = asked.facts()
-    answers = [test(facts) for test in tests]
+    answers = [told(test, facts) for test in tests]
     if False in answers:
         return False
     return None if None in answers else True
+
+
+def told(test: Test, facts: Facts) -> bool | None:
+    """Return what a test answers; None also where it asks for tags that are in doubt."""
+    return test(facts) if facts.can_tell(test.facets) else None
 
 
 class _Untold:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gateway.model.decision import Considered, Decision, PolicyRef
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
-from gateway.policy.compiled import CompiledItem, CompiledPolicy
+from gateway.policy.compiled import CompiledItem, CompiledPolicy, told
 from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
 from gateway.policy.obliging import Obliged
@@ -160,7 +160,7 @@ def _lost(
 def _out_of_force(policy: CompiledPolicy, asking: Question | TagQuestion) -> str:
     if policy.policy.schedules and policy.out_of_schedule(asking):
         return "it is out of its schedule"
-    false = [c.type for c, test in policy.conditions() if test(asking.facts()) is False]
+    false = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is False]
     return f"its condition {_names(false)} is false"
 
 
@@ -177,7 +177,7 @@ def _silence(
     if not listing:
         return f"no item for user {user} lists `{access}`"
     if force is None:
-        untold = [c.type for c, test in policy.conditions() if test(asking.facts()) is None]
+        untold = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is None]
         if untold:
             return f"its condition {_names(untold)} cannot be told, which counts against access"
         lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"

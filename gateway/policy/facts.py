@@ -31,6 +31,12 @@ class Facts:
     """What policies may speak of and still count, as Ranger names it."""
     context: AccessContext = NO_CONTEXT
     tags: tuple[Tag, ...] = ()
-    """Tags of the resource that hold now."""
+    """Tags of the resource that hold now, or may."""
+    doubted_tags: bool = False
+    """Whether it could not be told of some of them: then no question about tags has an answer."""
     tag: Tag | None = None
     """The tag whose policy is being asked; None for policies on resources."""
+
+    def can_tell(self, facets: frozenset[str]) -> bool:
+        """Say whether what depends on these fields of the context can be told."""
+        return not (self.doubted_tags and "tags" in facets)

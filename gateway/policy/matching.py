@@ -241,7 +241,9 @@ class _Value:
         for part in self._parts:
             text: str | None = part.text
             if part.script is not None:
-                text = part.script.render(asker.facts()) if part.script is not _LOST else None
+                facts = asker.facts()
+                known = part.script is not _LOST and facts.can_tell(part.script.facets)
+                text = part.script.render(facts) if known else None
             elif part.token:
                 text = _token(part.text, asker)
                 if text is None:

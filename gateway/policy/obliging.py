@@ -145,15 +145,12 @@ def column_mask(
     elif mask_type != CUSTOM:
         expression = _plain_mask(mask_type, column, data_type, masked_date, _transformer(found, question))
     else:
-        if item.value_expression:
-            _note_text(question, item.value_expression)
+        text, facts = item.value_expression, found.asked.facts()
+        if text:
+            _note_text(question, text)
+            text = text if facts.can_tell(facets_of(text)) else None
         expression = mask_expression(
-            mask_type,
-            column,
-            data_type,
-            custom=item.value_expression,
-            facts=found.asked.facts(),
-            masked_date=masked_date,
+            mask_type, column, data_type, custom=text, facts=facts, masked_date=masked_date
         )
     if expression is None:
         return None
@@ -203,7 +200,8 @@ def row_filter(
         return None
     if SCRIPT_START in text:
         _note_text(question, text)
-        bound = bind(text, found.asked.facts(), {})
+        facts = found.asked.facts()
+        bound = bind(text, facts, {}) if facts.can_tell(facets_of(text)) else None
     else:
         key = (text, question.subject)
         bound = memory.get(key)

@@ -178,7 +178,7 @@ class Question(Asker):
     def facts(self) -> Facts:
         """Return everything that conditions and scripts may ask."""
         if self._facts is None:
-            subject = self.subject
+            subject, hits = self.subject, self.hits()
             self._facts = Facts(
                 user=subject.user,
                 groups=subject.own_groups,
@@ -189,7 +189,8 @@ class Question(Asker):
                 owner=self.owner,
                 access=self.access,
                 context=self.context,
-                tags=tuple([hit.tag for hit in self.hits()]),
+                tags=tuple([hit.tag for hit in hits]),
+                doubted_tags=any(hit.doubted for hit in hits),
             )
         return self._facts
 

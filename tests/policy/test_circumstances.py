@@ -8,7 +8,10 @@ import pytest
 
 from gateway.model.context import AccessContext
 from gateway.model.policy import (
+    Condition,
+    FilterItem,
     MaskItem,
+    Policy,
     PolicySet,
     PolicyType,
     ResourceDef,
@@ -20,7 +23,7 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.resource import Resource
-from gateway.model.tags import Tag
+from gateway.model.tags import Tag, ValiditySchedule
 from gateway.policy.engine import Engine
 from tests.policy.scenarios import definitions
 from tests.policy.test_engine import (
@@ -206,3 +209,61 @@ def test_an_item_masks_for_the_access_types_that_it_lists() -> None:
     assert exempt is not None
     assert isinstance(exempt.item, MaskItem)
     assert exempt.item.mask_type == "MASK_NONE"
+
+
+def test_questions_about_tags_that_are_in_doubt_have_no_answer() -> None:
+    """A tag whose period makes no sense neither opens nor closes anything by a condition that asks for it."""
+    approved = (Condition(type="_expression", values=("HAS_TAG('APPROVED')",)),)
+    tag = Tag(type="APPROVED", validity=(ValiditySchedule(zone="Nowhere", invalid=True),))
+    tagged = (TaggedResource(resources=on("c", "hr"), tags=(tag,)),)
+    column = SALARY.child("column", "ssn")
+
+    def engine(*policies: Policy) -> Engine:
+        return Engine(policy_set(*policies, tagged=tagged))
+
+    allowing = policy(2, on("c", "hr", "*", "*"), allow=(item(("ann",), conditions=approved),))
+    assert not engine(allowing).decide(ask(ANN, column)).allowed
+    denying = policy(2, on("c", "hr", "*", "*"), deny=(item(("ann",), conditions=approved),))
+    assert not engine(EVERYTHING, denying).decide(ask(ANN, column)).allowed
+    silent = (Condition(type="_expression", values=("HAS_NO_TAG",)),)
+    denying = policy(2, on("c", "hr", "*", "*"), deny=(item(("ann",), conditions=silent),))
+    assert not engine(EVERYTHING, denying).decide(ask(ANN, column)).allowed
+    masking = policy(
+        3,
+        on("c", "hr", "*", "*"),
+        type=PolicyType.MASK,
+        masks=(
+            MaskItem(
+                groups=frozenset({"public"}),
+                accesses=frozenset({"select"}),
+                mask_type="CUSTOM",
+                value_expression="${{GET_TAG_NAMES_Q()}}",
+            ),
+        ),
+    )
+    mask = engine(EVERYTHING, masking).mask(ANN, column, "string")
+    assert mask is not None
+    assert mask.expression == "CASE WHEN FALSE THEN `ssn` END"
+    filtering = policy(
+        4,
+        on("c", "hr", "*"),
+        type=PolicyType.ROW_FILTER,
+        filters=(
+            FilterItem(
+                groups=frozenset({"public"}),
+                accesses=frozenset({"select"}),
+                filter_expression="'APPROVED' IN (${{GET_TAG_NAMES_Q()}})",
+            ),
+        ),
+    )
+    rows = engine(EVERYTHING, filtering).row_filter(ANN, SALARY)
+    assert rows is not None
+    assert rows.expression == "FALSE"
+    named = policy(5, on("c", "${{HAS_TAG('APPROVED') ? 'hr' : 'no'}}", "*", "*"), deny=PUBLIC)
+    assert not engine(EVERYTHING, named).decide(ask(ANN, column)).allowed
+    sure = (replace(tagged[0], tags=(replace(tag, validity=()),)),)
+    told = Engine(policy_set(allowing, filtering, tagged=sure))
+    assert told.decide(ask(ANN, column)).allowed
+    rows = told.row_filter(ANN, SALARY)
+    assert rows is not None
+    assert rows.expression == "'APPROVED' IN ('APPROVED')"
