@@ -27,8 +27,6 @@ QUICK = os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
 HERE = Path(__file__).parent
 ROOMS = ("policy", "judge", "ledger", "session", "statement", "fetch")
 ORDER = tuple(f"test_{what}_figures.py" for what in ROOMS)
-    f"test_{what}_figures.py" for what in ("policy", "judge", "ledger", "session", "statement", "fetch")
-)
 RECORD = pytest.StashKey[Record]()
 
 
