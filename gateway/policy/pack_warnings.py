@@ -51,7 +51,7 @@ def _of_roles(policies: PolicySet, packs: Sequence[Pack]) -> Iterator[str]:
 
 def _cycle(start: str, roles: Mapping[str, Role]) -> tuple[str, ...]:
     """Return the way from a role back to itself, or nothing."""
-    ways = [(start,)]
+    ways: list[tuple[str, ...]] = [(start,)]
     seen = set[str]()
     while ways:
         way = ways.pop()

@@ -130,7 +130,10 @@ def within(schedules: Sequence[ValiditySchedule], context: AccessContext) -> Hol
     if context.time is None:
         return None
     now = context.time.astimezone(UTC).replace(tzinfo=None)
-    return any((s.start is None or s.start <= now) and (s.end is None or now <= s.end) for s in schedules)
+    sound = [s for s in schedules if not s.invalid]
+    if any((s.start is None or s.start <= now) and (s.end is None or now <= s.end) for s in sound):
+        return True
+    return False if sound == list(schedules) else None
 
 
 def both(answers: Iterable[Holds]) -> Holds:

@@ -129,7 +129,12 @@ class Maker(Random):
         if not self.circumstantial or not self.one_in(6):
             return ()
         noon, morning = NOON.replace(tzinfo=None), MORNING.replace(tzinfo=None)
-        return (self.choice((ValiditySchedule(start=noon), ValiditySchedule(start=morning, end=noon))),)
+        periods = (
+            ValiditySchedule(start=noon),
+            ValiditySchedule(start=morning, end=noon),
+            ValiditySchedule(end=morning, invalid=True),
+        )
+        return tuple(self.sample(periods, self.choice((1, 1, 2))))
 
     def item(self) -> PolicyItem:
         accesses = self.some((*ACCESSES[:-1], "_READ", "_ALL"), 1)
