@@ -39,7 +39,7 @@ class ResourceDef:
     separator: str = "/"
     """What stands between the segments of a path."""
     quote_characters: str = ""
-    """A requested value that begins with one of these is compared with its case, in spite of `ignore_case`."""
+    """A requested value that begins with one of these is compared with its case, whatever `ignore_case`."""
     replaces_tokens: bool = True
     """Whether `{USER}` and its like are replaced in values."""
     token_marks: tuple[str, str, str, str] = ("{", "}", "\\", "")
@@ -234,7 +234,7 @@ class TaggedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """One entry of Ranger's `ranger.plugin.audit.filters`; an empty part means any. The first match decides."""
+    """One of Ranger's `ranger.plugin.audit.filters`; an empty part means any. The first match decides."""
 
     audited: bool
     result: str = ""
@@ -321,7 +321,7 @@ class PolicySet:
     warnings: tuple[str, ...] = ()
     """What was loaded and does not mean what its author may think, with its place."""
     origins: Mapping[str, str] = field(default_factory=dict)
-    """Source → its own version, which means the same in every process: a digest of files, Ranger's numbers."""
+    """Source → its own version, the same in every process: a digest of files, Ranger's numbers."""
 
     def policies(self) -> Iterator[Policy]:
         """Yield every policy, those on tags too."""

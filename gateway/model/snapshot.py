@@ -22,8 +22,8 @@ class Snapshot:
     def version(self) -> str:
         """Versions joined, e.g. `policies=3 files=5be2c1d09f3a dev_hive=17 dev_hive.roles=4 catalog=17`.
 
-        `policies` and `catalog` count changes within one process; what stands between them is the sources' own
-        and tells the same policies apart from others across processes and restarts.
+        `policies` and `catalog` count changes within one process; what stands between them is the sources'
+        own and tells the same policies apart from others across processes and restarts.
         """
         origins = "".join(f"{source}={told} " for source, told in self.policies.origins.items())
         return f"policies={self.policies.version} {origins}catalog={self.catalog.version}"

@@ -26,7 +26,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValiditySchedule:
-    """A period, both ends inclusive, in the wall clock of `zone`; with recurrences one of them must hold too."""
+    """A period, both ends inclusive, in the wall clock of `zone`; of recurrences one must hold, too."""
 
     start: datetime | None = None
     """Naive: wall-clock time in `zone`."""

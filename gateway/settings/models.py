@@ -87,8 +87,8 @@ class ThriftListener(Section):
 
 
 class RangerApiSettings(Section):
-    """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and logins
-    from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
+    """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
+    logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
 
     administrators: tuple[Name, ...] = ()
     """Users that may do everything."""
@@ -105,8 +105,8 @@ class RangerApiSettings(Section):
 
 
 class AdminListener(Section):
-    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address; Ranger's
-    REST API, when it is switched on, with one."""
+    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
+    Ranger's REST API, when it is switched on, with one."""
 
     host: Name = "127.0.0.1"
     """Address to listen on."""
@@ -191,7 +191,7 @@ class ReaderSettings(Section):
 
 
 class RangerAdminSettings(Section):
-    """One service of a Ranger Admin, downloaded as Ranger's own plugins do; docs/ranger-admin.md tells how."""
+    """One service of a Ranger Admin, downloaded as Ranger's plugins do; docs/ranger-admin.md tells how."""
 
     service: Name
     """Name of the service in Ranger."""
