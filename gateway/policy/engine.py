@@ -210,11 +210,14 @@ class Engine:
         )
 
     def may_be_denied_below(self, resource: Resource) -> bool:
-        """Say whether some policy may deny anything in a database to anybody.
+        """Say whether some policy may deny anything in a database to anybody, or a zone of its own is in it.
 
-        Then it is not for one statement to touch all of it. Errs on the side of yes.
+        Then it is not for one statement to touch all of it; `*` as a table's name is all tables. Errs on the
+        side of yes.
         """
         nobody = Principal(user="")
+        while resource.elements and resource.elements[-1][1] == "*":
+            resource = Resource(resource.elements[:-1])
         question = self._question(nobody, resource, ANY_ACCESS, NO_CONTEXT)
         return isinstance(question, str) or may_be_denied_below(question)
 

@@ -8,6 +8,7 @@ from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
 from gateway.policy.service import Question
 from gateway.policy.settling import Said, said_by
+from gateway.policy.zones import UNZONED
 
 
 def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said | None:
@@ -57,8 +58,13 @@ def _may_reach(question: Question, value: str) -> bool:
 
 
 def may_be_denied_below(question: Question) -> bool:
-    """Say whether some policy, on tags or on resources, denies anything in a resource to anybody."""
+    """Say whether some policy, on tags or on resources, denies anything in a resource to anybody.
+
+    What belongs to another zone further down is denied to everybody whom that zone does not allow it.
+    """
     service, levels, values = question.service, question.levels, question.values
+    if UNZONED in question.zones():
+        return True
     if any(
         _may_concern(entry, levels, values) for found in service.filing.denying.values() for entry in found
     ):

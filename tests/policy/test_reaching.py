@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceValues
+from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceValues, Zone
 from gateway.model.resource import Resource
 from gateway.policy.engine import Engine
-from tests.policy.test_engine import policy_set
+from tests.policy.test_engine import on, policy_set
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,17 @@ def test_wildcards_are_those_of_policies(values: tuple[str, ...], name: str, exp
         deny=(PolicyItem(users=frozenset({"zed"}), accesses=frozenset({"drop"})),),
     )
     engine = Engine(policy_set(denial))
-    assert engine.may_be_denied_below(Resource.database("c", name)) is expected
+    database = Resource.database("c", name)
+    assert engine.may_be_denied_below(database) is expected
+    assert engine.may_be_denied_below(database.child("table", "*")) is expected
+
+
+def test_a_zone_further_down_is_nobodys_to_drop() -> None:
+    def engine(*values: str) -> Engine:
+        return Engine(policy_set(zones=(Zone(name="z", resources=(on(*values),)),)))
+
+    for resource in (Resource.database("c", "hr"), Resource.database("c", "hr").child("table", "*")):
+        assert engine("c", "hr", "salary").may_be_denied_below(resource)
+        assert not engine("c", "shop", "salary").may_be_denied_below(resource)
+        assert not engine("c", "hr").may_be_denied_below(resource)
+        assert not engine("c").may_be_denied_below(resource)
