@@ -45,6 +45,15 @@ async def shipped(writing: Writing) -> None:
     await ship(writing, [parse_document(file.read_text(), str(file)).data for file in files])
 
 
+def shipped_names() -> set[str]:
+    """Return the names of the definitions that `shipped` puts in."""
+    names = {
+        str(parse_document(file.read_text(), str(file)).data["name"]) for file in DEFINITIONS.glob("*.yaml")
+    }
+    assert {"hive", "spark", "tag"} <= names
+    return names
+
+
 class Served:
     """A running API: raw requests, and Ranger's client."""
 
