@@ -191,6 +191,9 @@ class Engine:
         decision = self.decide(request)
         if isinstance(question, str):
             return Explanation(decision=decision, mask=None, row_filter=None, considered=())
+        if question.service.bits.means_any(request.access):
+            told = self.explain(replace(request, access=ANY_ACCESS))
+            return replace(told, decision=decision)
         mask = found_rows = None
         if question.levels[-1:] == (COLUMN,):
             mask = self.mask(request.principal, request.resource, "string", request.context, request.service)

@@ -12,7 +12,7 @@ from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
 from gateway.policy.obliging import Obliged
 from gateway.policy.service import Question, TagQuestion
-from gateway.policy.settling import SUPER_USER, wants_any
+from gateway.policy.settling import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 
 DISABLED = "it is disabled"
@@ -59,6 +59,8 @@ def consider(
             settled = outcome.settled_by == policy.ref and outcome.tag == tag
             if decision.reason == SUPER_USER:
                 why = "super users need no policy"
+            elif type_ is PolicyType.ACCESS and decision.reason in (DEVIATES, OTHER_ZONE):
+                why = decision.reason
             elif settled:
                 why = _settled(outcome, type_)
             else:
@@ -121,11 +123,10 @@ def _settled(outcome: _Outcome, type_: PolicyType) -> str:
 
 def _wanted(question: Question, type_: PolicyType) -> int:
     service = question.service
+    bits = service.bits.all if wants_any(question.access) else service.bits.wanted(question.access)
     if type_ is PolicyType.MASK:
-        return service.mask_bits
-    if type_ is PolicyType.ROW_FILTER:
-        return service.filter_bits
-    return service.bits.all if wants_any(question.access) else service.bits.wanted(question.access)
+        return service.mask_bits & bits
+    return service.filter_bits & bits if type_ is PolicyType.ROW_FILTER else bits
 
 
 def _lost(

@@ -130,6 +130,9 @@ def test_a_path_is_not_read_into_a_zone_of_its_own(path: str, allowed: bool) -> 
     theirs = policy(2, url("s3://lake/in/secret"), allow=READ, zone="z")
     engine = Engine(policy_set(LAKE, theirs, zones=(zone,)))
     assert may_read(engine, path) is allowed
+    explained = engine.explain(ask(ANN, Resource.url(path), "read"))
+    told = [one.why for one in explained.considered if "security zone" in one.why]
+    assert bool(told) is not allowed
 
 
 def test_a_path_is_not_read_into_what_a_tag_denies() -> None:
@@ -186,6 +189,9 @@ def test_an_access_that_means_any_access_is_allowed_by_any() -> None:
     request = ask(ANN, Resource.database("c", "hr"), "use")
     assert engine.decide(request).allowed
     assert engine.decide(request).request is request
+    explained = engine.explain(request)
+    assert explained.decision == engine.decide(request)
+    assert [one.settled for one in explained.considered] == [True]
     assert not engine.decide(ask(ANN, Resource.database("c", "shop"), "use")).allowed
     assert not engine.decide(ask(BOB, Resource.database("c", "hr"), "use")).allowed
     assert not engine.decide(ask(ANN, Resource.database("c", "hr"), "show")).allowed
