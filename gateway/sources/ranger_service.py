@@ -243,7 +243,8 @@ class RangerService:
             case Gone() if kind is Kind.POLICIES:
                 self._confirmed[kind] = self._clock()
                 return None
-            case Unchanged() if own.content is None and kind is Kind.POLICIES:
+            case Unchanged() if own.content is None:
+                # An Admin that is busy says so too, and then there may be some.
                 raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
             case Gone() if own.content is not None:
                 raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])

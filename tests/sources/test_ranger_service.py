@@ -135,15 +135,33 @@ async def test_roles_alone_may_change() -> None:
 
 
 async def test_an_admin_without_roles_and_users_has_none() -> None:
-    """Older Admins have no such downloads, and 304 tells a service for which none were ever made."""
+    """Older Admins have no such downloads."""
     admin = admin_with("orders")
     del admin.content[Kind.ROLES], admin.content[Kind.USERS]
     async with running(admin), bench(admin.url) as one:
-        admin.next(Kind.ROLES, web.Response(status=304))
         await one.service.start()
         assert one.service.stale() is None
         assert one.service.held.roles == ()
         await one.later(30)
+        assert one.service.stale() is None
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_nothing_newer_than_nothing_does_not_mean_that_there_is_none(status: int) -> None:
+    """A denial for a role would be lost: there are roles, and an Admin that is busy does not send them."""
+    async with running(admin_with("orders")) as admin, bench(admin.url) as one:
+        for kind in (Kind.ROLES, Kind.USERS):
+            admin.next(kind, web.Response(status=status))
+        admin.content[Kind.ROLES] = roles(3, clerks="bob")
+        await one.service.start()
+        assert one.tables == {"orders"}
+        assert one.service.stale() == (
+            "roles of service `dev_hive` have never been loaded from a Ranger Admin"
+        )
+        assert any("nothing is newer than nothing" in trouble for trouble in one.service.troubles)
+        assert await one.later(30)
+        assert [asked.query["lastKnownRoleVersion"] for asked in admin.questions(Kind.ROLES)] == ["-1", "-1"]
+        assert one.service.held.roles[0].users == {"bob"}
         assert one.service.stale() is None
 
 
