@@ -67,6 +67,7 @@ class _Application:
         found = {key: value for key, value in download.items() if value is not None and key != "policyDeltas"}
         if "serviceDef" not in found and "serviceDef" in old:
             found["serviceDef"] = old["serviceDef"]
+        self._later(download.get("policyVersion"), ("policyVersion",), same=True)
         deltas = self._deltas(download, ())
         found["policies"] = self._changed(
             reader.listed(old, "policies", ()), [d for d in deltas if not d.of_tags]
@@ -137,7 +138,24 @@ class _Application:
                 (*path, "policy"), f"policy {ident} is of service type `{type_}`, not `{self._type}`"
             )
             return None
-        return _Delta(ident, None if change == DELETE else policy, type_ == _TAG and type_ != self._type)
+        of_tags = type_ == _TAG and type_ != self._type
+        if not of_tags:  # the tag service counts its changes by itself
+            self._later(entry.get("policiesVersion"), (*path, "policiesVersion"))
+        return _Delta(ident, None if change == DELETE else policy, of_tags)
+
+    def _later(self, told: object, path: Path, *, same: bool = False) -> None:
+        """Note a fault when a version that is told is none after the one that the changes are applied to.
+
+        Gaps are right: of several changes of a policy only the last is told.
+        """
+        own = whole(self._old.get("policyVersion"))
+        if told is None:
+            return
+        version = whole(told)
+        if version is None:
+            self._reader.fault(path, f"`{path[-1]}` must be a whole number")
+        elif own is not None and version < own + (not same):
+            self._reader.fault(path, f"version {version} does not continue version {own}")
 
     def _changed(self, policies: list[Any], deltas: list[_Delta]) -> list[Any]:
         """Return the policies with the changes applied, by id; the last change of a policy counts."""

@@ -113,6 +113,7 @@ class _Reading:
         self._place = reader.findings.place(path)
         if raw.get("id") is None:
             self._reader.fault(path, "`id` is missing")
+        self._check_service(raw)
         type_ = self._type(raw)
         resources, additional = self._resource_sets(raw, type_)
         exact = {
@@ -167,6 +168,13 @@ class _Reading:
                 (*self._path, "policyPriority"), f"priority is 0 (normal) or 1 (override), not {number}"
             )
         return number
+
+    def _check_service(self, raw: Mapping[str, Any]) -> None:
+        """Policies are of the service in whose list they stand, whatever they say, as in Ranger."""
+        own = self._reader.text(raw, "service", self._path)
+        if own and own != self._of.service:
+            told = f"it names service `{own}` and stands among the policies of `{self._of.service}`"
+            self._reader.warn((*self._path, "service"), f"{told}, where it counts")
 
     def _zone_name(self, raw: Mapping[str, Any]) -> str:
         """Policies are of the zone in whose list they stand, whatever they say; tag policies name theirs."""
@@ -259,9 +267,9 @@ class _Reading:
         if foreign and not accesses and not delegate:
             return None
         return {
-            "users": share(reader.names(entry, "users", path)),
-            "groups": share(reader.names(entry, "groups", path)),
-            "roles": share(reader.names(entry, "roles", path)),
+            "users": self._names(entry, "users", path),
+            "groups": self._names(entry, "groups", path),
+            "roles": self._names(entry, "roles", path),
             "accesses": share(accesses),
             "conditions": self._conditions(entry, path)
             if entry.get("conditions") not in _NOTHING
@@ -269,6 +277,12 @@ class _Reading:
             "delegate_admin": delegate,
             "place": self._place,
         }
+
+    def _names(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
+        found = self._reader.names(entry, key, path)
+        for name in sorted(name for name in found if name != name.strip()):
+            self._reader.warn((*path, key), f"`{name}` has blanks around it: it is the name of nobody")
+        return self._of.share(found)
 
     def _access_names(self, entry: Mapping[str, Any], path: Path) -> tuple[frozenset[str], bool]:
         """Return the access types, lower case, and whether some were for other services."""

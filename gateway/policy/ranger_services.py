@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ from gateway.policy.service_defs import read_service_def
 
 TAG = "tag"
 """The service type of tag services."""
+_NAMED = 5
+"""Policies that one warning names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -208,6 +210,7 @@ class Converter:
             raws = reader.listed(info, "policies", where)
             policies += self._list(f"zone {zone}", own, raws, findings, (*where, "policies"), zone)
         tag_service = self._tag_service(data, definition, findings)
+        _warn_of_zones(tag_service, {zone.name for zone in zones}, findings)
         configuration = Configuration(data, definition.name, reader, ())
         audit = configuration.audit_rules(tag_service.audit.filters if tag_service else ())
         service = Service(
@@ -296,6 +299,22 @@ class Converter:
             if data.get(key) is not None:
                 found += read_roles(data[key], reader, (key,))
         return merged((*found, *read_role_maps(data, reader, ())))
+
+
+def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Findings) -> None:
+    """Tell of policies on tags whose zone has no part of this service: they hold for nothing in it.
+
+    That is nothing bad by itself, and no fault: a tag service serves several services, and a zone may be of
+    others of them. A zone that was misspelled looks the same.
+    """
+    found: dict[str, list[str]] = {}
+    for policy in tags.policies if tags is not None else ():
+        if policy.zone and policy.zone not in zones:
+            found.setdefault(policy.zone, []).append(f"{policy.id} `{policy.name}`")
+    for zone, policies in found.items():
+        names = ", ".join(policies[:_NAMED]) + (", …" if len(policies) > _NAMED else "")
+        told = f"the service has no part in zone `{zone}`: policies on tags hold for nothing here: {names}"
+        findings.warn(("tagPolicies",), told)
 
 
 def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Mapping[str, Any], Path]]:

@@ -222,3 +222,39 @@ def test_nonsense_about_tags(old: Any, new: Any, fault: str) -> None:
     with pytest.raises(Faults) as caught:
         apply_tag_deltas(old, new)
     assert any(fault in told for told in caught.value.faults)
+
+
+def versioned(*deltas: tuple[int | str | None, dict[str, Any]], **fields: Any) -> dict[str, Any]:
+    found = [{**delta, "policiesVersion": version} for version, delta in deltas]
+    return changes(policyDeltas=found, **fields)
+
+
+def test_changes_continue_the_version_that_they_are_applied_to() -> None:
+    """OLD is version 7. Gaps are right: of several changes of one policy only the last is told."""
+    created, updated = written((0, policy(6)), (1, policy(1, version=2)))
+    assert ids(apply_deltas(OLD, versioned((9, created), ("11", updated), policyVersion=11))) == [1, 3, 5, 6]
+    assert ids(apply_deltas(OLD, versioned((None, created), policyVersion=7))) == [1, 3, 5, 6]
+    assert ids(apply_deltas({**OLD, "policyVersion": None}, versioned((1, created), policyVersion=1)))
+    assert faults_of(OLD, versioned((7, created), (8, updated))) == (
+        "policyDeltas[0].policiesVersion: version 7 does not continue version 7",
+    )
+    assert faults_of(OLD, versioned((None, created), policyVersion=6)) == (
+        "policyVersion: version 6 does not continue version 7",
+    )
+    assert faults_of(OLD, versioned((3, created), ("new", updated), policyVersion=6)) == (
+        "policyVersion: version 6 does not continue version 7",
+        "policyDeltas[0].policiesVersion: version 3 does not continue version 7",
+        "policyDeltas[1].policiesVersion: `policiesVersion` must be a whole number",
+    )
+
+
+def test_versions_of_changes_in_zones_continue_too_and_the_tag_service_has_its_own() -> None:
+    zoned = [{**delta, "policiesVersion": 2} for delta in written((0, policy(30)))]
+    zones = {"a": {"resources": [{"database": ["a"]}], "policyDeltas": zoned}}
+    assert faults_of(OLD, changes(policyDeltas=None, securityZones=zones)) == (
+        "securityZones.a.policyDeltas[0].policiesVersion: version 2 does not continue version 7",
+    )
+    old = {**OLD, "tagPolicies": {"serviceName": "t", "policyVersion": 2, "policies": [policy(20)]}}
+    (on_tags,) = written((0, policy(21, serviceType="tag")))
+    new = versioned((3, on_tags), tagPolicies={"serviceName": "t", "policyVersion": 3})
+    assert ids(apply_deltas(old, new)["tagPolicies"]) == [20, 21]

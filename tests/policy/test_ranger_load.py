@@ -270,6 +270,29 @@ def test_tags_and_policies_on_them() -> None:
     assert len(tagged.tags[0].validity) == 1
 
 
+def test_names_with_blanks_stay_as_they_are_and_a_policy_counts_where_it_stands() -> None:
+    service = only(download(policy(service="prod", policyItems=[item("select", users=[" bob"])])))
+    assert service.policies[0].allow[0].users == {" bob"}
+    assert service.policies[0].service == "dev"
+    assert warnings_of(policy(service="dev", policyItems=[item("select", users=["bob"])])) == ()
+
+
+def test_policies_on_tags_of_a_zone_that_the_service_has_no_part_in_are_told() -> None:
+    """They are another service's: a tag service serves several. A misspelled zone looks the same."""
+    on_pii = {"resources": at(tag="PII"), "policyItems": [item("hive:select")]}
+    zoned = [policy(n, zoneName="z", **on_pii) for n in range(1, 8)]
+    info = {
+        "serviceName": "tags",
+        "policies": [*zoned, policy(8, zoneName="y", **on_pii), policy(9, **on_pii)],
+    }
+    zones = {"y": {"resources": [{"database": ["y"]}], "containsAssociatedTagService": True}}
+    found = warnings_of(tagPolicies=info, securityZones=zones)
+    assert found == (
+        "tagPolicies: the service has no part in zone `z`: policies on tags hold for nothing here: "
+        "1 `p1`, 2 `p2`, 3 `p3`, 4 `p4`, 5 `p5`, …",
+    )
+
+
 def test_a_tag_service_without_a_definition() -> None:
     info = {"policies": [policy(11, resources=at(tag="PII"), policyItems=[item("hive:select")])]}
     service = only(download(tagPolicies=info))
@@ -495,6 +518,10 @@ def test_policies_of_a_file_know_their_place() -> None:
             {"policyItems": [item("select", conditions=[{"type": "moon", "values": []}])]},
             "there is no condition `moon`: it counts against access",
         ),
+        ({"service": "prod"}, "it names service `prod` and stands among the policies of `dev`, where it"),
+        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it: it is"),
+        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it: it is"),
+        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it: it is"),
         ({"zoneName": "z"}, "it names zone `z` and stands among the policies of no zone"),
         (
             {
