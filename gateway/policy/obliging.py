@@ -94,13 +94,14 @@ def find_in(
     return first
 
 
-def _nearest(one: OnTag) -> tuple[int, str, int, str]:
+def _nearest(one: OnTag) -> tuple[int, str, int, str, bool]:
     return NEARNESS[one[0].hit.match], *_by_name(one)
 
 
-def _by_name(one: OnTag) -> tuple[str, int, str]:
+def _by_name(one: OnTag) -> tuple[str, int, str, bool]:
+    """Of the same tag twice the one that is beyond doubt comes first."""
     tag, (policy, *_) = one
-    return policy.policy.name, policy.policy.id, tag.hit.tag.type
+    return policy.policy.name, policy.policy.id, tag.hit.tag.type, tag.hit.doubted
 
 
 def _of(

@@ -337,9 +337,11 @@ class Linear:
                     if any(tag.type in resources["tag"].values for resources in sets):
                         tagged.append(Voice(policy, tag, match, sure))
         if type_ is PolicyType.MASK:
-            tagged.sort(key=lambda v: (ORDER.index(v.match), v.policy.name, v.policy.id, tag_of(v)))
+            tagged.sort(
+                key=lambda v: (ORDER.index(v.match), v.policy.name, v.policy.id, tag_of(v), not v.sure)
+            )
         elif type_ is PolicyType.ROW_FILTER:
-            tagged.sort(key=lambda v: (v.policy.name, v.policy.id, tag_of(v)))
+            tagged.sort(key=lambda v: (v.policy.name, v.policy.id, tag_of(v), not v.sure))
         else:
             tagged.sort(key=lambda v: (ranks[v.policy.id], tag_of(v)))
         plain = []

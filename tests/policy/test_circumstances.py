@@ -273,3 +273,13 @@ def test_questions_about_tags_that_are_in_doubt_have_no_answer() -> None:
     rows = told.row_filter(ANN, SALARY)
     assert rows is not None
     assert rows.expression == "'APPROVED' IN ('APPROVED')"
+
+
+def test_of_the_same_tag_twice_the_one_beyond_doubt_counts() -> None:
+    doubted = Tag(type="SECRET", validity=(ValiditySchedule(invalid=True),))
+    column = SALARY.child("column", "ssn")
+    for tags in ((doubted, Tag(type="SECRET")), (Tag(type="SECRET"), doubted)):
+        tagged = (TaggedResource(resources=on("c", "hr"), tags=tags),)
+        mask = Engine(policy_set(EVERYTHING, tags=SECRET, tagged=tagged)).mask(BOB, column, "string")
+        assert mask is not None
+        assert mask.mask_type == "MASK"
