@@ -51,6 +51,7 @@ class RangerAdmin:
             administrators=frozenset(settings.administrators),
             administrator_groups=frozenset(settings.administrator_groups),
             plugins=frozenset(settings.plugins),
+            delegates_may_override=settings.delegates_may_override,
         )
         self.api = RangerApi(self._store, Access(rights), self._login)
 

@@ -96,6 +96,9 @@ class RangerApiSettings(Section):
     """Groups whose members may do everything."""
     plugins: tuple[Name, ...] = ()
     """Users that may download the policies, tags, roles and users of every service; nothing else."""
+    delegates_may_override: bool = False
+    """Whether delegated administrators may write policies with `policyPriority` 1, as in Ranger. Such a
+    policy takes back what others deny and mask on the same resources."""
 
     @model_validator(mode="after")
     def _somebody_administers(self) -> RangerApiSettings:

@@ -57,8 +57,9 @@ def shipped_names() -> set[str]:
 class Served:
     """A running API: raw requests, and Ranger's client."""
 
-    def __init__(self, url: str, store: Store, session: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, store: Store, session: aiohttp.ClientSession, access: Access) -> None:
         self.url = url
+        self.access = access
         self.store = store
         self._session = session
 
@@ -108,11 +109,12 @@ class Served:
 async def served(database: str) -> AsyncIterator[Served]:
     """Ranger's API with an empty database of its own."""
     store = Store(database, prepare=shipped)
-    api = RangerApi(store, Access(RIGHTS), authenticate)
+    access = Access(RIGHTS)
+    api = RangerApi(store, access, authenticate)
     listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
-        yield Served(f"http://127.0.0.1:{port}", store, session)
+        yield Served(f"http://127.0.0.1:{port}", store, session, access)
     await listener.close()
     await store.close()
     await asyncio.get_running_loop().shutdown_default_executor()

@@ -55,6 +55,8 @@ class Rights:
     administrator_groups: frozenset[str] = frozenset()
     plugins: frozenset[str] = frozenset()
     """Users that may download policies, tags, roles and users of every service."""
+    delegates_may_override: bool = False
+    """Whether delegated administrators may write policies of the higher priority, as in Ranger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,17 @@ class Access:
         if delegated is None or not wanted:
             return False
         return await asyncio.to_thread(_holds, delegated, principal, policy, wanted)
+
+    async def may_override(
+        self, instant: Instant, principal: Principal, service: Body, policy: Mapping[str, Any]
+    ) -> bool:
+        """Whether the policy's priority is no obstacle for a principal that may change it otherwise.
+
+        A policy of the higher priority takes back denials and masks that others made for the same resources.
+        """
+        if not policy.get("policyPriority") or self.rights.delegates_may_override:
+            return True
+        return await self._governs(instant, principal, service, policy.get("zoneName") or "")
 
     async def readable(
         self, instant: Instant, principal: Principal, service: Body, policies: Collection[Body]

@@ -213,3 +213,9 @@ async def _require_right(
             f"user `{principal.user}` has no delegated-admin privilege on the resources of the policy in"
             f" service `{service['name']}`"
         )
+    if not await access.may_override(writing, principal, service, policy):
+        raise forbidden(
+            f"user `{principal.user}` has delegated-admin privilege alone in service `{service['name']}`, and"
+            " a policy with `policyPriority` 1 overrides those of others: that takes an administrator of the"
+            " service or of the zone"
+        )

@@ -18,6 +18,7 @@ from gateway.admin.ranger.calls import (
     not_found,
     refuse,
 )
+from gateway.admin.ranger.definition_use import left_behind
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import GATEWAY, Body, Changed, Kind, What
@@ -75,7 +76,9 @@ async def _update(call: Call) -> web.Response:
         others = [one for one in await writing.all(Kind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
         refuse(_unusable(body))
-        made = await writing.update(Kind.SERVICE_DEF, stored, show(completed(body)))
+        shown = show(completed(body))
+        refuse(await left_behind(writing, shown))
+        made = await writing.update(Kind.SERVICE_DEF, stored, shown)
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
 

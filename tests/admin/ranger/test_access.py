@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -145,6 +146,39 @@ async def test_every_part_of_a_policy_must_be_delegated(served: Served) -> None:
         }
     ]
     assert (await served.ask("POST", f"{API}/policy", masking, user="bob"))[0] == 200
+
+
+async def test_what_overrides_others_is_for_those_who_administer_them(served: Served) -> None:
+    """Such a policy would take back what is denied and masked centrally, on the delegated resources."""
+    await with_delegate(served)
+    overriding = policy("overriding", "sales_eu", policyPriority=1)
+    status, told = await served.ask("POST", f"{API}/policy", overriding, user="bob")
+    assert status == 403
+    assert "`policyPriority` 1" in told["msgDesc"]
+    _, own = await served.ask("POST", f"{API}/policy", policy("own", "sales_us"), user="bob")
+    one = f"{API}/policy/{own['id']}"
+    assert (await served.ask("PUT", one, {**own, "policyPriority": 1}, user="bob"))[0] == 403
+    assert (await served.ask("PUT", one, {**own, "policyPriority": 0}, user="bob"))[0] == 200
+    status, central = await served.ask("POST", f"{API}/policy", overriding)
+    assert status == 200
+    one = f"{API}/policy/{central['id']}"
+    assert (await served.ask("PUT", one, {**central, "policyPriority": 0}, user="bob"))[0] == 403
+    assert (await served.ask("DELETE", one, user="bob"))[0] == 403
+    for flags in ("mergeIfExists", "updateIfExists", "deleteIfExists"):
+        status, _ = await served.ask(
+            "POST", f"{API}/policy?{flags}=true", {**overriding, "name": "other"}, user="bob"
+        )
+        assert status == 403
+    assert (await served.ask("GET", one))[1] == central
+
+
+async def test_delegates_may_override_where_the_settings_say_so(served: Served) -> None:
+    await with_delegate(served)
+    served.access.rights = replace(served.access.rights, delegates_may_override=True)
+    overriding = policy("overriding", "sales_eu", policyPriority=1)
+    assert (await served.ask("POST", f"{API}/policy", overriding, user="bob"))[0] == 200
+    overriding = policy("beyond", "orders", policyPriority=1)
+    assert (await served.ask("POST", f"{API}/policy", overriding, user="bob"))[0] == 403
 
 
 async def test_a_policy_cannot_be_carried_off_to_where_one_administers(served: Served) -> None:

@@ -169,11 +169,12 @@ async def test_a_body_that_is_too_large_is_not_read(served: Served) -> None:
 
 async def test_a_database_that_is_away_is_503() -> None:
     store = Store("postgresql://nobody@127.0.0.1:1/nothing", timeout_s=2.0)
-    api = RangerApi(store, Access(RIGHTS), authenticate)
+    access = Access(RIGHTS)
+    api = RangerApi(store, access, authenticate)
     listener = AdminListener({}, CollectorRegistry(), mounted={"/service": api.app})
     port = await listener.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
-        served = Served(f"http://127.0.0.1:{port}", store, session)
+        served = Served(f"http://127.0.0.1:{port}", store, session, access)
         status, told = await served.ask("GET", f"{API}/service")
         assert (status, told["statusCode"]) == (503, 503)
         async with session.get(f"http://127.0.0.1:{port}/healthz") as response:
