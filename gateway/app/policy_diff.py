@@ -31,7 +31,7 @@ from gateway.policy.diffing import Question as Asked
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.hierarchy import way_down
-from gateway.policy.pack_files import load_people
+from gateway.policy.packs.files import load_people
 from gateway.policy.probing import Probe, resources_of
 from gateway.policy.resource_names import NotAResource, resource_of
 from gateway.settings.loading import load_settings

@@ -1,9 +1,12 @@
 """Who may do what, what a column shows, which rows a table shows: Ranger's semantics without I/O.
 
-`documents` reads strict YAML; `packs` (`pack_shapes`, `cases`) and `service_defs` make a PolicySet of it;
-`engine` answers questions about one: `service` files the `compiled` policies in an `index`, `matching` and
-`paths` compare values, `subjects` resolves roles; `masks` and `sqltext` write the SQL of obligations.
-
-Ranger's own JSON, in and out, is `ranger`, with a `ranger_*` module for each thing that it holds;
-`json_documents` reads files of it.
+Policies come in as `packs` (strict YAML, read by `documents`, and their cases) or as `ranger` (its own JSON,
+read by `json_documents` and `json_shapes`, and written again); `service_defs` reads definitions for both.
+`engine` answers questions about a PolicySet: `service` files the `compiled` policies (`filing`, `index`),
+`matching`, `hierarchy` and `paths` compare resources, `tagging` and `zones` find what else applies,
+`settling` combines what policies say, `obliging` and `views` tell masks and filters, `subjects` resolves
+roles, `reaching` and `path_denials` look below, `auditing` tells what is recorded, `explaining` why.
+`conditions`, `schedules` and `script` are asked about circumstances, which `facts` gathers. `masks`,
+`transformers`, `macros` and `sqltext` write the SQL of obligations. `differences`, `probing` and `diffing`
+compare two sets.
 """

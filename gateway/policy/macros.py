@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from gateway.policy.facts import Facts
 from gateway.policy.script import Script, parse
-from gateway.policy.script_names import Scope
-from gateway.policy.script_tokens import Untranslatable
-from gateway.policy.script_values import CannotTell, Several, Value, is_nothing, to_text
+from gateway.policy.script.names import Scope
+from gateway.policy.script.tokens import Untranslatable
+from gateway.policy.script.values import CannotTell, Several, Value, is_nothing, to_text
 
 OPENING = "${{"
 MAX_TEMPLATE = 16_384

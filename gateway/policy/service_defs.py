@@ -16,7 +16,7 @@ from gateway.model.resource import ANY_ACCESS
 from gateway.policy.documents import Document, Path, hint, parse_document
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_documents import JsonDocument, parse_json
-from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.transformers import transformer_faults
 
 ALIAS = "sluice.access."

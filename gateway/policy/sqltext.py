@@ -18,8 +18,8 @@ from gateway.policy.documents import hint
 from gateway.policy.facts import Facts
 from gateway.policy.macros import expression
 from gateway.policy.script import Script
-from gateway.policy.script_tokens import Untranslatable
-from gateway.policy.script_values import (
+from gateway.policy.script.tokens import Untranslatable
+from gateway.policy.script.values import (
     CannotTell,
     Joined,
     Value,

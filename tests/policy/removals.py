@@ -77,7 +77,7 @@ REMOVALS = (
     ),
     Removal(
         "§1.3 an access that is not allowed",
-        "ranger_policies",
+        "ranger.policies",
         'if not self._reader.flag(access, "isAllowed", where, default=True):',
         "if False:",
         "worked_examples evaluation",
@@ -216,7 +216,7 @@ REMOVALS = (
     ),
     Removal(
         "§2.6 access types of policies in any case",
-        "ranger_policies",
+        "ranger.policies",
         "name = written.strip().lower()",
         "name = written.strip()",
         "matching",
@@ -497,7 +497,7 @@ REMOVALS = (
     ),
     Removal(
         "§3.7 an absent filter is none",
-        "ranger_policies",
+        "ranger.policies",
         """            if info.get("filterExpr") is None:
 """,
         """            if False:
@@ -683,21 +683,21 @@ REMOVALS = (
     ),
     Removal(
         "§3.10 a date that cannot be read has passed",
-        "script_names",
+        "script.names",
         "return date is None or",
         "return date is not None and",
         "tags",
     ),
     Removal(
         "§3.10 after is strictly after",
-        "script_names",
+        "script.names",
         "return first is None or now > first",
         "return first is None or now >= first",
         "scripts",
     ),
     Removal(
         "§3.10 before is strictly before",
-        "script_names",
+        "script.names",
         "return now < last if first is None",
         "return now <= last if first is None",
         "scripts",
@@ -795,7 +795,7 @@ REMOVALS = (
     ),
     Removal(
         "§4 roles of the request replace the others",
-        "ranger_requests",
+        "ranger.requests",
         "roles=roles or None,",
         "roles=None,",
         "roles",
@@ -830,21 +830,35 @@ class Finder(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self._loader, origin=str(path))
+        spec = importlib.machinery.ModuleSpec(fullname, self._loader, origin=str(path))
+        if place_of(self.module).name == DOOR:
+            spec.submodule_search_locations = [str(place_of(self.module).parent)]
+        return spec
 
 
 Evaluate = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
-_IMPORT = re.compile(r"^from gateway\.policy(?:\.(\w+))? import (.+)$", re.MULTILINE)
+_IMPORT = re.compile(r"^from gateway\.policy(?:\.([\w.]+))? import (.+)$", re.MULTILINE)
+DOOR = "__init__.py"
+
+
+def place_of(module: str) -> Path:
+    """Return the file of a module, named from the package down."""
+    path = HOME.joinpath(*module.split("."))
+    return path / DOOR if path.is_dir() else path.with_suffix(".py")
 
 
 def importers(module: str) -> set[str]:
     """Return the modules of the package that hold something of a module, itself included."""
     held: dict[str, set[str]] = {}
-    for path in HOME.glob("*.py"):
-        for found in _IMPORT.finditer(path.read_text(encoding="utf-8")):
-            names = [found[1]] if found[1] else re.findall(r"\w+", found[2])
-            for name in names:
-                held.setdefault(name, set()).add(path.stem)
+    paths = [path for path in HOME.rglob("*.py") if path != HOME / DOOR]
+    names = {
+        ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in paths
+    }
+    for name in names:
+        for found in _IMPORT.finditer(place_of(name).read_text(encoding="utf-8")):
+            within = [".".join(filter(None, (found[1], word))) for word in re.findall(r"\w+", found[2])]
+            for other in ({found[1]} | set(within)) & names:
+                held.setdefault(other, set()).add(name)
     reached, waiting = {module}, [module]
     while waiting:
         new = held.get(waiting.pop(), set()) - reached
@@ -860,7 +874,6 @@ def imported(finder: Finder | None) -> Iterator[tuple[Callable[..., Any], Evalua
         ranger = importlib.import_module(f"{PACKAGE}.ranger")
         yield ranger.load, ranger.evaluate
         return
-    package = sys.modules[PACKAGE]
     kept = {
         name: sys.modules.pop(f"{PACKAGE}.{name}")
         for name in importers(finder.module)
@@ -872,9 +885,10 @@ def imported(finder: Finder | None) -> Iterator[tuple[Callable[..., Any], Evalua
         yield ranger.load, ranger.evaluate
     finally:
         sys.meta_path.remove(finder)
+        sys.modules.update({f"{PACKAGE}.{name}": module for name, module in kept.items()})
         for name, module in kept.items():
-            sys.modules[f"{PACKAGE}.{name}"] = module
-            setattr(package, name, module)
+            above, _, own = f"{PACKAGE}.{name}".rpartition(".")
+            setattr(sys.modules[above], own, module)
 
 
 def failing(files: str, load: Callable[..., Any], evaluate: Evaluate) -> Iterator[str]:
@@ -908,7 +922,7 @@ def holds(case: Case, policies: Any, evaluate: Evaluate) -> bool:
 
 def changed(removal: Removal) -> Finder | str:
     """Return a finder for the module without the rule, or what is wrong with the entry."""
-    path = HOME / f"{removal.module}.py"
+    path = place_of(removal.module)
     text = path.read_text(encoding="utf-8")
     count = text.count(removal.old)
     if count != 1:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import Faults
 from gateway.policy.json_documents import parse_json
-from gateway.policy.ranger_shapes import Findings
+from gateway.policy.json_shapes import Findings
 
 
 def faults_of(text: str | bytes, **bounds: int) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.tags import ValiditySchedule
-from gateway.policy.ranger_shapes import Findings, Reader
-from gateway.policy.ranger_times import read_instant, read_schedules, write_instant
+from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.ranger.times import read_instant, read_schedules, write_instant
 from gateway.policy.schedules import compile_schedules, parse_time
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

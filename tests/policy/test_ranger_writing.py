@@ -28,9 +28,9 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
+from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.ranger import Converter, load, roles_of, write, write_definition, write_roles
-from gateway.policy.ranger_shapes import Findings, Reader
-from gateway.policy.ranger_tags import tag_definition
+from gateway.policy.ranger.tags import tag_definition
 from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import read_service_def
 from tests.policy.ranger_data import shipped

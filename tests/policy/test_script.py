@@ -12,8 +12,8 @@ from gateway.model.context import AccessContext
 from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
 from gateway.policy.script import CannotTell, Untranslatable, Value, parse
-from gateway.policy.script_names import BARE, CALLED, CONTEXT
-from gateway.policy.script_values import UNDEFINED
+from gateway.policy.script.names import BARE, CALLED, CONTEXT
+from gateway.policy.script.values import UNDEFINED
 
 PII = Tag(type="PII", attributes={"attr1": "PII_value", "level": "3", "expiry": "2026/06/15"})
 PCI = Tag(type="PCI", attributes={"attr1": "PCI_value"})

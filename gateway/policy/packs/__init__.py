@@ -21,13 +21,13 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.principal import Principal
-from gateway.policy.cases import failures
 from gateway.policy.documents import hint, parse_document
 from gateway.policy.engine import engine_for
-from gateway.policy.pack_conditions import tag_definition, with_script_condition
-from gateway.policy.pack_files import Pack
-from gateway.policy.pack_policies import ReadPolicy
-from gateway.policy.pack_warnings import warnings_of
+from gateway.policy.packs.cases import failures
+from gateway.policy.packs.conditions import tag_definition, with_script_condition
+from gateway.policy.packs.files import Pack
+from gateway.policy.packs.policies import ReadPolicy
+from gateway.policy.packs.warnings import warnings_of
 
 TAG_SERVICE = "tag"
 """Service type without packs of its own: policies on tags stand in the packs of the service they guard."""

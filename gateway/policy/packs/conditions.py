@@ -10,7 +10,7 @@ from typing import Any
 from gateway.model.policy import Condition, ConditionDef, ResourceDef, ServiceDef
 from gateway.policy.conditions import compile_condition
 from gateway.policy.documents import Path, hint, unknown_keys
-from gateway.policy.pack_shapes import Shapes
+from gateway.policy.packs.shapes import Shapes
 from gateway.policy.script import Untranslatable
 
 _ADDRESSES = "RangerIpMatcher"

@@ -1,7 +1,7 @@
 """Expressions of the language: text becomes closures once, or is refused with its offending part.
 
 The language is the part of JavaScript that occurs in Ranger's policies, without loops, functions, regular
-expressions or any name but those of `script_names`. Length, nesting and number of parts are limited, and so
+expressions or any name but those of `names`. Length, nesting and number of parts are limited, and so
 is every value that is made, so that no script can keep the gateway busy.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.policy.script_names import (
+from gateway.policy.script.names import (
     BARE,
     CALLED,
     CONTEXT,
@@ -24,8 +24,8 @@ from gateway.policy.script_names import (
     Scope,
     boundary,
 )
-from gateway.policy.script_tokens import Cursor, Token, Untranslatable, unescaped
-from gateway.policy.script_values import (
+from gateway.policy.script.tokens import Cursor, Token, Untranslatable, unescaped
+from gateway.policy.script.values import (
     METHODS,
     UNDEFINED,
     CannotTell,

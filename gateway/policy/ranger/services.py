@@ -13,12 +13,12 @@ from gateway.model.resource import ANY_ACCESS
 from gateway.policy.documents import Path, hint
 from gateway.policy.exchanges import unlike
 from gateway.policy.hierarchy import way_down
-from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
-from gateway.policy.ranger_audit import Configuration
-from gateway.policy.ranger_people import merged, read_role_maps, read_roles, read_user_store
-from gateway.policy.ranger_policies import PolicyReader, read_values
-from gateway.policy.ranger_shapes import Findings, Located, Reader
-from gateway.policy.ranger_tags import TagReader, tag_definition
+from gateway.policy.json_shapes import Findings, Located, Reader
+from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
+from gateway.policy.ranger.audit import Configuration
+from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store
+from gateway.policy.ranger.policies import PolicyReader, read_values
+from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import read_service_def
 
 TAG = "tag"

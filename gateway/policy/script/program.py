@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.policy.script_names import BARE, CALLED, VARIABLES, Getter, Scope
-from gateway.policy.script_parser import CONSTANTS, GLOBALS, Parser
-from gateway.policy.script_tokens import Untranslatable
-from gateway.policy.script_values import UNDEFINED, Value, truthy
+from gateway.policy.script.names import BARE, CALLED, VARIABLES, Getter, Scope
+from gateway.policy.script.parser import CONSTANTS, GLOBALS, Parser
+from gateway.policy.script.tokens import Untranslatable
+from gateway.policy.script.values import UNDEFINED, Value, truthy
 
 _TAKEN = frozenset({*VARIABLES, *CALLED, *BARE, *CONSTANTS, *GLOBALS, "REQ", "ctx", "if", "else"})
 

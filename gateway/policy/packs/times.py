@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
 from gateway.policy.documents import Path, hint, unknown_keys
-from gateway.policy.pack_shapes import Shapes
+from gateway.policy.packs.shapes import Shapes
 from gateway.policy.schedules import faults_of_schedule
 
 _PERIOD_KEYS = ("from", "until", "zone", "repeats")

@@ -9,9 +9,9 @@ from typing import Any
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicyType, ServiceDef
 from gateway.policy.documents import Path, hint, unknown_keys
 from gateway.policy.masks import MASK_TYPES
-from gateway.policy.pack_conditions import read_conditions
-from gateway.policy.pack_shapes import Shapes
-from gateway.policy.pack_times import read_validity
+from gateway.policy.packs.conditions import read_conditions
+from gateway.policy.packs.shapes import Shapes
+from gateway.policy.packs.times import read_validity
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import hive_masking
 

@@ -13,12 +13,12 @@ from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, UserStore, Zone
 from gateway.policy.documents import Path, hint
 from gateway.policy.json_documents import MAX_BYTES, JsonDocument, parse_json
-from gateway.policy.pack_conditions import tag_definition as plain_tag_definition
-from gateway.policy.ranger_people import merged, read_roles, read_user_store
-from gateway.policy.ranger_policies import PolicyReader
-from gateway.policy.ranger_services import TAG, Converter, read_zone
-from gateway.policy.ranger_shapes import Findings, Reader
-from gateway.policy.ranger_tags import TagReader, tag_definition
+from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
+from gateway.policy.ranger.people import merged, read_roles, read_user_store
+from gateway.policy.ranger.policies import PolicyReader
+from gateway.policy.ranger.services import TAG, Converter, read_zone
+from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import definition_of
 
 _KINDS = (

@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.documents import Path
-from gateway.policy.ranger_shapes import Reader, whole
+from gateway.policy.json_shapes import Reader, whole
 from gateway.policy.schedules import faults_of_schedule, is_sound, parse_time
 
 _CACHE = re.compile(r"(\d{4})(\d{2})(\d{2})-(\d{2}):(\d{2}):(\d{2})\.(\d{3})-?([+-])(\d{2}):?(\d{2})")

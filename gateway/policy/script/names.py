@@ -16,8 +16,8 @@ from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS
 from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
 from gateway.policy.schedules import parse_time, zone_of
-from gateway.policy.script_dates import attribute_instant
-from gateway.policy.script_values import (
+from gateway.policy.script.dates import attribute_instant
+from gateway.policy.script.values import (
     UNDEFINED,
     CannotTell,
     Instant,

@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.model.policy import AuditFilter, AuditRules
 from gateway.policy.documents import Path
-from gateway.policy.ranger_policies import read_values
-from gateway.policy.ranger_shapes import Findings, Reader
+from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.ranger.policies import read_values
 
 FILTERS = "ranger.plugin.audit.filters"
 _MODES = ("audit-default", "audit-all", "audit-none")

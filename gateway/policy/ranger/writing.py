@@ -25,7 +25,7 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
-from gateway.policy.ranger_audit import FILTERS
+from gateway.policy.ranger.audit import FILTERS
 from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import ALIAS, DENY_OPTION
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.policy.documents import Path
-from gateway.policy.ranger_shapes import Findings, Reader, whole
+from gateway.policy.json_shapes import Findings, Reader, whole
 
 CREATE, UPDATE, DELETE = 0, 1, 2
 _TAG = "tag"

@@ -20,10 +20,10 @@ from gateway.model.policy import (
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.documents import Path, hint
 from gateway.policy.hierarchy import way_down
+from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.macros import compile_template
 from gateway.policy.masks import MASK_TYPES
-from gateway.policy.ranger_shapes import Findings, Reader
-from gateway.policy.ranger_times import read_schedules
+from gateway.policy.ranger.times import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import hive_masking

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.model.policy import Role, UserStore
 from gateway.policy.documents import Path
-from gateway.policy.ranger_shapes import Reader
+from gateway.policy.json_shapes import Reader
 
 _MEMBERS = ("users", "groups", "roles")
 

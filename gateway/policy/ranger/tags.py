@@ -10,9 +10,9 @@ from gateway.model.policy import MaskTypeDef, ResourceSet, ServiceDef, TaggedRes
 from gateway.model.tags import Tag
 from gateway.policy.documents import Path, hint
 from gateway.policy.hierarchy import way_down
-from gateway.policy.ranger_policies import read_values
-from gateway.policy.ranger_shapes import Reader, whole
-from gateway.policy.ranger_times import read_schedules
+from gateway.policy.json_shapes import Reader, whole
+from gateway.policy.ranger.policies import read_values
+from gateway.policy.ranger.times import read_schedules
 
 
 def tag_definition(own: ServiceDef, component: ServiceDef) -> ServiceDef:

@@ -20,7 +20,7 @@ from gateway.model.policy import (
 )
 
 if TYPE_CHECKING:
-    from gateway.policy.pack_files import Pack
+    from gateway.policy.packs.files import Pack
 
 _EVERYBODY = "public"
 _CURRENT_USER = "{USER}"

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.policy import PolicySet, Role, ServiceDef, UserStore
-from gateway.policy.ranger_deltas import apply_deltas, apply_tag_deltas
-from gateway.policy.ranger_files import RangerFiles, load_files
-from gateway.policy.ranger_people import read_roles, read_user_store
-from gateway.policy.ranger_requests import evaluate
-from gateway.policy.ranger_services import Converted, Converter
-from gateway.policy.ranger_shapes import Findings, Located, Reader
-from gateway.policy.ranger_writing import write, write_definition, write_policy, write_roles, write_tags
+from gateway.policy.json_shapes import Findings, Located, Reader
+from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
+from gateway.policy.ranger.files import RangerFiles, load_files
+from gateway.policy.ranger.people import read_roles, read_user_store
+from gateway.policy.ranger.requests import evaluate
+from gateway.policy.ranger.services import Converted, Converter
+from gateway.policy.ranger.writing import write, write_definition, write_policy, write_roles, write_tags
 
 __all__ = [
     "Converted",

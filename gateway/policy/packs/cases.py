@@ -16,8 +16,8 @@ from gateway.policy.compiled import way_down
 from gateway.policy.documents import Path, hint, unknown_keys
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
-from gateway.policy.pack_shapes import Shapes
-from gateway.policy.pack_times import read_moment, read_tags
+from gateway.policy.packs.shapes import Shapes
+from gateway.policy.packs.times import read_moment, read_tags
 
 NONE = "none"
 """What a case expects of `mask` or `filter` when there shall be none."""

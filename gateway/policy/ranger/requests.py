@@ -20,10 +20,10 @@ from gateway.model.tags import Tag
 from gateway.policy.documents import hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
 from gateway.policy.hierarchy import way_down
+from gateway.policy.json_shapes import Findings, Reader, literal
 from gateway.policy.macros import compile_template
-from gateway.policy.ranger_shapes import Findings, Reader, literal
-from gateway.policy.ranger_tags import read_tag
-from gateway.policy.ranger_times import read_instant
+from gateway.policy.ranger.tags import read_tag
+from gateway.policy.ranger.times import read_instant
 from gateway.policy.script import Untranslatable
 from gateway.policy.settling import SUPER_USER
 from gateway.policy.sqltext import bind

@@ -1,6 +1,6 @@
 """Scripts of policies: conditions and `${{…}}` in our own small expression language, parsed once.
 
-There is no interpreter behind it, only the closures that `script_program` makes; docs/conditions.md has the
+There is no interpreter behind it, only the closures that `program` makes; docs/conditions.md has the
 grammar. Where JavaScript would raise an error, or something is asked that is not known, the answer is None.
 """
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gateway.policy.facts import Facts
-from gateway.policy.script_names import Scope
-from gateway.policy.script_program import Program
-from gateway.policy.script_tokens import Untranslatable
-from gateway.policy.script_values import CannotTell, Value
+from gateway.policy.script.names import Scope
+from gateway.policy.script.program import Program
+from gateway.policy.script.tokens import Untranslatable
+from gateway.policy.script.values import CannotTell, Value
 
 __all__ = ["CannotTell", "Script", "Untranslatable", "Value", "parse"]
 

@@ -16,13 +16,13 @@ from gateway.model.policy import (
 )
 from gateway.model.policy import PolicyType as Type
 from gateway.model.principal import Principal
-from gateway.policy.cases import Case, read_case
 from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
 from gateway.policy.engine import DEFAULT_SERVICE
-from gateway.policy.pack_conditions import tag_definition
-from gateway.policy.pack_policies import WHO_KEYS, PolicyReader, ReadPolicy
-from gateway.policy.pack_shapes import Shapes
-from gateway.policy.pack_times import read_tags
+from gateway.policy.packs.cases import Case, read_case
+from gateway.policy.packs.conditions import tag_definition
+from gateway.policy.packs.policies import WHO_KEYS, PolicyReader, ReadPolicy
+from gateway.policy.packs.shapes import Shapes
+from gateway.policy.packs.times import read_tags
 
 _PACK_KEYS = (
     "service",
