@@ -25,27 +25,11 @@ from gateway.catalog.static import StaticCatalog
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.policy.documents import hint, parse_document
+from gateway.policy.packs.files import PACK_KEYS
 from gateway.policy.service_defs import parse_service_def
 from gateway.reader.pool import ReaderPool
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings
-
-PACK_KEYS = frozenset(
-    {
-        "service",
-        "people",
-        "directory",
-        "roles",
-        "tags",
-        "zones",
-        "super_users",
-        "super_groups",
-        "audit",
-        "policies",
-        "cases",
-    }
-)
-"""`policies` is a list in a pack and a section in settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,9 +182,9 @@ def _kind(file: Path) -> str:
             return "\n".join(error.faults)
         return "definition"
     sections = keys & set(Settings.model_fields)
-    if sections - PACK_KEYS or (sections and isinstance(data["policies"], dict)):
+    if sections - set(PACK_KEYS) or (sections and isinstance(data["policies"], dict)):
         return "settings"
-    if keys & PACK_KEYS:
+    if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
     return f"{file}:1: neither settings nor a pack nor a service definition{near}"

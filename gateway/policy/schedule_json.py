@@ -5,18 +5,10 @@ from __future__ import annotations
 import json
 
 from gateway.model.tags import Recurrence, ValiditySchedule
-from gateway.policy.schedules import parse_time
+from gateway.policy.schedules import WRITTEN, parse_time
 
 MAX_TEXT = 16_384
 """Characters; a schedule with every field has about 400."""
-_FIELDS = {
-    "minute": "minute",
-    "hour": "hour",
-    "dayOfMonth": "day_of_month",
-    "dayOfWeek": "day_of_week",
-    "month": "month",
-    "year": "year",
-}
 
 
 def schedule_of(text: str) -> ValiditySchedule:
@@ -46,7 +38,7 @@ def _recurrence(entry: dict[str, object]) -> Recurrence:
     if not (0 <= days <= 36_600 and 0 <= hours <= 23 and 0 <= minutes <= 59):
         raise ValueError("an interval has days, up to 23 hours and up to 59 minutes")
     return Recurrence(
-        **{ours: _text(schedule, name) for name, ours in _FIELDS.items()},
+        **{ours: _text(schedule, name) for ours, name in WRITTEN.items()},
         interval_minutes=(days * 24 + hours) * 60 + minutes,
     )
 

@@ -61,7 +61,7 @@ _FIELDS = {
     "month": (1, 12),
     "year": (2017, 2100),
 }
-_WRITTEN = {
+WRITTEN = {
     "minute": "minute",
     "hour": "hour",
     "day_of_month": "dayOfMonth",
@@ -69,6 +69,7 @@ _WRITTEN = {
     "month": "month",
     "year": "year",
 }
+"""Field of a Recurrence → how Ranger's JSON writes it."""
 _DAY_MINUTES = 24 * 60
 MAX_INTERVAL_MINUTES = 100 * 366 * _DAY_MINUTES
 
@@ -130,7 +131,7 @@ def _faults_of_recurrence(recurrence: Recurrence) -> list[str]:
         text = getattr(recurrence, name)
         if not text.strip():
             if name not in ("day_of_month", "day_of_week"):
-                faults.append(f"a recurrence needs `{_WRITTEN[name]}`")
+                faults.append(f"a recurrence needs `{WRITTEN[name]}`")
             continue
         try:
             _values(name, text)
@@ -146,7 +147,7 @@ def _faults_of_recurrence(recurrence: Recurrence) -> list[str]:
 def _values(name: str, text: str) -> frozenset[int]:
     """Return the values that a field lists; ValueError when it is not `*`, a list or ranges."""
     low, high = _FIELDS[name]
-    written = _WRITTEN[name]
+    written = WRITTEN[name]
     values: set[int] = set()
     for part in text.split(","):
         first, dash, last = (piece.strip() for piece in part.partition("-"))

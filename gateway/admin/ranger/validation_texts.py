@@ -13,18 +13,10 @@ from gateway.model.policy import Condition, ConditionDef
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.macros import compile_template
-from gateway.policy.schedules import faults_of_schedule, parse_time
+from gateway.policy.schedules import WRITTEN, faults_of_schedule, parse_time
 from gateway.policy.sqltext import faults_of
 
 BAD_TEXT, BAD_SCRIPT = 9002, 9004
-_FIELDS = {
-    "minute": "minute",
-    "hour": "hour",
-    "dayOfMonth": "day_of_month",
-    "dayOfWeek": "day_of_week",
-    "month": "month",
-    "year": "year",
-}
 _BOUNDS = {"days": None, "hours": 23, "minutes": 59}
 
 
@@ -103,7 +95,7 @@ def _schedule_faults(given: Mapping[str, Any]) -> Iterator[str]:
         readable = readable and not faults
         recurrences.append(
             Recurrence(
-                **{ours: schedule.get(theirs) or "*" for theirs, ours in _FIELDS.items()},
+                **{ours: schedule.get(theirs) or "*" for ours, theirs in WRITTEN.items()},
                 interval_minutes=_minutes(interval),
             )
         )

@@ -24,7 +24,7 @@ from gateway.policy.packs.policies import WHO_KEYS, PolicyReader, ReadPolicy
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_tags
 
-_PACK_KEYS = (
+PACK_KEYS = (
     "service",
     "description",
     "people",
@@ -72,7 +72,7 @@ class Pack:
         if not isinstance(data, dict):
             self.faults.add((), "a pack is a mapping with `policies`")
             return
-        unknown_keys(data, _PACK_KEYS, (), self.faults, "a pack")
+        unknown_keys(data, PACK_KEYS, (), self.faults, "a pack")
         service = data.get("service", DEFAULT_SERVICE)
         definition = service_defs.get(service) if isinstance(service, str) else None
         if definition is None:
