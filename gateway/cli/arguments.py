@@ -78,10 +78,11 @@ def _command(
 
 
 def _with_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-c", "--config", type=Path, metavar="FILE", default=_config(), help=CONFIG_HELP)
+    default = default_config()
+    parser.add_argument("-c", "--config", type=Path, metavar="FILE", default=default, help=CONFIG_HELP)
 
 
-def _config() -> Path:
+def default_config() -> Path:
     return Path(os.environ.get("SLUICE_CONFIG") or "config/gateway.yaml")
 
 

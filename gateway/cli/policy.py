@@ -12,6 +12,7 @@ from pathlib import Path
 from gateway.app import logs
 from gateway.app.policy_diff import Report, diff, diff_recorded, load_side, read_people, recorded
 from gateway.cli import audit, exit_codes
+from gateway.cli.arguments import default_config
 from gateway.cli.policy_output import (
     Progress,
     explanation_as_json,
@@ -81,7 +82,9 @@ def _report(arguments: argparse.Namespace) -> Report:
     by_record = arguments.since is not None or arguments.until is not None
     if by_record and (arguments.users or arguments.resources or arguments.resource):
         raise Faults(["`--since` and `--until` take people and resources from the record, not from files"])
-    settings = load_settings(arguments.config) if arguments.config or by_record else None
+    settings = None
+    if arguments.config or by_record:
+        settings = load_settings(arguments.config or default_config())
     people = read_people(arguments.users) if arguments.users else {}
     if not people and settings is not None:
         people = _known_people(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -177,3 +178,26 @@ def test_logs_hold_no_statement(gateway: RunningGateway) -> None:
     assert "a literal in no log" not in json.dumps(gateway.records)
     assert all("event" in record for record in gateway.records)
     assert not [r for r in gateway.records if r["event"] == "not_json"]
+
+
+def test_proposed_policies_are_held_against_what_was_asked(gateway: RunningGateway, tmp_path: Path) -> None:
+    """The record of the last minutes, in PostgreSQL, decided by the policies in force and by others."""
+    gateway.query("bob", "SELECT region, amount FROM sales.orders LIMIT 1")
+    proposed = tmp_path / "proposed.yaml"
+    proposed.write_text(
+        "policies:\n"
+        '  - {name: engineers only, on: {catalog: spark_catalog, database: sales, table: "*", column: "*"},\n'
+        "     allow: [{groups: [engineers], access: [select]}]}\n"
+    )
+    in_force = gateway.config.parent / "policies"
+
+    def compared(new: Path) -> subprocess.CompletedProcess[str]:
+        return gateway.sluice("policy", "diff", str(in_force), str(new), "--since", "1h", "--json")
+
+    until(lambda: "sales.orders.amount" in compared(proposed).stdout, "the record knows the statement")
+    done = compared(proposed)
+    assert done.returncode == 1, done.stderr
+    lost = [change for change in json.loads(done.stdout)["changes"] if "sales.orders.amount" in str(change)]
+    assert any("bob" in str(change) for change in lost), done.stdout[:2000]
+    same = compared(in_force)
+    assert (same.returncode, json.loads(same.stdout)["changes"]) == (0, []), same.stdout[:2000]
