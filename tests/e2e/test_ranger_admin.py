@@ -13,6 +13,7 @@ from apache_ranger.model.ranger_policy import RangerPolicy
 from apache_ranger.model.ranger_role import RangerRole
 from apache_ranger.model.ranger_service import RangerService
 
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, until
 
@@ -57,6 +58,8 @@ def keeper(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
         set_user(directory / "users.yaml", user, password=PASSWORD)
     yield gateway.start()
     gateway.stop()
+    # One that was killed leaves its PostgreSQL to its next start, which does not come.
+    EmbeddedPostgres(directory / "postgres").stop()
 
 
 @pytest.fixture
