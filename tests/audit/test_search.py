@@ -75,6 +75,7 @@ async def test_a_statement_comes_with_its_end(tmp_path: Path, database: str) -> 
         events = await fill(ledger)
         await shipped(ledger)
         await ledger.record(completed(events["amy"], "failed", error="no"))
+        await ledger.decided(cleared())  # takes along to the disk what nobody waits for
         for name, outcome in (("bob", "finished"), ("amy", "failed"), ("old", None), ("denied", None)):
             statement_id = events[name].statement_id
             found = await search(database, Question(statement_id=statement_id), spool=tmp_path)

@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -52,7 +53,7 @@ def kept(row_filter: dict[str, Any] | None) -> list[str]:
     """Return the departments of the rows that a filter keeps, as SQLite reads it."""
     if row_filter is None or not row_filter["isRowFilterEnabled"]:
         return [dept for dept, _ in ROWS]
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE TABLE t (dept TEXT, region TEXT)")
         database.executemany("INSERT INTO t VALUES (?, ?)", ROWS)
         text = row_filter["filterExpr"].replace(" AS STRING)", " AS TEXT)")
