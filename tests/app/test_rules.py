@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,42 +11,8 @@ import pytest
 from gateway.app.rules import RulesInForce, fingerprint, rule_paths, shipped_rules
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
-from gateway.model.reading import NotParsed, Proof, Reading, ReadingAnswer, Splice
 from gateway.settings.models import PolicySettings
-
-
-class ReaderThatRejects:
-    """Parses every expression but those that hold the word `broken`."""
-
-    spark_version = "4.3.0"
-
-    async def read(self, text: str) -> ReadingAnswer:
-        none: frozenset[str] = frozenset()
-        return Reading(
-            root="Project",
-            nodes=none,
-            expressions=none,
-            relations=(),
-            columns=(),
-            functions=(),
-            commands=(),
-            subquery_aliases=none,
-        )
-
-    async def read_expression(self, text: str) -> ReadingAnswer:
-        if "broken" in text:
-            return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
-        return await self.read(text)
-
-    async def prove(
-        self,
-        original: str,
-        rewritten: str,
-        splices: Sequence[Splice],
-        allowed: Collection[tuple[str, ...]],
-    ) -> Proof:
-        return Proof(holds=True)
-
+from tests.app.readers import ReaderThatCounts
 
 PACK = """\
 service: spark
@@ -62,7 +27,7 @@ policies:
 
 
 def rules_of(directory: Path) -> RulesInForce:
-    return RulesInForce(PolicySettings(paths=(directory,)), ReaderThatRejects())
+    return RulesInForce(PolicySettings(paths=(directory,)), ReaderThatCounts())
 
 
 def write(directory: Path, where: str, name: str = "hr.yaml") -> None:
@@ -128,14 +93,14 @@ async def test_a_gateway_does_not_start_on_broken_rules(tmp_path: Path) -> None:
 async def test_listeners_hear_of_new_policies(tmp_path: Path) -> None:
     heard: list[PolicySet] = []
     write(tmp_path, "true")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), ReaderThatRejects(), on_change=heard.append)
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,)), ReaderThatCounts(), on_change=heard.append)
     await rules.start()
     assert heard == [rules.current]
 
 
 async def test_a_bug_met_while_reading_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "true")
-    rules = RulesInForce(PolicySettings(paths=(tmp_path,), reload_s=0.001), ReaderThatRejects())
+    rules = RulesInForce(PolicySettings(paths=(tmp_path,), reload_s=0.001), ReaderThatCounts())
     await rules.start()
     good = rules.current
     twice = asyncio.Event()

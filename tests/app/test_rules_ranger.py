@@ -6,7 +6,7 @@ import asyncio
 import gc
 import sys
 import weakref
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,12 +26,12 @@ from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot
 from gateway.model.policy import Role, UserStore
 from gateway.model.principal import Principal
-from gateway.model.reading import NotParsed, Proof, Reading, ReadingAnswer, Splice
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.ranger_client import Kind
+from tests.app.readers import ReaderThatCounts
 from tests.sources.fake_admin import (
     FakeAdmin,
     changed,
@@ -41,46 +41,6 @@ from tests.sources.fake_admin import (
     running,
     service_policies,
 )
-
-NONE: frozenset[str] = frozenset()
-ROOTS = {"1": "Literal", "true": "Literal", "a + 1": "Add"}
-
-
-class ReaderThatCounts:
-    """Parses every expression but those that hold the word `broken`; `read` are those that it was given."""
-
-    spark_version = "4.3.0"
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def read(self, text: str) -> ReadingAnswer:
-        return Reading(
-            root=ROOTS.get(text, "EqualTo"),
-            nodes=NONE,
-            expressions=NONE,
-            relations=(),
-            columns=(),
-            functions=(),
-            commands=(),
-            subquery_aliases=NONE,
-        )
-
-    async def read_expression(self, text: str) -> ReadingAnswer:
-        self.asked.append(text)
-        if "broken" in text:
-            return NotParsed("syntax error at\n'broken'", "PARSE_SYNTAX_ERROR", "42601")
-        return await self.read(text)
-
-    async def prove(
-        self,
-        original: str,
-        rewritten: str,
-        splices: Sequence[Splice],
-        allowed: Collection[tuple[str, ...]],
-    ) -> Proof:
-        return Proof(holds=True)
-
 
 PACK = """\
 service: spark
@@ -143,7 +103,9 @@ async def test_the_record_tells_the_sources_own_versions(tmp_path: Path) -> None
             running(admin_with(policy(1, "orders"))) as admin,
             rules_of(tmp_path, admin.url) as (rules, _reader),
         ):
-            snapshot = Snapshot(policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=NONE))
+            snapshot = Snapshot(
+                policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=frozenset())
+            )
             versions.append(snapshot.version)
     assert versions[0] == versions[1]
     count, files, *others = versions[0].split()
@@ -153,7 +115,7 @@ async def test_the_record_tells_the_sources_own_versions(tmp_path: Path) -> None
     assert others == ["dev_hive=17", "dev_hive.roles=4", "catalog=5"]
     async with running(FakeAdmin()) as empty, rules_of(tmp_path, empty.url, pack=PACK + "\n") as (rules, _):
         other = Snapshot(
-            policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=NONE)
+            policies=rules.current, catalog=CatalogSnapshot(version=5, catalogs=frozenset())
         ).version.split()
         assert "dev_hive=none" in other
         assert other[1].startswith("files=")

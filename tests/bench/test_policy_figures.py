@@ -39,7 +39,7 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.ranger_client import Kind
-from tests.app.test_rules_ranger import ReaderThatCounts
+from tests.app.readers import ReaderThatCounts
 from tests.bench.figures import Record
 from tests.policy.scenarios import definitions
 from tests.policy.scenarios import policy_set as policy_set_of

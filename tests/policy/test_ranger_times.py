@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.json_shapes import Findings, Reader
-from gateway.policy.ranger.times import read_instant, read_schedules, write_instant
+from gateway.policy.ranger.times import read_instant, read_schedules
 from gateway.policy.schedules import compile_schedules, parse_time
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -48,7 +48,7 @@ def test_what_is_no_instant(written: object) -> None:
 def test_milliseconds_come_back(milliseconds: int) -> None:
     moment = read_instant(milliseconds)
     assert moment is not None
-    assert write_instant(moment) == milliseconds
+    assert (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) == milliseconds
 
 
 def schedules(*written: object) -> tuple[tuple[ValiditySchedule, ...], tuple[str, ...]]:

@@ -32,20 +32,19 @@ from gateway.admin.ranger.role_changes import (
     without_admin,
     without_members,
 )
-from gateway.admin.ranger.searching import find
+from gateway.admin.ranger.searching import MAX_PAGE, find
 from gateway.admin.ranger.shapes import GRANT_REVOKE_ROLE, MEMBERS_CHANGE, ROLE
 from gateway.admin.ranger.transactions import Reading, Writing
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 from gateway.admin.ranger.validation_role import role_failures
 
 Change = Callable[[Body], Body]
-_UNPAGED = 1_000_000
 
 
 async def _list(call: Call) -> web.Response:
     async with call.store.reading() as reading:
         roles = await _readable(call, reading)
-    return answer(find("role", roles, call.parameters(), size=_UNPAGED).items)
+    return answer(find("role", roles, call.parameters(), size=MAX_PAGE).items)
 
 
 async def _page(call: Call) -> web.Response:

@@ -16,7 +16,7 @@ from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 
 PAGE_SIZE = 250
 RESOURCE = "resource:"
-_MAX_PAGE = 1_000_000
+MAX_PAGE = 1_000_000
 _Body = Mapping[str, Any]
 _Test = Callable[[_Body], bool]
 
@@ -372,7 +372,7 @@ def page(found: Sequence[_Body], parameters: Mapping[str, str], kind: str, *, si
 
 def _bounded(name: str, parameters: Mapping[str, str], default: int) -> int:
     number = _number(name, parameters[name]) if parameters.get(name) else default
-    if not 0 <= number <= _MAX_PAGE:
+    if not 0 <= number <= MAX_PAGE:
         raise BadParameter(f"parameter `{name}` cannot be {number}")
     return number
 

@@ -27,20 +27,18 @@ from gateway.admin.ranger.definitions import Definition
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, Changed, Kind, What
 from gateway.admin.ranger.policy_changes import remove
-from gateway.admin.ranger.searching import find, page, resource_of
+from gateway.admin.ranger.searching import MAX_PAGE, find, page, resource_of
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import Reading, Writing
 from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
 
-_UNPAGED = 1_000_000
-
 
 async def _list(call: Call) -> web.Response:
     async with call.store.reading() as reading:
         zones = await _readable(call, reading)
-    return answer(find("zone", zones, call.parameters(), size=_UNPAGED).items)
+    return answer(find("zone", zones, call.parameters(), size=MAX_PAGE).items)
 
 
 async def _page(call: Call) -> web.Response:

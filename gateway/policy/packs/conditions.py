@@ -12,12 +12,10 @@ from gateway.policy.conditions import compile_condition
 from gateway.policy.documents import Path, hint, unknown_keys
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.script import Untranslatable
+from gateway.policy.service_defs import IMPLICIT, SCRIPT
 
 _ADDRESSES = "RangerIpMatcher"
 _ADDRESS = re.compile(r"(?:[0-9A-Fa-f]{0,4}[.:])*(?:[0-9A-Fa-f]{1,4}|\*)")
-SCRIPT = "RangerScriptConditionEvaluator"
-IMPLICIT = ConditionDef(name="_expression", evaluator=SCRIPT, options={"engineName": "JavaScript"})
-"""What Ranger gives to every service type that has no script condition of its own."""
 _TAG_CONDITIONS = (
     ConditionDef(
         name="accessed-after-expiry",

@@ -55,11 +55,6 @@ def _offset(sign: str, hours: str, minutes: str) -> timezone:
     return timezone(-offset if sign == "-" else offset)
 
 
-def write_instant(moment: datetime) -> int:
-    """Return milliseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
 def read_schedules(
     data: Mapping[str, Any], key: str, reader: Reader, path: Path
 ) -> tuple[ValiditySchedule, ...]:
