@@ -12,8 +12,9 @@ from aiohttp import web
 
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.json_fields import Field, read, show
-from gateway.admin.ranger.kinds import Body
+from gateway.admin.ranger.kinds import Body, Kind
 from gateway.admin.ranger.store import Store
+from gateway.admin.ranger.transactions import Reading
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
 from gateway.model.principal import Principal
 
@@ -206,6 +207,20 @@ class Route:
     method: str
     path: str
     handler: Handler
+
+
+async def named(call: Call, reading: Reading, kind: Kind) -> Body:
+    """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RestError 404."""
+    match call.request.match_info:
+        case {"name": name}:
+            found = await reading.named(kind, name)
+        case {"guid": guid}:
+            found = await reading.by_guid(kind, guid)
+        case _:
+            found = await reading.get(kind, call.path_id())
+    if found is None:
+        raise not_found()
+    return found
 
 
 def _require_holdable(document: Any, most_values: int | None) -> None:

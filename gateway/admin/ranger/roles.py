@@ -19,6 +19,7 @@ from gateway.admin.ranger.calls import (
     bad_request,
     checked,
     forbidden,
+    named,
     no_content,
     not_found,
     refuse,
@@ -65,7 +66,7 @@ async def _readable(call: Call, reading: Reading) -> list[Body]:
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        role = await _named(call, reading)
+        role = await named(call, reading, Kind.ROLE)
         if role["name"] not in {one["name"] for one in await _readable(call, reading)}:
             raise forbidden(f"user `{call.user}` may not read role `{role['name']}`")
         return answer(role)
@@ -90,7 +91,7 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change roles")
     body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await named(call, writing, Kind.ROLE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("roleID mismatch: the path and the body name two roles")
         return answer(await replace_role(writing, stored, body))
@@ -111,7 +112,7 @@ async def replace_role(writing: Writing, stored: Body, body: Body, *, check_vers
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete roles")
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await named(call, writing, Kind.ROLE)
         await _refuse_used(writing, stored["name"], "deleted")
         await writing.delete(Kind.ROLE, stored)
         await writing.bump_all(What.ROLE)
@@ -197,7 +198,7 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
         members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
         options = {"admin": bool(body["isAdmin"])} if admin else {}
         async with call.store.writing(call.user) as writing:
-            stored = await _named(call, writing)
+            stored = await named(call, writing, Kind.ROLE)
             _require_keeper(call, stored, call.user, call.principal.groups, await writing.all(Kind.ROLE))
             changed = checked(ROLE, change(stored, members, **options))
             return answer(await replace_role(writing, stored, changed, check_version=False))
@@ -258,18 +259,6 @@ def _granted(stored: Body, members: Mapping[str, list[str]], request: Mapping[st
 def _revoked(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
     """Take members away, or with the grant option only their administration of the role."""
     return without_admin(stored, members) if request["grantOption"] else without_members(stored, members)
-
-
-async def _named(call: Call, reading: Reading) -> Body:
-    """Return the role that the path names. Raises RestError 404."""
-    match call.request.match_info:
-        case {"name": name}:
-            found = await reading.named(Kind.ROLE, name)
-        case _:
-            found = await reading.get(Kind.ROLE, call.path_id())
-    if found is None:
-        raise not_found()
-    return found
 
 
 def _routes(base: str) -> tuple[Route, ...]:

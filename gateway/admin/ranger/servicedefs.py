@@ -14,8 +14,8 @@ from gateway.admin.ranger.calls import (
     answer,
     bad_request,
     checked,
+    named,
     no_content,
-    not_found,
     refuse,
 )
 from gateway.admin.ranger.definition_use import left_behind
@@ -27,7 +27,7 @@ from gateway.admin.ranger.searching import Page, find
 from gateway.admin.ranger.services import remove_service
 from gateway.admin.ranger.shapes import SERVICE_DEF
 from gateway.admin.ranger.tag_definition import with_components
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import Writing
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_service import service_def_failures
 from gateway.errors import Faults
@@ -52,7 +52,7 @@ async def _search(call: Call) -> Page:
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(await _named(call, reading))
+        return answer(await named(call, reading, Kind.SERVICE_DEF))
 
 
 async def _create(call: Call) -> web.Response:
@@ -69,7 +69,7 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change service definitions")
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await named(call, writing, Kind.SERVICE_DEF)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceDefID mismatch: the path and the body name two service definitions")
         body["id"] = stored["id"]
@@ -95,7 +95,7 @@ def _unusable(body: Body) -> list[Failure]:
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete service definitions")
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await named(call, writing, Kind.SERVICE_DEF)
         services = [s for s in await writing.all(Kind.SERVICE) if s["type"] == stored["name"]]
         if services and not call.flag("forceDelete"):
             names = ", ".join(f"`{service['name']}`" for service in services)
@@ -143,20 +143,6 @@ async def _note(writing: Writing, definition: Body) -> None:
         if service["type"] == definition["name"]:
             names = [service["name"], *await writing.linked(service["name"])]
             await writing.bump(What.POLICY, names, Changed.SERVICE_DEF)
-
-
-async def _named(call: Call, reading: Reading | Writing) -> Body:
-    """Return the definition that the path names. Raises RestError 404."""
-    match call.request.match_info:
-        case {"name": name}:
-            found = await reading.named(Kind.SERVICE_DEF, name)
-        case {"guid": guid}:
-            found = await reading.by_guid(Kind.SERVICE_DEF, guid)
-        case _:
-            found = await reading.get(Kind.SERVICE_DEF, call.path_id())
-    if found is None:
-        raise not_found()
-    return found
 
 
 ROUTES = (

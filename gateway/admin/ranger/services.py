@@ -14,8 +14,8 @@ from gateway.admin.ranger.calls import (
     answer,
     bad_request,
     checked,
+    named,
     no_content,
-    not_found,
     refuse,
 )
 from gateway.admin.ranger.default_policies import default_policies
@@ -57,7 +57,7 @@ async def _search(call: Call) -> Page:
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        service = await _named(call, reading)
+        service = await named(call, reading, Kind.SERVICE)
         return answer(told(call, service, await reading.versions()))
 
 
@@ -103,7 +103,7 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change services")
     body = checked(SERVICE, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await named(call, writing, Kind.SERVICE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceID mismatch: the path and the body name two services")
         body["id"] = stored["id"]
@@ -130,7 +130,7 @@ async def _replace(writing: Writing, stored: Body, body: Body) -> Body:
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete services")
     async with call.store.writing(call.user) as writing:
-        await remove_service(writing, await _named(call, writing))
+        await remove_service(writing, await named(call, writing, Kind.SERVICE))
     return no_content()
 
 
@@ -163,20 +163,6 @@ async def _definition(reading: Reading, body: Mapping[str, Any]) -> Definition |
     type_ = body.get("type")
     found = await reading.named(Kind.SERVICE_DEF, type_) if type_ else None
     return None if found is None else Definition(found)
-
-
-async def _named(call: Call, reading: Reading) -> Body:
-    """Return the service that the path names. Raises RestError 404."""
-    match call.request.match_info:
-        case {"name": name}:
-            found = await reading.named(Kind.SERVICE, name)
-        case {"guid": guid}:
-            found = await reading.by_guid(Kind.SERVICE, guid)
-        case _:
-            found = await reading.get(Kind.SERVICE, call.path_id())
-    if found is None:
-        raise not_found()
-    return found
 
 
 def kept(body: Mapping[str, Any]) -> Body:

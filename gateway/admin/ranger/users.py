@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, no_content, not_found
+from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, named, no_content, not_found
 from gateway.admin.ranger.downloads import other_attributes
 from gateway.admin.ranger.json_fields import Field, show
 from gateway.admin.ranger.kinds import Body, Kind, What
@@ -90,7 +90,7 @@ def _get(kind: Kind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("read users and groups")
         async with call.store.reading() as reading:
-            return answer(await _told(reading, kind, await _named(call, reading, kind)))
+            return answer(await _told(reading, kind, await named(call, reading, kind)))
 
     return handle
 
@@ -118,7 +118,7 @@ def _update(kind: Kind) -> Callable[[Call], Any]:
         given = await call.body()
         body = _checked(kind, given)
         async with call.store.writing(call.user) as writing:
-            stored = await _named(call, writing, kind)
+            stored = await named(call, writing, kind)
             if body.get("id") not in (None, stored["id"]):
                 raise bad_request(f"{kind} id mismatch: the path and the body name two")
             if body["name"] != stored["name"]:
@@ -136,7 +136,7 @@ def _delete(kind: Kind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("delete users and groups")
         async with call.store.writing(call.user) as writing:
-            stored = await _named(call, writing, kind)
+            stored = await named(call, writing, kind)
             list_name = "users" if kind is Kind.USER else "groups"
             if call.flag("forceDelete"):
                 await forget(writing, list_name, stored["name"])
@@ -258,18 +258,6 @@ async def _delete_member(call: Call) -> web.Response:
         await writing.delete(Kind.GROUP_USER, stored, name=_key(stored))
         await writing.bump_all(What.USER_STORE)
     return no_content()
-
-
-async def _named(call: Call, reading: Reading, kind: Kind) -> Body:
-    """Return the user or group that the path names. Raises RestError 404."""
-    match call.request.match_info:
-        case {"name": name}:
-            found = await reading.named(kind, name)
-        case _:
-            found = await reading.get(kind, call.path_id())
-    if found is None:
-        raise not_found()
-    return found
 
 
 def _routes(kind: Kind, plural: str, by_name: str) -> tuple[Route, ...]:

@@ -19,6 +19,7 @@ from gateway.admin.ranger.calls import (
     bad_request,
     checked,
     forbidden,
+    named,
     no_content,
     not_found,
     refuse,
@@ -61,17 +62,17 @@ async def _readable(call: Call, reading: Reading) -> list[Body]:
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(await _named(call, reading))
+        return answer(await _audited(call, reading))
 
 
 async def _get_v2(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(to_v2(await _named(call, reading)))
+        return answer(to_v2(await _audited(call, reading)))
 
 
 async def _resources_v2(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        zone = await _named(call, reading)
+        zone = await _audited(call, reading)
     service = call.path("service")
     if service not in (zone.get("services") or {}):
         raise not_found(f"zone `{zone['name']}` does not hold service `{service}`")
@@ -105,7 +106,7 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change zones")
     body = checked(ZONE, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await _audited(call, writing)
         return answer(await _replace(writing, stored, body))
 
 
@@ -114,7 +115,7 @@ async def _update_v2(call: Call) -> web.Response:
     body, failures = from_v2(checked(ZONE_V2, await call.body()))
     refuse(failures)
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await _audited(call, writing)
         return answer(to_v2(await _replace(writing, stored, checked(ZONE, body))))
 
 
@@ -122,7 +123,7 @@ async def _change_v2(call: Call) -> web.Response:
     call.require_administrator("change zones")
     change = checked(ZONE_CHANGE, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await _audited(call, writing)
         body, failures = changed(checked(ZONE, stored), change)
         refuse(failures)
         await _replace(writing, stored, body, check_version=False)
@@ -148,7 +149,7 @@ async def _replace(writing: Writing, stored: Body, body: Body, *, check_version:
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete zones")
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await _audited(call, writing)
         await _drop_policies(writing, stored["name"], await _services(writing), keep=frozenset())
         await writing.delete(Kind.ZONE, stored)
         await _bump(writing, stored)
@@ -217,7 +218,7 @@ def _header(zone: Mapping[str, Any]) -> Body:
 
 async def _service_headers(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        zone = await _named(call, reading)
+        zone = await _audited(call, reading)
         services = [one for one in await reading.all(Kind.SERVICE) if one["name"] in _members(zone)]
     return answer([_service_header(service) for service in services])
 
@@ -252,15 +253,9 @@ async def _names_for_resource(call: Call) -> web.Response:
     return answer(zones_of(name, resource, zones, definition))
 
 
-async def _named(call: Call, reading: Reading) -> Body:
+async def _audited(call: Call, reading: Reading) -> Body:
     """Return the zone that the path names. Raises RestError 404, and 403 when the caller may not read it."""
-    match call.request.match_info:
-        case {"name": name}:
-            found = await reading.named(Kind.ZONE, name)
-        case _:
-            found = await reading.get(Kind.ZONE, call.path_id())
-    if found is None:
-        raise not_found()
+    found = await named(call, reading, Kind.ZONE)
     if not call.access.audits_zone(call.principal, found):
         raise forbidden(f"user `{call.user}` may not read zone `{found['name']}`")
     return found
