@@ -80,6 +80,18 @@ class ColumnRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument of a function, as far as it can be read without evaluating it."""
+
+    literal: str | None = None
+    """The text of a string literal."""
+    call: str | None = None
+    """The name of the function that computes it."""
+    parameter: bool = False
+    """It is a parameter marker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionRef:
     """A function that is called by name."""
 
@@ -87,6 +99,38 @@ class FunctionRef:
     table_valued: bool
     builtin: bool
     """Whether Spark's built-in registry has a function of that one-part name."""
+    arguments: tuple[Argument, ...] = ()
+    """Of the functions that take a schema as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter marker: `:name` or `?`. Spark writes its argument into the text before it parses it."""
+
+    span: Span | None
+    value: bool
+    """Whether it stands where an expression may stand, and the plan has it as one."""
+    apart: bool
+    """Whether what stands beside it cannot become one token with a literal: `-?` with -1 is a comment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A place that asks who the user is."""
+
+    name: str
+    """`current_user`, `session_user` or `user`."""
+    span: Span | None
+    """What a literal would replace; None when it cannot be replaced. With `output` it takes in brackets
+    around it."""
+    output: bool
+    """Whether it is an item of a select list by itself, without an alias: it names a column."""
+    bare: bool
+    """Written without brackets: a column of that name comes first, wherever there is one."""
+    sure: bool
+    """False for a bare one whose word stands elsewhere in the text too, where it may name a column."""
+    nested: bool
+    """Whether the statement has several queries, so that one name can mean different things in it."""
 
 
 FieldValue = None | bool | int | float | str | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
@@ -122,6 +166,10 @@ class Reading:
     """Every table alias and CTE name of the statement, lower case."""
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
+    parameters: tuple[Parameter, ...] = ()
+    """Every parameter marker, in the order of the text."""
+    identities: tuple[Identity, ...] = ()
+    """Every place that asks who the user is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +201,11 @@ class Splice:
     text: str
     kind: str
     """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
-    qualified name. `column`: a reference's span becomes another reference."""
+    qualified name. `column`: a reference's span becomes another reference. `value`: an identity's span
+    becomes a string literal."""
     query: str = ""
-    """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets."""
+    """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets. For
+    `value`: the literal, with the column's name when it is an output; the same as `text`."""
     alias: str = ""
     """For `guard` of a BARE scan: the alias that `text` gives it, unquoted."""
     parts: tuple[str, ...] = ()

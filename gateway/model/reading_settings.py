@@ -7,6 +7,7 @@ two); a Spark that does not know one of them takes it as a setting without effec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 PARSER_SETTINGS: Mapping[str, str] = {
@@ -64,17 +65,83 @@ NEVER_SETTABLE_PREFIXES = (
     "spark.sql.parser.",
     "spark.sql.path.",
     "spark.sql.redaction.",
+    "spark.sql.streaming.checkpointlocation",
     "spark.sql.variable.",
+    "spark.connect.authenticate.",
+    "spark.connect.grpc.",
     "spark.hadoop.",
+    "spark.redaction.",
     "hive.server2.proxy.user",
 )
 """Lower case. New names, other data or switched-off rules behind the gateway's back: a policy that grants
 one of these is overruled."""
 
+CLIENT_ONLY_PREFIX = "pandas_on_spark."
+"""Lower case. Options of pandas on Spark: the client keeps them in its session, and Spark ignores them."""
+
+CLIENT_READS = frozenset(
+    {
+        "spark.connect.session.plancompression.defaultalgorithm",
+        "spark.connect.session.plancompression.threshold",
+        "spark.python.sql.dataframedebugging.enabled",
+        "spark.sql.ansi.enabled",
+        "spark.sql.connect.serverstacktrace.enabled",
+        "spark.sql.experimental.optimizer.pytranspilers",
+        "spark.sql.experimental.optimizer.transpilepyudfs",
+        "spark.sql.session.timezone",
+        "spark.sql.stacktracesindataframecontext",
+        "spark.sql.timestamptype",
+    }
+)
+"""Lower case. Settings that pyspark itself asks Spark Connect for (4.2 and 4.3), with those below."""
+CLIENT_READS_PREFIXES = (
+    "spark.sql.execution.arrow.",
+    "spark.sql.execution.pandas.",
+    "spark.sql.execution.pyspark.",
+    "spark.sql.execution.pythonudf.",
+    "spark.sql.execution.pythonudtf.",
+    "spark.sql.pyspark.",
+    "spark.sql.repl.eagereval.",
+    "spark.sql.session.localrelation",
+)
+"""Lower case. How results are converted, shown and uploaded: nothing in them is worth hiding."""
+
 _PINNED = frozenset(key.lower() for key in READING_SETTINGS)
+_SECRET = re.compile(
+    r"secret|passw|token|credential|access\W*key|private\W*key|keystore|(?:^|\.)redaction(?:\.|$)"
+)
+"""Lower case keys whose values Spark itself hides (`spark.redaction.regex`), and a few more."""
 
 
 def may_be_set(key: str) -> bool:
     """Whether a policy may let clients set the key at all."""
     folded = key.strip().lower()
     return folded not in _PINNED and not folded.startswith(NEVER_SETTABLE_PREFIXES)
+
+
+def pinned_value(key: str) -> str | None:
+    """Return the value that the key is pinned to, in Spark's spelling of the key; None for other keys."""
+    return READING_SETTINGS.get(key)
+
+
+def is_client_only(key: str) -> bool:
+    """Whether the key is an option that only the client reads, and everybody may set."""
+    return key.lower().startswith(CLIENT_ONLY_PREFIX)
+
+
+def is_read_by_clients(key: str) -> bool:
+    """Whether everybody may read the key, because pyspark asks for it by itself."""
+    folded = key.strip().lower()
+    return (
+        folded in CLIENT_READS or folded.startswith(CLIENT_READS_PREFIXES) or is_client_only(folded)
+    ) and not may_hold_secret(key)
+
+
+def is_servers_own(key: str) -> bool:
+    """Whether the key is of the secret that gateway and Spark share: nobody is told that it is set."""
+    return "spark.connect.authenticate" in key.lower()
+
+
+def may_hold_secret(key: str) -> bool:
+    """Whether the value is one that no client is shown, whatever policies say: passwords, tokens, keys."""
+    return _SECRET.search(key.strip().lower()) is not None

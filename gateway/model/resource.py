@@ -62,6 +62,10 @@ class Resource:
     def setting(cls, key: str) -> Resource:
         return cls((("setting", key),))
 
+    @classmethod
+    def artifact(cls, name: str) -> Resource:
+        return cls((("artifact", name),))
+
 
 ANY_ACCESS = "_any"
 """Ranger's wildcard request: allowed when at least one access type is."""

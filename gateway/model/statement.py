@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision, Obligation
@@ -19,15 +20,33 @@ class SessionContext:
     namespace: tuple[str, ...] = ("default",)
     temp_views: frozenset[str] = frozenset()
     """Temporary views that exist in Spark's session for certain, lower case."""
+    handles: frozenset[str] = frozenset()
+    """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
+    cached relation, `query:ID` for a streaming query; and what it registered, by kind and lower-case name:
+    `function:f`, `table_function:f`, `data_source:f`."""
+    door: Literal["thrift", "connect"] = "thrift"
+    """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What a Spark Connect client asks to run or to analyse, as the client wrote it."""
+
+    kind: Literal["execute", "analyze"]
+    message: bytes
+    """`execute`: a serialized `spark.connect.Plan`. `analyze`: a serialized `AnalyzePlanRequest` in which
+    nothing but its `analyze` case is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """SQL text with the principal who sent it and the session that it arrived in."""
+    """SQL text or a plan, with the principal who sent it and the session that it arrived in."""
 
     text: str
+    """For a plan empty; a verdict's statement has its rendering here, as PySpark would print it."""
     principal: Principal
     context: SessionContext
+    plan: PlanRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,16 @@ class CatalogChanged:
     databases: tuple[tuple[str, str], ...] = ()
 
 
-SessionEffect = UseNamespace | CreateTempView | DropTempView | CatalogChanged
+@dataclass(frozen=True, slots=True)
+class RegisterCode:
+    """The session has code of the user's by a name when the statement succeeds. Nothing takes it away again:
+    dropping functions is refused."""
+
+    handle: str
+    """As SessionContext.handles has it."""
+
+
+SessionEffect = UseNamespace | CreateTempView | DropTempView | CatalogChanged | RegisterCode
 
 
 class AnswerFilter(enum.Enum):
@@ -72,6 +100,12 @@ class AnswerFilter(enum.Enum):
     DESCRIBE_TABLE = "describe_table"
     SETTINGS = "settings"
     TABLE_EXTENDED = "table_extended"
+    # Spark Connect's catalog calls: rows as its Catalog API has them.
+    CONNECT_CATALOGS = "connect_catalogs"
+    CONNECT_DATABASES = "connect_databases"
+    CONNECT_TABLES = "connect_tables"
+    CONNECT_FUNCTIONS = "connect_functions"
+    CONNECT_COLUMNS = "connect_columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +157,17 @@ class Cleared:
     """Fields of the AccessContext that it depends on: in another context it may not be used again."""
     written_by_us: tuple[tuple[str, str], ...] = ()
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
+    temp_views_read: frozenset[str] = frozenset()
+    """Temporary views that it reads, lower case."""
+    forwarded_plan: bytes = b""
+    """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
+    plan_texts: tuple[str, ...] = ()
+    """For a plan: the SQL texts and expressions within it, as the client wrote them."""
+    echo: bytes = b""
+    """For a SqlCommand: the serialized `Relation` that the client sent. Spark answers a query with the
+    relation that it was given; this one is put in its place."""
+    code: tuple[str, ...] = ()
+    """For a plan: code of the user's that it carries and policies allow: `execute system.session.f`."""
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

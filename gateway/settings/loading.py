@@ -74,10 +74,21 @@ def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]
         yield ("reader", "java"), settings.reader.java
     if settings.reader.spark_home is not None:
         yield ("reader", "spark_home"), settings.reader.spark_home
-    tls = settings.listeners.thrift.tls
-    if tls is not None:
-        yield ("listeners", "thrift", "tls", "certificate"), tls.certificate
-        yield ("listeners", "thrift", "tls", "key"), tls.key
+    listeners = settings.listeners
+    for name, listener in (
+        ("thrift", listeners.thrift),
+        ("connect", listeners.connect),
+        ("admin", listeners.admin),
+    ):
+        if listener is not None and listener.tls is not None:
+            yield ("listeners", name, "tls", "certificate"), listener.tls.certificate
+            yield ("listeners", name, "tls", "key"), listener.tls.key
+    connect = settings.backend.connect
+    if connect is not None:
+        if connect.ca_file is not None:
+            yield ("backend", "connect", "ca_file"), connect.ca_file
+        if connect.token is not None and connect.token.file is not None:
+            yield ("backend", "connect", "token", "file"), connect.token.file
     if settings.ledger.dsn is not None and settings.ledger.dsn.file is not None:
         yield ("ledger", "dsn", "file"), settings.ledger.dsn.file
 

@@ -86,6 +86,33 @@ class ThriftListener(Section):
     """Open connections; more are closed at once."""
 
 
+class ConnectListener(Section):
+    """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`); docs/connect.md tells how.
+    Without this section it is not there."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 15009
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords and tokens cross the network in the clear, and PySpark sends them to `localhost`
+    only."""
+    calls: Count = 2000
+    """Calls being answered at once; more are turned away. A running query is one call."""
+    calls_per_connection: Count = 1000
+    """Calls of one connection being answered at once; further ones wait in the client."""
+    message_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 128 * 1024**2
+    """Largest request; Spark's own limit is the default."""
+
+    @model_validator(mode="after")
+    def _grpc_chooses_the_version(self) -> ConnectListener:
+        if self.tls is not None and self.tls.minimum_version != "1.2":
+            raise ValueError(
+                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
+            )
+        return self
+
+
 class RangerApiSettings(Section):
     """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
     logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
@@ -124,6 +151,7 @@ class Listeners(Section):
     """Addresses that the gateway listens on."""
 
     thrift: ThriftListener = ThriftListener()
+    connect: ConnectListener | None = None
     admin: AdminListener = AdminListener()
 
 
@@ -136,8 +164,32 @@ class ThriftBackend(Section):
     """Its port, binary transport."""
 
 
+class ConnectBackend(Section):
+    """A running Spark Connect server, reachable from the gateway only."""
+
+    host: Name
+    """Name or address of the Spark Connect server."""
+    port: Port = 15002
+    """Its port."""
+    token: Secret | None = None
+    """What the server was told as `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""
+    tls: bool = False
+    """Whether the server, or what stands before it, speaks TLS; Spark itself does not."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that its certificate is checked with; by default the system's."""
+    channels: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
+    """Connections to it, shared by all sessions."""
+
+    @model_validator(mode="after")
+    def _authorities_are_for_tls(self) -> ConnectBackend:
+        if self.ca_file is not None and not self.tls:
+            raise ValueError("`ca_file` is for `tls: true`")
+        return self
+
+
 class EmbeddedBackend(Section):
-    """A Spark on this machine that starts and stops with the gateway; for demos and tests."""
+    """A Spark on this machine that starts and stops with the gateway; for demos and tests. It has both a
+    Thrift Server and Spark Connect."""
 
     directory: Path = Path("run/spark")
     """Keeps metastore, warehouse and logs."""
@@ -156,9 +208,11 @@ class EmbeddedBackend(Section):
 
 
 class BackendSettings(Section):
-    """Spark. Either `thrift` or `embedded`."""
+    """Spark. Either `embedded`, or one or both of `thrift` and `connect`, two doors of one and the same
+    Spark. With `connect` alone there is no listener for Thrift clients."""
 
     thrift: ThriftBackend | None = None
+    connect: ConnectBackend | None = None
     embedded: EmbeddedBackend | None = None
     connect_timeout_s: Seconds = 10.0
     """Seconds for a connection to Spark and its login."""
@@ -166,10 +220,12 @@ class BackendSettings(Section):
     """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> BackendSettings:
-        if self.thrift is not None and self.embedded is not None:
-            raise ValueError("name one of `thrift` and `embedded`, not both")
-        if self.thrift is None and self.embedded is None:
+    def _one_spark(self) -> BackendSettings:
+        running = self.thrift is not None or self.connect is not None
+        if running and self.embedded is not None:
+            other = "thrift" if self.thrift is not None else "connect"
+            raise ValueError(f"name one of `{other}` and `embedded`, not both")
+        if not running and self.embedded is None:
             raise ValueError("name one of `thrift` and `embedded`")
         return self
 
@@ -370,3 +426,21 @@ class Settings(Section):
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()
+
+    @property
+    def serves_thrift(self) -> bool:
+        """Whether there is a Thrift Server behind the gateway, and so a listener for its clients."""
+        return self.backend.embedded is not None or self.backend.thrift is not None
+
+    @model_validator(mode="after")
+    def _doors_lead_somewhere(self) -> Settings:
+        backend, listeners = self.backend, self.listeners
+        if listeners.connect is not None and backend.embedded is None and backend.connect is None:
+            raise ValueError(
+                "`listeners.connect` needs a `backend.connect`: Spark Connect has a port of its own"
+            )
+        if backend.connect is not None and listeners.connect is None:
+            raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
+        if not self.serves_thrift and "thrift" in listeners.model_fields_set:
+            raise ValueError("`listeners.thrift` needs a `backend.thrift`")
+        return self
