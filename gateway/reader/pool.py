@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,10 +28,11 @@ START_TIMEOUT_S = 60.0
 """Seconds until a JVM must have said hello: 2.5 idle, 6 with both cores busy."""
 
 
-KEPT_EXPRESSIONS = 4096
-"""Readings of mask and filter texts that are kept; a full store is emptied and costs one parse each."""
-
-KEPT_EXPRESSION_CHARS = 10_000
+KEPT_ANSWERS = 4096
+"""Readings and proofs that are kept: masks and filters come again with every statement, and a client of Spark
+Connect sends the same SQL with every action on its DataFrame."""
+KEPT_CHARS = 10_000
+"""Longest text whose reading or proof is kept."""
 
 
 class ReaderPool:
@@ -64,7 +66,7 @@ class ReaderPool:
         self._keepers: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._hello: Hello | None = None
-        self._expressions: dict[str, Reading] = {}
+        self._kept: OrderedDict[Hashable, Reading | Proof] = OrderedDict()
 
     async def start(self) -> None:
         """Find Java and Spark, and wait until every process answers.
@@ -135,16 +137,8 @@ class ReaderPool:
         return await self._read("read", text)
 
     async def read_expression(self, text: str) -> ReadingAnswer:
-        """Read one expression. Masks and filters come again with every statement, so readings are kept."""
-        known = self._expressions.get(text)
-        if known is not None:
-            return known
-        answer = await self._read("expression", text)
-        if isinstance(answer, Reading) and len(text) <= KEPT_EXPRESSION_CHARS:
-            if len(self._expressions) >= KEPT_EXPRESSIONS:
-                self._expressions.clear()
-            self._expressions[text] = answer
-        return answer
+        """Read one expression."""
+        return await self._read("expression", text)
 
     async def prove(
         self,
@@ -152,14 +146,26 @@ class ReaderPool:
         rewritten: str,
         splices: Sequence[Splice],
         allowed: Collection[tuple[str, ...]],
+        *,
+        expression: bool = False,
     ) -> Proof:
+        key = (original, rewritten, tuple(splices), frozenset(allowed), expression)
+        known = self._known_answer(key)
+        if isinstance(known, Proof):
+            return known
         for text in (original, rewritten, *(splice.query for splice in splices)):
             if refusal := refuse(text, self.limits, growth=2):
                 return Proof(holds=False, why=refusal.message)
         if applied(original, splices) != rewritten:
             return Proof(holds=False, why="the rewritten statement is not the original with its splices")
-        reply = await self._ask("prove", proof_request(original, rewritten, splices, allowed))
-        return Proof(holds=False, why=reply.message) if isinstance(reply, NotRead) else proof_of(reply)
+        request = proof_request(original, rewritten, splices, allowed, expression=expression)
+        reply = await self._ask("prove", request)
+        if isinstance(reply, NotRead):
+            return Proof(holds=False, why=reply.message)
+        proof = proof_of(reply)
+        if proof.holds:
+            self._keep_answer(key, proof, len(original) + len(rewritten))
+        return proof
 
     async def alternatives(self) -> list[str]:
         """Return the labels of the alternatives of the grammar's `statement` rule, sorted.
@@ -178,10 +184,33 @@ class ReaderPool:
         return self._hello
 
     async def _read(self, operation: str, text: str) -> ReadingAnswer:
+        key = (operation, text)
+        known = self._known_answer(key)
+        if isinstance(known, Reading):
+            return known
         if refusal := refuse(text, self.limits):
             return refusal
         reply = await self._ask(operation, {"text": text})
-        return reply if isinstance(reply, NotRead) else reading_of(reply, self._known)
+        if isinstance(reply, NotRead):
+            return reply
+        answer = reading_of(reply, self._known)
+        if isinstance(answer, Reading):
+            self._keep_answer(key, answer, len(text))
+        return answer
+
+    def _known_answer(self, key: Hashable) -> Reading | Proof | None:
+        """Return what the parser said to the same question; its answers depend on nothing else."""
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept.move_to_end(key)
+        return known
+
+    def _keep_answer(self, key: Hashable, answer: Reading | Proof, chars: int) -> None:
+        if chars > KEPT_CHARS:
+            return
+        self._kept[key] = answer
+        while len(self._kept) > KEPT_ANSWERS:
+            self._kept.popitem(last=False)
 
     async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
         asked: ParserProcess | None = None

@@ -30,9 +30,12 @@ class ReaderPort(Protocol):
         rewritten: str,
         splices: Sequence[Splice],
         allowed: Collection[tuple[str, ...]],
+        *,
+        expression: bool = False,
     ) -> Proof:
         """Say whether `rewritten` means `original` with each splice applied, and nothing else.
 
+        `expression`: both are texts that Spark parses as an expression standing alone, not as a statement.
         Holds when (a) `rewritten` is `original` with the splices applied textually; (b) the plan of
         `original`, with each spliced node replaced by the plan of what was spliced in, equals the plan of
         `rewritten`; (c) every relation mentioned in `rewritten`, read or written, that is not a reference

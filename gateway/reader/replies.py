@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.reading import (
+    Argument,
     ColumnRef,
     CommandNode,
     FieldValue,
     FunctionRef,
+    Identity,
     NotParsed,
     NotRead,
+    Parameter,
     Proof,
     Reading,
     ReadingAnswer,
@@ -69,6 +72,11 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
         ),
         subquery_aliases=frozenset(reply["aliases"]),
         implicit_star=reply["implicit_star"],
+        parameters=tuple(
+            Parameter(span=_span(told["span"]), value=told["value"], apart=told["apart"])
+            for told in reply["parameters"]
+        ),
+        identities=tuple(_identity(told) for told in reply["identities"]),
     )
 
 
@@ -82,9 +90,15 @@ def proof_of(reply: Reply) -> Proof:
 
 
 def proof_request(
-    original: str, rewritten: str, splices: Sequence[Splice], allowed: Collection[tuple[str, ...]]
+    original: str,
+    rewritten: str,
+    splices: Sequence[Splice],
+    allowed: Collection[tuple[str, ...]],
+    *,
+    expression: bool,
 ) -> Reply:
     return {
+        "expression": expression,
         "original": original,
         "rewritten": rewritten,
         "splices": [
@@ -123,7 +137,21 @@ def _function(told: Reply, hello: Hello) -> FunctionRef:
     table_valued = told["table_valued"]
     registry = hello.table_functions if table_valued else hello.functions
     builtin = len(parts) == 1 and parts[0].lower() in registry
-    return FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin)
+    arguments = tuple(
+        Argument(literal=a["literal"], call=a["call"], parameter=a["parameter"]) for a in told["arguments"]
+    )
+    return FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments)
+
+
+def _identity(told: Reply) -> Identity:
+    return Identity(
+        name=told["name"],
+        span=_span(told["span"]),
+        output=told["output"],
+        bare=told["bare"],
+        sure=told["sure"],
+        nested=told["nested"],
+    )
 
 
 def _span(told: list[int] | None) -> Span | None:

@@ -19,15 +19,16 @@ final class Answers {
 
     static Map answer(String operation, Map request) {
         if (operation.equals("read")) {
-            return reading(RecentTexts.ORIGINALS.statement((String) request.get("text")));
+            return reading(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
         }
         if (operation.equals("expression")) {
-            return reading(ParsedText.expression((String) request.get("text")));
+            return reading(RecentTexts.EXPRESSIONS.parsed((String) request.get("text")));
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
                 (String) request.get("original"), (String) request.get("rewritten"),
-                (List) request.get("splices"), (List) request.get("allowed")));
+                (List) request.get("splices"), (List) request.get("allowed"),
+                Boolean.TRUE.equals(request.get("expression"))));
         }
         if (operation.equals("alternatives")) {
             Map told = new LinkedHashMap();
@@ -71,6 +72,8 @@ final class Answers {
         }
         told.put("commands", commands);
         told.put("aliases", walk.aliases);
+        told.put("parameters", walk.markers.json());
+        told.put("identities", walk.identities.json());
         told.put("implicit_star", Boolean.valueOf(
             parsed.forms().implicitStar()
                 || walk.expressions.contains("InsertStarAction")

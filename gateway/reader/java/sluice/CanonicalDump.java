@@ -10,6 +10,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.PosParameter;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.Origin;
@@ -59,6 +60,8 @@ final class CanonicalDump {
     private final IdentityHashMap names;
     /** Relation nodes that are references to common table expressions, of all plans that take part. */
     private final IdentityHashMap references;
+    /** Parameter markers of the text: one without a name is known by its turn, not by its place. */
+    Markers markers;
     /** Nodes of `plans` and `names` that were met. */
     final IdentityHashMap met = new IdentityHashMap();
 
@@ -150,6 +153,14 @@ final class CanonicalDump {
                 expressionIds.put(product, number);
             }
             out.append('#').append(number);
+            return;
+        }
+        if (product instanceof PosParameter) {
+            int turn = markers == null ? -1 : markers.turnOf(((PosParameter) product).pos());
+            if (turn < 0) {
+                throw new Incomparable("a parameter marker stands where no value can stand");
+            }
+            out.append('?').append(turn);
             return;
         }
         if (references.containsKey(product)) {

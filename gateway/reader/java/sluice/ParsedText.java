@@ -24,6 +24,10 @@ final class ParsedText {
         this.offsets = codePointOffsets(text);
     }
 
+    static ParsedText of(String text, boolean expression) {
+        return expression ? expression(text) : statement(text);
+    }
+
     static ParsedText statement(String text) {
         KeepingParser parser = KeepingParser.ofThread();
         LogicalPlan plan = parser.parsePlan(text);
@@ -118,6 +122,10 @@ final class ParsedText {
 
         long key() {
             return ((long) start << 32) | end;
+        }
+
+        static Span ofKey(long key) {
+            return new Span((int) (key >> 32), (int) key);
         }
 
         boolean holds(Span other) {

@@ -70,6 +70,9 @@ final class PlanWalk {
     final List commands = new ArrayList();
     final List functions = new ArrayList();
     final List columns = new ArrayList();
+    /** Parameter markers, and places that ask who the user is. */
+    final Markers markers;
+    final Identities identities;
     /** Column or star node → its span, for the nodes that have one. */
     final IdentityHashMap columnSpans = new IdentityHashMap();
 
@@ -84,6 +87,8 @@ final class PlanWalk {
 
     PlanWalk(ParsedText parsed) {
         this.parsed = parsed;
+        this.markers = new Markers(parsed);
+        this.identities = new Identities(parsed);
         visit(parsed.root, CteScope.EMPTY, false, "");
         placeNames();
     }
@@ -165,7 +170,8 @@ final class PlanWalk {
             List parts = ScalaValues.strings(plan.productElement(0));
             mentions.add(new Mention(plan, plan, parts, Mention.TARGET, holder));
         } else if (plan instanceof UnresolvedTableValuedFunction) {
-            noteFunction(ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name()), true);
+            List parts = ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name());
+            noteFunction(parts, true, SchemaArguments.NONE);
         } else if (plan instanceof SubqueryAlias) {
             aliases.add(((SubqueryAlias) plan).identifier().name().toLowerCase(Locale.ROOT));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
@@ -227,14 +233,19 @@ final class PlanWalk {
     private void visitExpression(Expression expression, CteScope scope, String holder) {
         expressions.add(ScalaValues.name(expression));
         visited.put(expression, Boolean.TRUE);
+        markers.note(expression);
+        identities.note(expression);
         if (expression instanceof UnresolvedAttribute) {
             noteColumn(expression, ScalaValues.strings(((UnresolvedAttribute) expression).nameParts()), false);
         } else if (expression instanceof Star) {
             noteColumn(expression, starQualifier(expression), true);
         } else if (expression instanceof UnresolvedFunction) {
-            noteFunction(ScalaValues.strings(((UnresolvedFunction) expression).nameParts()), false);
+            UnresolvedFunction function = (UnresolvedFunction) expression;
+            List parts = ScalaValues.strings(function.nameParts());
+            noteFunction(parts, false, SchemaArguments.of(parts, function.arguments()));
         } else if (expression instanceof UnresolvedGenerator) {
-            noteFunction(identifierParts(((UnresolvedGenerator) expression).name()), false);
+            noteFunction(
+                identifierParts(((UnresolvedGenerator) expression).name()), false, SchemaArguments.NONE);
         }
         int arity = expression.productArity();
         for (int i = 0; i < arity; i++) {
@@ -261,10 +272,11 @@ final class PlanWalk {
             new Mention(identifier, identifier, identifierParts(identifier), Mention.TARGET, holder));
     }
 
-    private void noteFunction(List parts, boolean tableValued) {
+    private void noteFunction(List parts, boolean tableValued, List arguments) {
         Map function = new LinkedHashMap();
         function.put("parts", parts);
         function.put("table_valued", Boolean.valueOf(tableValued));
+        function.put("arguments", arguments);
         if (!functions.contains(function)) {
             functions.add(function);
         }

@@ -43,17 +43,19 @@ final class Prover {
     }
 
     /** Returns an empty string when the proof holds, else why not. */
-    static String why(String original, String rewritten, List splices, List allowed) {
+    static String why(
+        String original, String rewritten, List splices, List allowed, boolean expression) {
         try {
-            ParsedText after = ParsedText.statement(rewritten);
+            ParsedText after = ParsedText.of(rewritten, expression);
             PlanWalk afterWalk = new PlanWalk(after);
             checkRelations(afterWalk, allowed);
-            Prover prover = new Prover(RecentTexts.ORIGINALS.statement(original));
+            RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
+            Prover prover = new Prover(texts.parsed(original));
             for (int i = 0; i < splices.size(); i++) {
                 prover.apply((Map) splices.get(i));
             }
             prover.noteReferences(afterWalk);
-            prover.compare(after);
+            prover.compare(after, afterWalk);
             return "";
         } catch (Unproven unproven) {
             return unproven.getMessage();
@@ -101,6 +103,8 @@ final class Prover {
             applied = pin(span, (List) splice.get("parts"));
         } else if ("column".equals(kind)) {
             applied = column(span, (List) splice.get("parts"));
+        } else if ("value".equals(kind)) {
+            applied = value(span, (String) splice.get("query"));
         } else {
             throw new Unproven("a splice of kind `" + kind + "` is unknown");
         }
@@ -111,9 +115,14 @@ final class Prover {
     }
 
     private int guard(ParsedText.Span span, String query, String alias) throws Unproven {
-        ParsedText parsed = RecentTexts.GUARDS.statement(query);
+        ParsedText parsed = RecentTexts.GUARDS.parsed(query);
         LogicalPlan guarded = (LogicalPlan) parsed.root;
-        noteReferences(new PlanWalk(parsed));
+        PlanWalk guardWalk = new PlanWalk(parsed);
+        noteReferences(guardWalk);
+        if (!guardWalk.markers.isEmpty()) {
+            // The arguments are the user's, and their order is that of the user's text.
+            throw new Unproven("a guarded relation must not hold parameter markers");
+        }
         if (PlanWalk.isCommand(guarded)) {
             throw new Unproven("a guarded relation must be a query");
         }
@@ -202,20 +211,35 @@ final class Prover {
         return applied;
     }
 
+    private int value(ParsedText.Span span, String query) throws Unproven {
+        Object stands = ParsedText.expression(query).root;
+        if (!Identities.isValue(stands)) {
+            throw new Unproven("what stands for the user's name must be a string literal");
+        }
+        CanonicalDump.Standing standing = new CanonicalDump.Standing(stands, new java.util.HashMap());
+        List nodes = walk.identities.at(span);
+        for (int i = 0; i < nodes.size(); i++) {
+            plans.put(nodes.get(i), standing);
+        }
+        return nodes.size();
+    }
+
     private static void requireParts(List parts) throws Unproven {
         if (parts == null || parts.isEmpty()) {
             throw new Unproven("a splice that renames needs name parts");
         }
     }
 
-    private void compare(ParsedText after) throws Unproven {
+    private void compare(ParsedText after, PlanWalk afterWalk) throws Unproven {
         CanonicalDump dump = new CanonicalDump(plans, names, references);
+        dump.markers = walk.markers;
         String expected = CanonicalDump.of(original.root, dump);
         if (dump.met.size() != plans.size() + names.size()) {
             throw new Unproven("a splice lies inside another one");
         }
-        String actual = CanonicalDump.of(
-            after.root, new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references));
+        CanonicalDump dumpAfter = new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references);
+        dumpAfter.markers = afterWalk.markers;
+        String actual = CanonicalDump.of(after.root, dumpAfter);
         if (!expected.equals(actual)) {
             throw new Unproven("the rewritten statement is another plan (at " + differsAt(expected, actual) + ")");
         }

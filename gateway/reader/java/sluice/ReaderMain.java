@@ -153,16 +153,23 @@ public final class ReaderMain {
                 told.putAll(found);
             } catch (StackOverflowError deep) {
                 told.put("kind", "too_deep");
+            } catch (AssertionError failed) {
+                // Spark asserts about texts, too: TABLESAMPLE (:n PERCENT) must not end the process.
+                reject(told, failed);
             } catch (Error broken) {
                 // Out of memory, or a class that failed to load and never will: only a new process helps.
                 throw broken;
             } catch (Throwable rejected) {
-                told.put("kind", "rejected");
-                told.put("message", firstParagraph(rejected));
-                told.put("error_class", errorClass(rejected));
-                told.put("sqlstate", sqlState(rejected));
+                reject(told, rejected);
             }
             return told;
+        }
+
+        private static void reject(Map told, Throwable rejected) {
+            told.put("kind", "rejected");
+            told.put("message", firstParagraph(rejected));
+            told.put("error_class", errorClass(rejected));
+            told.put("sqlstate", sqlState(rejected));
         }
 
         private static String firstParagraph(Throwable rejected) {

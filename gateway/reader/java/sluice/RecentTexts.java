@@ -12,16 +12,20 @@ import java.util.Map;
  * so the collector may drop them whenever it is short.
  */
 final class RecentTexts {
-    static final RecentTexts ORIGINALS = new RecentTexts();
-    static final RecentTexts GUARDS = new RecentTexts();
+    static final RecentTexts ORIGINALS = new RecentTexts(false);
+    static final RecentTexts EXPRESSIONS = new RecentTexts(true);
+    static final RecentTexts GUARDS = new RecentTexts(false);
 
     private final LinkedHashMap kept = new LinkedHashMap(64, 0.75f, true);
+    private final boolean expressions;
 
-    private RecentTexts() {}
+    private RecentTexts(boolean expressions) {
+        this.expressions = expressions;
+    }
 
-    ParsedText statement(String text) {
+    ParsedText parsed(String text) {
         if (text.length() > Limits.KEPT_CHARS) {
-            return ParsedText.statement(text);
+            return ParsedText.of(text, expressions);
         }
         ParsedText parsed;
         synchronized (this) {
@@ -29,7 +33,7 @@ final class RecentTexts {
             parsed = reference == null ? null : (ParsedText) reference.get();
         }
         if (parsed == null) {
-            parsed = ParsedText.statement(text);
+            parsed = ParsedText.of(text, expressions);
             synchronized (this) {
                 kept.put(text, new SoftReference(parsed));
                 if (kept.size() > Limits.KEPT_TEXTS) {

@@ -39,6 +39,11 @@ final class WrittenForms {
     /** Contexts that name an object and stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
     private boolean implicitStar;
+    /** Range of a call without arguments or clauses, or of a one-part name → its context. */
+    private final Map calls = new HashMap();
+    /** Range of a parameter marker → whether it stands where a value may stand. */
+    final Map markers = new java.util.TreeMap();
+    private int queries;
 
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
         this.parsed = parsed;
@@ -115,7 +120,70 @@ final class WrittenForms {
         return false;
     }
 
+    /** Whether the statement has more than one query, so that a name may mean different columns in it. */
+    boolean nested() {
+        return queries > 1;
+    }
+
+    /** Whether a call without anything in its brackets, or a name of one part, stands at this range. */
+    boolean isCallOrName(ParsedText.Span range) {
+        return calls.containsKey(Long.valueOf(range.key()));
+    }
+
+    /**
+     * The item of a select list that is nothing but the expression at this range, brackets aside, and has no
+     * alias: Spark names the item's column. Null when it is none.
+     */
+    ParsedText.Span itemAt(ParsedText.Span range) {
+        ParserRuleContext at = (ParserRuleContext) calls.get(Long.valueOf(range.key()));
+        while (at != null) {
+            ParserRuleContext parent = (ParserRuleContext) at.getParent();
+            if (parent instanceof SqlBaseParser.NamedExpressionContext) {
+                boolean item = parent.getChildCount() == 1
+                    && (parent.getParent() instanceof SqlBaseParser.NamedExpressionSeqContext
+                        || parent.getParent() instanceof SqlBaseParser.SingleExpressionContext);
+                return item ? spanOf(parent) : null;
+            }
+            boolean passes = parent instanceof SqlBaseParser.ParenthesizedExpressionContext
+                || (parent != null && parent.getChildCount() == 1);
+            at = passes ? parent : null;
+        }
+        return null;
+    }
+
+    private void noteCall(ParserRuleContext context) {
+        ParsedText.Span span = spanOf(context);
+        if (span != null) {
+            calls.put(Long.valueOf(span.key()), context);
+        }
+    }
+
+    private void noteMarker(ParserRuleContext context, boolean value) {
+        ParsedText.Span span = spanOf(context);
+        if (span != null) {
+            markers.put(Long.valueOf(span.key()), Boolean.valueOf(value));
+        }
+    }
+
     private void note(ParserRuleContext context) {
+        if (context instanceof SqlBaseParser.FunctionCallContext) {
+            // Three children: a name and two brackets.
+            if (context.getChildCount() == 3) {
+                noteCall(context);
+            }
+        } else if (context instanceof SqlBaseParser.ColumnReferenceContext
+            || context instanceof SqlBaseParser.CurrentLikeContext) {
+            noteCall(context);
+        } else if (context instanceof SqlBaseParser.NamedParameterLiteralContext
+            || context instanceof SqlBaseParser.PosParameterLiteralContext) {
+            noteMarker(context, true);
+        } else if (context instanceof SqlBaseParser.ParameterMarkerContext) {
+            noteMarker(context, false);
+        } else if (context instanceof SqlBaseParser.OperatorPipeStatementContext) {
+            queries += 2;
+        } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
+            queries++;
+        }
         if (context instanceof SqlBaseParser.MultipartIdentifierContext
             || context instanceof SqlBaseParser.TableIdentifierContext
             || context instanceof SqlBaseParser.QualifiedNameContext

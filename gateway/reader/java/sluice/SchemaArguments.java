@@ -1,0 +1,48 @@
+package sluice;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.Parameter;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Arguments of the functions that take a schema as text: what of them can be read without evaluating it. */
+final class SchemaArguments {
+    static final List NONE = new ArrayList();
+    private static final String NAMES = " from_csv from_json try_variant_get variant_get ";
+
+    private SchemaArguments() {}
+
+    static List of(List parts, scala.collection.Iterable arguments) {
+        String name = ((String) parts.get(parts.size() - 1)).toLowerCase(Locale.ROOT);
+        if (NAMES.indexOf(" " + name + " ") < 0) {
+            return NONE;
+        }
+        List all = ScalaValues.list(arguments);
+        List told = new ArrayList();
+        for (int i = 0; i < all.size(); i++) {
+            told.add(argument(all.get(i)));
+        }
+        return told;
+    }
+
+    private static Map argument(Object expression) {
+        Map told = new LinkedHashMap();
+        told.put("literal", null);
+        told.put("call", null);
+        told.put("parameter", Boolean.valueOf(expression instanceof Parameter));
+        if (expression instanceof Literal && ((Literal) expression).value() instanceof UTF8String) {
+            told.put("literal", ((Literal) expression).value().toString());
+        } else if (expression instanceof UnresolvedFunction) {
+            List parts = ScalaValues.strings(((UnresolvedFunction) expression).nameParts());
+            if (parts.size() == 1) {
+                told.put("call", parts.get(0));
+            }
+        }
+        return told;
+    }
+}
