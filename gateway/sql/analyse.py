@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, Source, Unclear
-from gateway.sql.analyse_walk import Walk
+from gateway.sql.analyse_walk import Ctes, Walk
 
 MAX_LENGTH = 65_536
 """Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""
@@ -63,6 +63,8 @@ class Usage:
     """Tables whose every column a star, a pivot or the like shows."""
     outputs: tuple[OutputColumn, ...]
     """The statement's result columns with the base columns that each passes on unchanged."""
+    complete: bool = True
+    """Whether `outputs` has every column at its position; what is missing comes from no base column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,10 @@ def analyse(
     analyst; without them it cannot notice that sqlglot took a column for a keyword.
     """
     try:
-        root = _parse(text, limit)
-        walk = Walk(_sources(scans))
-        output = _statement(walk, root)
-        _agree(walk, scans, references)
+        root = parse(text, limit)
+        walk = Walk(sources(scans))
+        output = statement(walk, root, {})
+        agree(walk, scans, references)
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
@@ -105,10 +107,12 @@ def analyse(
         computed=_by_table(walk.computed, tables),
         stars=frozenset(walk.stars),
         outputs=tuple(output.columns),
+        complete=output.complete,
     )
 
 
-def _parse(text: str, limit: int) -> exp.Expr:
+def parse(text: str, limit: int = MAX_LENGTH) -> exp.Expr:
+    """Return the tree of one statement; raise Unclear when sqlglot has none or the text goes too deep."""
     if len(text) > limit:
         raise Unclear(f"the statement has more than {limit} characters")
     if "|>" in text:
@@ -152,29 +156,30 @@ def _bound(tokens: Sequence[Token]) -> None:
         after_type = token.token_type in _TYPE_TOKENS
 
 
-def _sources(scans: Sequence[ScannedTable]) -> dict[Parts, Source]:
-    sources: dict[Parts, Source] = {}
+def sources(scans: Sequence[ScannedTable]) -> dict[Parts, Source]:
+    """Return the relations by the name that is written, lower case."""
+    found: dict[Parts, Source] = {}
     for scan in scans:
         written = tuple(part.lower() for part in scan.parts)
         if scan.name is None:
-            sources[written] = Source(written, [], None, complete=False)
+            found[written] = Source(written, [], None, complete=False)
             continue
         folded = scan.name.folded()
         names = [column.name.lower() for column in scan.columns]
         columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
-        sources[written] = Source((folded.catalog, folded.database, folded.table), columns, scan.name)
-    return sources
+        found[written] = Source((folded.catalog, folded.database, folded.table), columns, scan.name)
+    return found
 
 
-def _statement(walk: Walk, root: exp.Expr) -> Output:
+def statement(walk: Walk, root: exp.Expr, ctes: Ctes) -> Output:
     """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
     match root:
         case exp.Query() | exp.Values():
-            return walk.query(root, None, {})
+            return walk.query(root, None, ctes)
         case exp.Insert(expression=exp.Query() | exp.Values()) | exp.Cache(expression=exp.Query()):
-            return walk.query(_with_outer_ctes(root), None, {})
+            return walk.query(_with_outer_ctes(root), None, ctes)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
-            return walk.query(_with_outer_ctes(root), None, {})
+            return walk.query(_with_outer_ctes(root), None, ctes)
     raise Unclear(f"the analyst does not read {root.key.upper()} statements")
 
 
@@ -189,7 +194,7 @@ def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
     return query
 
 
-def _agree(walk: Walk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None) -> None:
+def agree(walk: Walk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None) -> None:
     """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
     missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
     if missing:

@@ -101,6 +101,6 @@ def counts_outputs(clause: object) -> bool:
             items.append(item.this)
         elif isinstance(item, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
             items.extend(item.expressions)
-        elif isinstance(item, (exp.Literal, exp.Var)):
-            return True
+        elif isinstance(item, (exp.Literal, exp.Var, exp.Placeholder)):
+            return True  # the argument of a marker is written in its place, so it may be a number
     return False

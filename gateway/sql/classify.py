@@ -6,12 +6,12 @@ no row here, in `REFUSED_COMMANDS` or among the query nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gateway.model.reading import FunctionRef, Reading
 from gateway.sql import data_commands as data
 from gateway.sql import session_commands as session
-from gateway.sql.expressions import expression_refusal
+from gateway.sql.expressions import PARAMETERS, expression_refusal
 from gateway.sql.functions import (
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
@@ -20,6 +20,8 @@ from gateway.sql.functions import (
 )
 from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
+from gateway.sql.parameters import parameter_refusal
+from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, Scope
 from gateway.sql.wants import NotGovernable, Wants, join
 
@@ -127,23 +129,34 @@ REFUSED_COMMANDS: Mapping[str, str] = {
 }
 
 
-def classify(reading: Reading, names: Names) -> Wants | NotGovernable:
+def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wants | NotGovernable:
     """Say what the statement's commands want, or why nothing of it can pass.
 
-    Every plan node, every expression and every function of the reading is accounted for here.
+    Every plan node, every expression and every function of the reading is accounted for here. `parameters`:
+    arguments come with the text, so that `:x` and `?` have values.
     """
     holds_command = bool(reading.commands)
-    for node in sorted(reading.nodes):
+    # Objects of kinds that the reader does not know come last: what holds them says more.
+    unknown = {node for node in reading.nodes if node.startswith("?")}
+    for node in sorted(reading.nodes - unknown):
         if node in COMMANDS or (holds_command and node in NAME_NODES):
             continue
         why = REFUSED_COMMANDS.get(node) or node_refusal(node)
         if why is not None:
             return NotGovernable(why)
-    for expression in sorted(reading.expressions):
+    expressions = reading.expressions
+    if parameters:
+        why = parameter_refusal(reading)
+        if why is not None:
+            return NotGovernable(why)
+        expressions -= PARAMETERS
+    for expression in sorted(expressions):
         why = expression_refusal(expression, command=holds_command)
         if why is not None:
             return NotGovernable(why)
-    refusal = _functions(reading)
+    for node in sorted(unknown):
+        return NotGovernable(f"`{node}` is not a known part of a statement")
+    refusal = function_refusal(reading.functions, names)
     if refusal is not None:
         return refusal
     commands = {command.node for command in reading.commands}
@@ -158,18 +171,23 @@ def classify(reading: Reading, names: Names) -> Wants | NotGovernable:
         return problem.refusal
 
 
-def _functions(reading: Reading) -> NotGovernable | None:
+def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGovernable | None:
     """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf.
 
     A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
     """
-    for function in reading.functions:
+    for function in functions:
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:
                 return NotGovernable(f"the function `{written}` is refused: {why}")
+            refusal = _schema_refusal(name, function)
+            if refusal is not None:
+                return refusal
+        elif is_registered(function, names):
+            continue
         elif function.table_valued:
             return NotGovernable(f"the table function `{written}` is not one that Sluice knows")
         elif function.parts[0].lower() in ("session", "system", "builtin"):
@@ -177,6 +195,33 @@ def _functions(reading: Reading) -> NotGovernable | None:
     return None
 
 
+def _schema_refusal(name: str, function: FunctionRef) -> NotGovernable | None:
+    """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
+    position = schema_argument(name)
+    if position is None or len(function.arguments) <= position:
+        return None
+    argument = function.arguments[position]
+    if argument.parameter:
+        return None  # refused without arguments, and with them read where they are
+    try:
+        check_schema_argument(name, argument.literal, argument.call)
+    except CannotClassify as problem:
+        return problem.refusal
+    return None
+
+
 def is_builtin(function: FunctionRef) -> bool:
     """Whether the name can only mean a function of Spark itself; sessions cannot create functions here."""
     return builtin_name(function.parts) is not None and (len(function.parts) > 1 or function.builtin)
+
+
+def is_registered(function: FunctionRef, names: Names) -> bool:
+    """Whether the name can only mean a function that this session registered: built-in ones come first and
+    none of their names can be registered, persistent ones come after. Functions and table functions are
+    registered, and looked up, apart."""
+    kind = "table_function" if function.table_valued else "function"
+    return (
+        len(function.parts) == 1
+        and not function.builtin
+        and f"{kind}:{function.parts[0].lower()}" in names.context.handles
+    )

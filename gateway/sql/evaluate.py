@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.classify import is_builtin
+from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.scope import table_resource
 from gateway.sql.wants import NotGovernable, Want, Wants
@@ -72,12 +72,12 @@ class Evaluation:
             if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
                 self.missing.append(f"{want.access} on {want.resource.kind} {want.resource}")
 
-    def visibility(self, scans: Sequence[Scan]) -> None:
+    def visibility(self, names: Iterable[TableName]) -> None:
         """Deny tables of which nothing may be seen, before anything is looked up.
 
         The answer is the same whether the table exists or not, so that refusals do not tell names.
         """
-        for name in dict.fromkeys(name for _, name in scans):
+        for name in dict.fromkeys(names):
             resource = self._owned(table_resource(name), ANY_ACCESS)
             if resource is not None and not self._visible(resource):
                 self._decide(resource, "select")
@@ -157,6 +157,15 @@ class Evaluation:
             details=plain and wants.described.folded() not in obliged_views,
         )
 
+    def holds(self, want: Want) -> bool:
+        """Whether policies allow what would show more, without a record and without missing it."""
+        return self._allowed(want.resource, want.access)
+
+    def knows_of(self, resource: Resource) -> bool:
+        """Whether the principal may know that a resource exists."""
+        owned = self._owned(resource, ANY_ACCESS)
+        return owned is not None and self._visible(owned)
+
     def _denied_below(self, resource: Resource) -> bool:
         """Whether some policy denies anything in the database, whoever it is about: then it is not for one
         statement to touch all of it."""
@@ -227,12 +236,15 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
     return tuple(scans)
 
 
-def function_wants(reading: Reading, names: Names) -> tuple[Want, ...] | NotGovernable:
+def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | NotGovernable:
     """Return execute on every persistent function that is called; they must be named in full, because what
     is judged is not written over them."""
     wants = []
-    for function in reading.functions:
+    for function in functions:
         if is_builtin(function):
+            continue
+        if is_registered(function, names):
+            wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) or len(function.parts) != 3:

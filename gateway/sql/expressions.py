@@ -149,6 +149,9 @@ COMMAND_EXPRESSIONS: Final = frozenset(
 )
 """Parts of commands, never of queries; whoever judges the command reads them."""
 
+PARAMETERS: Final = frozenset({"NamedParameter", "PosParameter"})
+"""Markers of arguments that come beside the text; `parameters.py` says where they may stand."""
+
 _PARAMETER: Final = "parameter markers have no value here; write the value into the statement"
 
 REFUSED_EXPRESSIONS: Final[dict[str, str]] = {

@@ -208,6 +208,17 @@ REFUSED_FUNCTIONS: Final[dict[str, str]] = {
 REFUSED_TABLE_FUNCTIONS: Final[dict[str, str]] = {}
 """Built-in table functions that are deliberately left out."""
 
+INTERNAL_FUNCTIONS: Final = frozenset(
+    """
+    array_binary_search bloom_filter_agg bucket collect_top_k days distributed_id distributed_sequence_id ewm
+    hours months null_index pandas_covar pandas_kurt pandas_mode pandas_product pandas_skew pandas_stddev
+    pandas_var product timestamp_ntz_to_long timestampadd timestampdiff unwrap_udt years
+    """.split()
+)
+"""What `FunctionRegistry.internal` of Spark 4.3 holds and only a Spark Connect plan can call: aggregates and
+sequences of pandas on Spark, the partition transforms of `writeTo` and two timestamp functions. All compute
+from their arguments alone. SQL text does not find them."""
+
 
 def builtin_name(parts: tuple[str, ...]) -> str | None:
     """Return the lower-case name of what can only be a built-in function, or None.

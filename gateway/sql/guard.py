@@ -7,6 +7,7 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,11 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
+_SUBQUERY = re.compile(r"\b(?:SELECT|FROM|TABLE|VALUES)\b", re.IGNORECASE)
+"""Words one of which every query has, however it is written."""
+_BARRIER = "system.builtin.spark_partition_id() >= 0"
+"""Always true, and Spark moves no condition past it, because it is not deterministic. (`rand() >= 0` Spark
+knows to be true, and leaves it out.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +61,13 @@ def guarded_query(
     if row_filter is None:
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
-    return f"SELECT {shown_columns} FROM {source} WHERE ({row_filter.expression})"
+    where = f"WHERE ({row_filter.expression})"
+    if not _SUBQUERY.search(row_filter.expression):
+        return f"SELECT {shown_columns} FROM {source} {where}"
+    # INVARIANT (filter first): Spark makes a join of a subquery in a filter and moves the user's conditions
+    # below it. One that fails on a value (a division by zero) would tell of the rows that the filter hides.
+    alias = quote(table.name.table)
+    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} WHERE {_BARRIER}"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -88,37 +100,56 @@ def guard_scan(
 
     `body` is the guarded text of a view whose sources carry obligations; without one a view is a table.
     """
+    suffix = relation.suffix.of(text) if relation.suffix else ""
+    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body)
+    if isinstance(query, NotGovernable):
+        return query
+    return GuardedRelation(relation=relation, table=table, query=query)
+
+
+def table_query(
+    table: Table, view: TableView, *, suffix: str = "", stream: bool = False, vouched: bool, body: str | None
+) -> str | NotGovernable | None:
+    """Return the query that stands in for a table wherever it is read; None where its full name will do.
+
+    `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
+    """
     hidden = () if vouched else hidden_columns(table, view)
     masks = masks_of(view, vouched=vouched)
     if not hidden and not masks and view.row_filter is None and body is None:
-        return GuardedRelation(relation=relation, table=table, query=None)
-    source: str | NotGovernable = _named_source(text, relation, table)
+        return None
+    source: str | NotGovernable = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
     if isinstance(source, NotGovernable):
         return source
     gone = {name.lower() for name in hidden}
-    query = guarded_query(
+    return guarded_query(
         table,
         visible=[c.name for c in table.columns if c.name.lower() not in gone],
         masks=masks,
         row_filter=view.row_filter,
         source=source,
     )
-    return GuardedRelation(relation=relation, table=table, query=query)
 
 
 def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRelation:
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
-    source = _named_source(text, relation, table)
-    query = f"SELECT * FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
-    return GuardedRelation(relation=relation, table=table, query=query)
+    suffix = relation.suffix.of(text) if relation.suffix else ""
+    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix))
 
 
-def _named_source(text: str, relation: Relation, table: Table) -> str:
-    suffix = f" {relation.suffix.of(text)}" if relation.suffix else ""
-    return f"{dotted(pinned_parts(table))}{suffix} AS {quote(table.name.table)}"
+def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:
+    """Return the query that stands in for a table that does not exist."""
+    source = named_source(table, suffix, stream=stream)
+    return f"SELECT * FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
+
+
+def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str:
+    """Write what stands after FROM for a table by its full name."""
+    name = f"{'STREAM ' if stream else ''}{dotted(pinned_parts(table))}"
+    return f"{name}{f' {suffix}' if suffix else ''} AS {quote(table.name.table)}"
 
 
 def pinned_parts(table: Table) -> tuple[str, ...]:

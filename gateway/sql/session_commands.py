@@ -14,7 +14,8 @@ from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Want, Wants
 
 
-def _use(catalog: str, database: str | None) -> Wants:
+def use_wants(catalog: str, database: str | None) -> Wants:
+    """What making a catalog, or a database of it, the current one wants."""
     effects = (UseNamespace(catalog, (database,) if database else None),)
     if database is None:
         return Wants(wants=(Want(Resource.catalog(catalog), "use", visible_is_enough=True),), effects=effects)
@@ -27,14 +28,14 @@ def _use(catalog: str, database: str | None) -> Wants:
 
 
 def use(scope: Scope) -> Wants:
-    return replace(_use(*scope.namespace("child")), namespaces=scope.pin_database("child"))
+    return replace(use_wants(*scope.namespace("child")), namespaces=scope.pin_database("child"))
 
 
 def use_namespace(scope: Scope) -> Wants:
     value = scope.field("namespace")
     if not isinstance(value, tuple) or len(value) != 1:
         raise CannotClassify("USE NAMESPACE takes one database")
-    return _use(scope.names.context.catalog, str(value[0]))
+    return use_wants(scope.names.context.catalog, str(value[0]))
 
 
 def set_catalog(scope: Scope) -> Wants:
@@ -47,7 +48,7 @@ def set_catalog(scope: Scope) -> Wants:
         raise CannotClassify("SET CATALOG takes a name")
     if name.lower() not in scope.names.catalogs:
         raise CannotClassify(f"the catalog `{name}` is not configured")
-    return _use(name, None)
+    return use_wants(name, None)
 
 
 def set_setting(scope: Scope) -> Wants:

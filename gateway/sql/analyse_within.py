@@ -1,0 +1,64 @@
+"""The analyst on SQL text that stands within something else: an expression, a query over given relations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+from sqlglot import exp
+
+from gateway.model.reading import ColumnRef
+from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
+from gateway.sql.analyse_scope import Environment, Output, Unclear
+from gateway.sql.analyse_walk import Ctes, Walk
+
+
+def expression(
+    text: str,
+    scans: Sequence[ScannedTable],
+    references: Collection[ColumnRef] | None,
+    place: Environment,
+    into: Walk,
+) -> Output:
+    """Note in `into` what an expression reads, and return it as the columns of a select list with nothing
+    but it: one, unless it is a generator. `scans` are the relations of its subqueries.
+
+    Raises Unclear when that is not sure.
+    """
+    walk = _beside(into, scans)
+    output = walk.query(_select(text), place, {})
+    agree(walk, scans, references)
+    return output
+
+
+def query(
+    text: str,
+    scans: Sequence[ScannedTable],
+    references: Collection[ColumnRef] | None,
+    ctes: Ctes,
+    into: Walk,
+) -> Output:
+    """Note in `into` what a statement reads, and return its columns; `ctes` are in scope for it.
+
+    Raises Unclear when that is not sure.
+    """
+    walk = _beside(into, scans)
+    output = statement(walk, parse(text), ctes)
+    agree(walk, scans, references)
+    return output
+
+
+def _beside(walk: Walk, scans: Sequence[ScannedTable]) -> Walk:
+    """Return a walk over other relations that finds into the same sets."""
+    return Walk(sources(scans), walk.used, walk.named, walk.computed, walk.stars)
+
+
+@lru_cache(maxsize=1024)
+def _select(text: str) -> exp.Select:
+    """Return the tree of `SELECT text`, which is only read."""
+    tree = parse(f"SELECT {text}")
+    if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
+        raise Unclear("sqlglot does not read the text as one expression")
+    if any(value for name, value in tree.args.items() if name != "expressions"):
+        raise Unclear("sqlglot reads the expression as a query")
+    return tree

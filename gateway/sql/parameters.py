@@ -1,0 +1,43 @@
+"""Where the markers of arguments, `:x` and `?`, may stand in a text that comes with arguments.
+
+Spark (since 4.1) writes each argument into the text as a literal and parses the result: a marker may stand
+wherever a literal may, so also where it becomes a path, an option or a name. What was read and proved is the
+text with its markers; it says the same as the text with the literals only where a marker is an expression of
+the plan, and only where no literal can join the characters beside it. Elsewhere it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.model.reading import Reading
+from gateway.sql.expressions import PARAMETERS
+
+WITH_QUERIES: Final = frozenset(
+    {
+        "CreateTableAsSelect",
+        "DeleteFromTable",
+        "DescribeQueryCommand",
+        "ExplainCommand",
+        "InsertIntoStatement",
+        "MergeIntoTable",
+        "ReplaceTableAsSelect",
+        "UpdateTable",
+    }
+)
+"""Commands whose queries and conditions may hold markers. What others keep, they keep as text."""
+
+
+def parameter_refusal(reading: Reading) -> str | None:
+    """Return why the markers of a text with arguments may not stand where they do, or None."""
+    if not reading.parameters:
+        held = reading.expressions & PARAMETERS
+        return "a parameter marker is not written literally" if held else None
+    if not all(parameter.value for parameter in reading.parameters):
+        return "a parameter marker stands where no expression can stand; write its value into the statement"
+    if not all(parameter.apart for parameter in reading.parameters):
+        return "a parameter marker touches its neighbours; put spaces round it"
+    commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
+    if commands:
+        return "parameter markers may stand in queries only; write the value into the statement"
+    return None
