@@ -1,0 +1,401 @@
+"""Which columns each kind of relation gives, and which of those below it it uses.
+
+Every case of `Relation` stands in exactly one of the tables here; one that is in none silences the analyst.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from gateway.plan.analyse_expressions import Expressions, parts_of
+from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known, shown
+from gateway.plan.reading import Message
+from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
+
+UNION = 2
+INTERSECT_OR_EXCEPT = frozenset({1, 3})
+SEMI_OR_ANTI = frozenset({5, 6})
+MAX_SCHEMA = 65_536
+"""Characters of a local relation's schema that are read for its column names."""
+
+INPUTS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            "project", "filter", "sort", "limit", "aggregate", "sample", "offset", "deduplicate",
+            "subquery_alias", "repartition", "to_df", "with_columns_renamed", "show_string", "drop", "tail",
+            "with_columns", "hint", "unpivot", "to_schema", "repartition_by_expression", "map_partitions",
+            "collect_metrics", "parse", "with_watermark", "apply_in_pandas_with_state", "html_string",
+            "transpose", "fill_na", "drop_na", "replace", "summary", "crosstab", "describe", "cov", "corr",
+            "approx_quantile", "freq_items", "sample_by",
+        ),
+        ("input",),
+    ),
+    **dict.fromkeys(("join", "as_of_join", "nearest_by_join", "zip"), ("left", "right")),
+    "set_op": ("left_input", "right_input"),
+    "group_map": ("input", "initial_input"),
+    "co_group_map": ("input", "other"),
+    "lateral_join": ("left",),
+    "with_relations": ("root",),
+}  # fmt: skip
+"""The relations that each case reads, as far as they are walked before it."""
+
+
+class Relations:
+    """The cases of `Relation` that have inputs: a method each, from a message and its inputs' columns."""
+
+    def __init__(self, findings: Findings, expressions: Expressions, lateral: Callable[..., Node]) -> None:
+        self.findings = findings
+        self.expressions = expressions
+        self.lateral = lateral
+        """Walk a relation within a place."""
+
+    def walk(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        """Note what a relation of a case in INPUTS uses, and return its columns."""
+        return _CASES[case](self, case, message, inputs, outer)
+
+    # ---------------------------------------------------------------- one input, its columns
+
+    def _same(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        return inputs[0]
+
+    def _filter(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        self.expressions.compute((message.condition,), Place(inputs[0], outer))
+        return inputs[0]
+
+    def _sort(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        self.expressions.order(message.order, Place(inputs[0], outer))
+        return inputs[0]
+
+    def _hint(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        self.expressions.compute(message.parameters, Place(inputs[0], outer))
+        return inputs[0]
+
+    def _collect_metrics(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        self.expressions.compute(message.metrics, Place(inputs[0], outer))
+        return inputs[0]
+
+    def _repartition_by_expression(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        self.expressions.compute(message.partition_exprs, Place(inputs[0], outer))
+        return inputs[0]
+
+    def _sample_by(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        self.expressions.compute((message.col,), Place(inputs[0], outer))
+        return inputs[0]
+
+    def _with_watermark(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        self._compute_names((message.event_time,), inputs[0])
+        return inputs[0]
+
+    def _deduplicate(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        if message.column_names and not message.all_columns_as_keys:
+            self._compute_names(message.column_names, inputs[0])
+        else:
+            self.findings.use_all(inputs[0])
+        return inputs[0]
+
+    def _drop_na(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        if message.cols:
+            self._compute_names(message.cols, inputs[0])
+        else:
+            self.findings.use_all(inputs[0])
+        return inputs[0]
+
+    # ---------------------------------------------------------------- one input, other columns
+
+    def _project(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        columns, complete = self.expressions.project(message.expressions, Place(inputs[0], outer))
+        return _made(columns, complete, inputs[0])
+
+    def _with_columns(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        node = inputs[0]
+        place = Place(node, outer)
+        added: dict[str, Column] = {}
+        for alias in message.aliases:
+            names = [name.lower() for name in alias.name]
+            made, _ = self.expressions.project((alias.expr,), place)
+            origins = made[0].origins if len(made) == 1 and len(names) == 1 else NOTHING
+            for name in names:
+                added[name] = Column(name, (), origins)
+        self.findings.count(len(node.columns) + len(added))
+        return node.replaced(added)
+
+    def _fill_na(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        return self._changed(message.cols, inputs[0])
+
+    def _replace(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        return self._changed(message.cols, inputs[0])
+
+    def _changed(self, names: Sequence[str], node: Node) -> Node:
+        """Return a relation in which columns, or all of them, are computed from themselves."""
+        if not names:
+            self.findings.use_all(node)
+            columns = [Column(column.name, column.qualifier, NOTHING) for column in node.columns]
+            return Node(columns, node.complete, node.open)
+        self._compute_names(names, node)
+        self.findings.count(len(node.columns))
+        changed = [parts_of(name)[-1] for name in names]
+        return node.replaced({name: Column(name, (), NOTHING) for name in changed}, add=False)
+
+    def _with_columns_renamed(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        node = inputs[0]
+        renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames]
+        renames += [(old.lower(), new.lower()) for old, new in sorted(message.rename_columns_map.items())]
+        self.findings.count(len(node.columns) * len(renames))
+        columns = node.columns
+        for old, new in renames:
+            columns = [c._replace(name=new, qualifier=()) if c.name == old else c for c in columns]
+        return Node(columns, node.complete, node.open, node)
+
+    def _to_df(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        node, names = inputs[0], [name.lower() for name in message.column_names]
+        if not node.complete or len(names) != len(node.columns):
+            raise Unclear("the columns of `toDF` cannot be matched")
+        self.findings.count(len(names))
+        pairs = zip(names, node.columns, strict=True)
+        return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
+
+    def _to_schema(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        """`df.to(schema)`: the columns of these names, cast."""
+        place = Place(inputs[0], outer)
+        columns = []
+        for name in [item.name.lower() for item in message.schema.struct.fields]:
+            origins = place.resolve((name,))
+            self.findings.mark(origins, plain=False)
+            columns.append(Column(name, (), origins))
+        return Node(columns)
+
+    def _drop(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        """What is dropped is not used, as after EXCEPT in SQL; a name that is not there is no fault."""
+        node = inputs[0]
+        self.findings.count(len(node.columns))
+        names = {name.lower() for name in message.column_names}
+        columns = [column for column in node.columns if column.name not in names]
+        for expression in message.columns:
+            if expression.WhichOneof("expr_type") != "unresolved_attribute":
+                raise Unclear("an expression is dropped")
+            attribute = expression.unresolved_attribute
+            parts = parts_of(attribute.unparsed_identifier)
+            self.findings.count(len(columns))
+            columns = self._without(columns, parts, attribute)
+        return Node(columns, node.complete, node.open, node)
+
+    def _without(self, columns: list[Column], parts: Parts, attribute: Message) -> list[Column]:
+        found = [
+            column
+            for column in columns
+            if column.name == parts[-1]
+            and column.qualifier[len(column.qualifier) - len(parts) + 1 :] == parts[:-1]
+        ]
+        if attribute.HasField("plan_id") and len(found) > 1:
+            theirs = [
+                c for node in self.expressions.by_plan_id(attribute.plan_id) for c in node.named(parts[-1])
+            ]
+            found = [column for column in found if any(column is their for their in theirs)]
+        if len(found) > 1 and len(parts) == 1 and attribute.HasField("plan_id"):
+            raise Unclear(f"`{parts[-1]}` is dropped and {len(found)} columns have the name")
+        return [column for column in columns if not any(column is gone for gone in found)]
+
+    def _subquery_alias(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        node = inputs[0]
+        self.findings.count(len(node.columns))
+        qualifier = (*(part.lower() for part in message.qualifier), message.alias.lower())
+        columns = [Column(c.name, qualifier, c.origins, c.tables) for c in node.columns]
+        return Node(columns, node.complete, (qualifier,) if node.open else ())
+
+    def _aggregate(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        place = Place(inputs[0], outer)
+        keys, known = self.expressions.project(message.grouping_expressions, place)
+        self.findings.compute(keys)
+        for grouping_set in message.grouping_sets:
+            self.expressions.compute(grouping_set.grouping_set, place)
+        if message.HasField("pivot"):
+            self.expressions.compute((message.pivot.col,), place)
+            self.expressions.compute(message.aggregate_expressions, place)
+            return Node(keys, complete=False, open=((),), below=inputs[0])
+        found, complete = self.expressions.project(message.aggregate_expressions, place)
+        if any(e.WhichOneof("expr_type") == "literal" for e in message.grouping_expressions):
+            self.findings.compute(found)  # grouped by the column of that position
+        return _made(keys + found, known and complete, inputs[0])
+
+    # ---------------------------------------------------------------- inputs whose columns all count
+
+    def _opaque(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        """Operations on whole rows, whose result has other columns."""
+        for node in inputs:
+            self.findings.use_all(node)
+        place = Place(inputs[0], outer)
+        for name in ("ids", "grouping_expressions", "input_grouping_expressions", "sorting_expressions",
+                     "input_sorting_expressions", "index_columns"):  # fmt: skip
+            self.expressions.compute(getattr(message, name, ()), place)
+        if case == "unpivot":
+            self.expressions.compute(message.values.values, place)
+        if len(inputs) > 1:
+            place = Place(inputs[1], outer)
+            for name in ("initial_grouping_expressions", "other_grouping_expressions",
+                         "other_sorting_expressions"):  # fmt: skip
+                self.expressions.compute(getattr(message, name, ()), place)
+        return nothing_known()
+
+    def _statistics(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        if case in ("crosstab", "cov", "corr"):
+            self._compute_names((message.col1, message.col2), inputs[0])
+        elif case != "summary" and message.cols:
+            self._compute_names(message.cols, inputs[0])
+        else:
+            self.findings.use_all(inputs[0])
+        return nothing_known()
+
+    # ---------------------------------------------------------------- two inputs
+
+    def _join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        left, right = inputs
+        both = self._both(left, right)
+        if message.HasField("join_condition"):
+            self.expressions.compute((message.join_condition,), Place(both, outer))
+        node = self._using(message.using_columns, left, right, both)
+        if message.join_type in SEMI_OR_ANTI:
+            return left
+        if message.HasField("join_data_type"):
+            self.findings.use_all(both)  # `joinWith`: each side as one struct
+            return nothing_known()
+        return node
+
+    def _as_of_join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        left, right = inputs
+        both = self._both(left, right)
+        self.expressions.compute((message.left_as_of,), Place(left, outer))
+        self.expressions.compute((message.right_as_of,), Place(right, outer))
+        for name in ("join_expr", "tolerance"):
+            if message.HasField(name):
+                self.expressions.compute((getattr(message, name),), Place(both, outer))
+        return self._using(message.using_columns, left, right, both)
+
+    def _nearest_by_join(
+        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        both = self._both(*inputs)
+        self.expressions.compute((message.ranking_expression,), Place(both, outer))
+        return both
+
+    def _zip(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        return self._both(*inputs)
+
+    def _lateral_join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        left = inputs[0]
+        right = self.lateral(message.right, Place(left, outer))
+        both = self._both(left, right)
+        if message.HasField("join_condition"):
+            self.expressions.compute((message.join_condition,), Place(both, outer))
+        return left if message.join_type in SEMI_OR_ANTI else both
+
+    def _both(self, left: Node, right: Node) -> Node:
+        self.findings.count(len(left.columns) + len(right.columns))
+        return Node(left.columns + right.columns, left.complete and right.complete, left.open + right.open)
+
+    def _using(self, names: Iterable[str], left: Node, right: Node, both: Node) -> Node:
+        """Return what a join on columns of both sides gives: each of those once, before the others."""
+        merged: dict[str, Column] = {}
+        for name in [name.lower() for name in names]:
+            origins = NOTHING
+            for side in (left, right):
+                found = side.find((name,))
+                if found is None and not side.open:
+                    raise Unclear(f"the join column `{name}` is in no known relation")
+                origins |= found or NOTHING
+            self.findings.mark(origins, plain=False)
+            merged[name] = Column(name, (), origins)
+        if not merged:
+            return both
+        rest = [column for column in both.columns if column.name not in merged]
+        return Node([*merged.values(), *rest], both.complete, both.open, both)
+
+    def _set_op(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+        left, right = inputs
+        if not (left.complete and right.complete):
+            raise Unclear("the columns of a set operation cannot be matched")
+        if message.set_op_type != UNION or not message.is_all:
+            self.findings.use_all(left)  # rows are compared
+            self.findings.use_all(right)
+        if message.by_name:
+            return self._by_name(left, right, missing=message.allow_missing_columns)
+        if len(left.columns) != len(right.columns):
+            raise Unclear("the columns of a set operation cannot be matched")
+        self.findings.count(len(left.columns))
+        pairs = zip(left.columns, right.columns, strict=True)
+        return _made([_merged(a, b) for a, b in pairs])
+
+    def _by_name(self, left: Node, right: Node, *, missing: bool) -> Node:
+        self.findings.count(len(left.columns) + len(right.columns))
+        columns = []
+        for column in left.columns:
+            theirs = right.named(column.name or "")
+            if len(theirs) != 1 and not (missing and not theirs):
+                raise Unclear("the columns of a set operation cannot be matched")
+            columns.append(_merged(column, theirs[0]) if theirs else column)
+        if missing:
+            columns += [column for column in right.columns if not left.named(column.name or "")]
+        return _made(columns)
+
+    # ---------------------------------------------------------------- names
+
+    def _compute_names(self, names: Iterable[str], node: Node) -> None:
+        """Note columns that are named outside of expressions, as they are or as an attribute would be."""
+        for name in names:
+            found = node.find((name.lower(),))
+            if found is None:
+                found = Place(node).resolve(parts_of(name))
+            self.findings.mark(found, plain=False)
+
+
+_PASSES = (
+    "limit", "offset", "tail", "sample", "repartition", "show_string", "html_string", "with_relations",
+)  # fmt: skip
+_OPAQUE = (
+    "parse", "map_partitions", "group_map", "co_group_map", "transpose", "apply_in_pandas_with_state",
+    "unpivot",
+)  # fmt: skip
+_STATISTICS = ("summary", "describe", "crosstab", "cov", "corr", "approx_quantile", "freq_items")
+
+_SHARED: Mapping[str, Callable[..., Node]] = {
+    **dict.fromkeys(_PASSES, Relations._same),
+    **dict.fromkeys(_OPAQUE, Relations._opaque),
+    **dict.fromkeys(_STATISTICS, Relations._statistics),
+}
+_CASES: Mapping[str, Callable[..., Node]] = {
+    case: _SHARED.get(case) or getattr(Relations, f"_{case}") for case in INPUTS
+}
+
+
+def _made(columns: list[Column], complete: bool = True, below: Node | None = None) -> Node:
+    """Return a relation of made columns: one whose name Spark makes up may have any name."""
+    unknown = not complete or any(column.name is None for column in columns)
+    return Node(columns, complete, ((),) if unknown else (), below)
+
+
+def _merged(a: Column, b: Column) -> Column:
+    return Column(a.name, a.qualifier, a.origins | b.origins, a.tables | b.tables)
+
+
+def local(schema: str) -> Node:
+    """Return data that the client brings, with its column names when its schema is written as JSON."""
+    if not schema.startswith("{") or len(schema) > MAX_SCHEMA:
+        return nothing_known()
+    try:
+        names = [str(field["name"]).lower() for field in json.loads(schema)["fields"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return nothing_known()
+    return Node([Column(name, (), NOTHING) for name in names])
+
+
+__all__ = ["INPUTS", "Relations", "local", "shown"]

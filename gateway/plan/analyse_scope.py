@@ -1,0 +1,258 @@
+"""What a column name means inside a plan: the columns that a relation gives, and where they come from.
+
+A DataFrame says `SELECT *` all the time without meaning it: `spark.table("t").select("a")` asks what
+`SELECT a FROM t` asks. So the columns that an operation only passes on are shown no earlier than at the end,
+or where an operation works on all of them.
+
+The plan is known to be one that Spark's parser accepts, not one that its analyser does: a name that Spark
+would call ambiguous or unknown may get any answer, for Spark will not run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gateway.model.catalog import TableName
+from gateway.sql import analyse_scope as sql
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, NOTHING, Origins, OutputColumn, Parts, Unclear
+from gateway.sql.analyse_walk import Walk
+
+Tables = frozenset[TableName]
+NO_TABLES: Tables = frozenset()
+
+MAX_COLUMNS = 400_000
+"""Columns looked at over a whole plan: 1,000 operations on a table of 400 columns. Beyond it, silence."""
+
+
+class Column(NamedTuple):
+    """A column of a relation."""
+
+    name: str | None
+    """Lower case; None where Spark makes one up."""
+    qualifier: Parts
+    origins: Origins
+    tables: Tables = NO_TABLES
+    """Tables that it shows a column of, should it be shown, without anybody having named it yet."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A relation's columns. Operations that pass all of them on share one Node."""
+
+    columns: list[Column]
+    complete: bool = True
+    """Whether `columns` has every column at its position."""
+    open: tuple[Parts, ...] = ()
+    """Qualifiers of relations within it that may have columns under names that are not known."""
+    below: Node | None = None
+    """Where Spark looks for a name that is not here: it pulls a missing column up through a projection."""
+    _names: dict[str, list[Column]] | None = field(default=None, init=False)
+
+    @property
+    def names(self) -> dict[str, list[Column]]:
+        """The columns by their names."""
+        names = self._names
+        if names is None:
+            names = self._names = {}
+            for column in self.columns:
+                name = column.name
+                if name is None:
+                    continue
+                if name in names:
+                    names[name].append(column)
+                else:
+                    names[name] = [column]
+        return names
+
+    def named(self, name: str) -> Sequence[Column]:
+        """Return the columns of a name."""
+        return self.names.get(name, ())
+
+    def replaced(self, added: dict[str, Column], *, add: bool = True) -> Node:
+        """Return the relation with columns in the place of those of their names, the others at its end."""
+        mine = self.names
+        columns = self.columns
+        if not mine.keys().isdisjoint(added):
+            columns = [added.get(column.name or "", column) for column in columns]
+        if add:
+            columns = columns + [column for name, column in added.items() if name not in mine]
+        made = Node(columns, self.complete, self.open, self)
+        if add:
+            made._names = {**mine, **{name: [column] for name, column in added.items()}}
+        return made
+
+    def find(self, parts: Parts) -> Origins | None:
+        """Return what a reference means here, or None when no known column has the name."""
+        count = len(parts)
+        if count == 1:
+            alone = self.names.get(parts[0])
+            if alone is None:
+                return None
+            return alone[0].origins if len(alone) == 1 else single(alone, parts)
+        for length in (3, 2, 1):
+            if count <= length:
+                continue
+            qualifier = parts[:length]
+            matching = [c for c in self.named(parts[length]) if c.qualifier[-length:] == qualifier]
+            if matching:
+                return single(matching, parts)
+            if any(unknown[-length:] == qualifier for unknown in self.open):
+                return NOTHING
+        found = self.named(parts[0])
+        return single(found, parts) if found else None
+
+    def anywhere(self, parts: Parts) -> tuple[Origins | None, bool]:
+        """Return what a reference means here or in what this was made from, and whether it is from here."""
+        found = self.find(parts)
+        if found is not None:
+            return found, True
+        node = self.below
+        while node is not None:
+            found = node.find(parts)
+            if found is not None:
+                return found, False
+            node = node.below
+        return None, False
+
+    def select(self, qualifier: Parts) -> tuple[list[Column], bool]:
+        """Return the columns of `qualifier.*` and whether they are all that there are."""
+        if not qualifier:
+            return self.columns, self.complete
+        length = len(qualifier)
+        found = [c for c in self.columns if c.qualifier[-length:] == qualifier]
+        unknown = any(q[-length:] == qualifier for q in self.open)
+        if found or unknown:
+            return found, self.complete and not unknown
+        if (origins := self.find(qualifier)) is not None:
+            # `s.*` over a struct column: its fields are not known, its values are shown.
+            return [Column(None, (), origins)], False
+        raise Unclear(f"`{'.'.join(qualifier)}.*` names no relation in scope")
+
+
+def single(found: Sequence[Column], parts: Parts) -> Origins:
+    first = found[0]
+    if len(found) == 1:
+        return first.origins
+    if any(column.qualifier != first.qualifier for column in found):
+        raise Unclear(f"`{'.'.join(parts)}` is in {len(found)} relations")
+    return frozenset().union(*(column.origins for column in found))
+
+
+def nothing_known(qualifier: Parts = ()) -> Node:
+    """Return a relation of which no column is known and none comes from a table."""
+    return Node([], complete=False, open=(qualifier,))
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an expression stands: the relation that it reads, what is named beside it, the query around."""
+
+    node: Node
+    outer: Place | None = None
+    written: dict[str, Origins] = field(default_factory=dict)
+    """Names given earlier in the same projection, which a later column may use."""
+
+    def resolve(self, parts: Parts) -> Origins:
+        """Return the base columns that a reference reads unchanged; raise Unclear when that is not sure."""
+        place: Place | None = self
+        perhaps_inner = False
+        below: Origins | None = None
+        while place is not None:
+            found, here = place.node.anywhere(parts)
+            if found is None:
+                found, here = place.written.get(parts[0]), True
+            if found is not None and here:
+                if perhaps_inner:
+                    raise Unclear(f"`{'.'.join(parts)}` may belong to a relation of unknown columns")
+                # Pulled up from below or from the query around: Spark's order is not relied on.
+                return found if below is None else found | below
+            if found is not None:
+                below = found if below is None else below | found
+            perhaps_inner = perhaps_inner or bool(place.node.open)
+            place = place.outer
+        if below is not None:
+            return below
+        if perhaps_inner or (len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS):
+            return NOTHING
+        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+
+    def environment(self) -> sql.Environment:
+        """Return the same place for the analyst of SQL text."""
+        outer = None if self.outer is None else self.outer.environment()
+        if self.node.below is not None:
+            outer = sql.Environment(_frame(self.node.below), outer)
+        return sql.Environment(_frame(self.node), outer, dict(self.written))
+
+
+def _frame(node: Node) -> sql.Frame:
+    """Return a relation as the analyst of SQL text sees what stands in a FROM clause."""
+    by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
+    frame = sql.Frame(complete=node.complete)
+    for column in node.columns:
+        output = OutputColumn(column.name, column.origins)
+        by_qualifier.setdefault(column.qualifier, []).append(output)
+        for table in column.tables or (None,):
+            frame.star.append(sql.StarColumn(output, table))
+    for qualifier, columns in by_qualifier.items():
+        source = sql.Source(qualifier, columns, None, complete=qualifier not in node.open)
+        frame.sources.append(source)
+        frame.open = frame.open or source.open
+    return frame
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is found of a whole plan."""
+
+    used: set[tuple[TableName, str]] = field(default_factory=set)
+    named: set[tuple[TableName, str]] = field(default_factory=set)
+    computed: set[tuple[TableName, str]] = field(default_factory=set)
+    stars: set[TableName] = field(default_factory=set)
+    looked_at: int = 0
+
+    def count(self, columns: int) -> None:
+        """Raise Unclear when more columns were looked at than is worth an advisor's time."""
+        self.looked_at += columns
+        if self.looked_at > MAX_COLUMNS:
+            raise Unclear("the plan has too many columns for the analyst")
+
+    def computes(self, origins: Origins) -> None:
+        """Note columns that are named and computed with."""
+        self.used |= origins
+        self.named |= origins
+        self.computed |= origins
+
+    def mark(self, origins: Origins, *, plain: bool) -> None:
+        """Note columns that are named; those that are not only passed on count as computed with."""
+        self.used |= origins
+        self.named |= origins
+        if not plain:
+            self.computed |= origins
+
+    def show(self, columns: Collection[Column]) -> None:
+        """Note columns that are shown, by whatever name."""
+        self.count(len(columns))
+        for column in columns:
+            self.used |= column.origins
+            if column.tables:
+                self.stars |= column.tables
+
+    def sql_walk(self) -> Walk:
+        """Return the analyst of SQL text, whose findings are these."""
+        return Walk({}, self.used, self.named, self.computed, self.stars)
+
+    def compute(self, columns: Iterable[Column]) -> None:
+        for column in columns:
+            self.computed |= column.origins
+
+    def use_all(self, node: Node) -> None:
+        """Note an operation on all columns of a relation."""
+        self.show(node.columns)
+        self.compute(node.columns)
+
+
+def shown(column: Column) -> Column:
+    """Return a column that somebody has named or shown."""
+    return column._replace(tables=NO_TABLES) if column.tables else column

@@ -1,0 +1,344 @@
+"""What calls of the Catalog API want: one row for each, like the SQL statement of the same meaning.
+
+A test compares the table with the cases of `spark.connect.Catalog`. Names are strings that Spark parses; the
+full name is written over each, and a separate database field is emptied, which Spark would look up in another
+catalog. A call must be the whole plan: its rows could not be filtered within another relation. Making a table
+is the exception: PySpark's DataFrame of the table that was made is the call itself, which Spark knows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gateway.model.catalog import TableName
+from gateway.model.resource import Resource
+from gateway.model.statement import (
+    AnswerFilter,
+    AnswerRule,
+    CatalogChanged,
+    DropTempView,
+    UseNamespace,
+)
+from gateway.plan.reading import CatalogCall, Message
+from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
+from gateway.sql import storage
+from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
+from gateway.sql.names import Names, TempViewName, dotted
+from gateway.sql.scope import CannotClassify, table_resource
+from gateway.sql.session_commands import use_wants
+from gateway.sql.wants import NotGovernable, Want, Wants
+
+Handler = Callable[[Message, PlanScope], PlanWants]
+
+DOES_NOT_EXIST = "SELECT false AS value"
+"""What stands in for the question whether something exists that the principal may not know of."""
+
+
+def _nothing(call: Message, scope: PlanScope) -> PlanWants:
+    return PlanWants()
+
+
+def _visible(resource: Resource) -> Want:
+    return Want(resource, "show", visible_is_enough=True)
+
+
+def _named(call: Message, scope: PlanScope) -> tuple[TableName | TempViewName, tuple[NamePin, ...]]:
+    """Return what `table_name` with `db_name` means, and what is written over them."""
+    name = _joined(call, scope, "table_name")
+    found = scope.table(name)
+    return found, _pins(call, "table_name", pinned(found))
+
+
+def _joined(call: Message, scope: PlanScope, field: str) -> str:
+    """Return the name with the database before it, when that is a field of its own."""
+    name: str = getattr(call, field)
+    if not _has_database(call):
+        return name
+    parts = scope.parts(name)
+    if len(parts) != 1:
+        raise CannotClassify(f"`{name}` has a database and is given another one")
+    return dotted((*scope.database(call.db_name), *parts))
+
+
+def _has_database(call: Message) -> bool:
+    return "db_name" in call.DESCRIPTOR.fields_by_name and call.HasField("db_name")
+
+
+def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
+    pins = (NamePin(message=call, field=field, text=text),)
+    return (*pins, NamePin(message=call, field="db_name", text=None)) if _has_database(call) else pins
+
+
+def _listing(answer: AnswerFilter) -> Handler:
+    """List what lies in a database, filtered to what may be seen."""
+
+    def wants(call: Message, scope: PlanScope) -> PlanWants:
+        written = call.db_name if call.HasField("db_name") else ""
+        catalog, database = scope.database(written)
+        resource = Resource.database(catalog, database)
+        shown = () if database.lower() == "default" else (_visible(resource),)
+        rule = AnswerRule(filter=answer, catalog=catalog, database=database)
+        return PlanWants(
+            wants=Wants(wants=shown, answer=rule),
+            names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+            details=Want(resource, "show") if answer is AnswerFilter.CONNECT_FUNCTIONS else None,
+        )
+
+    return wants
+
+
+def _list_databases(call: Message, scope: PlanScope) -> PlanWants:
+    catalog = scope.names.context.catalog
+    return PlanWants(
+        wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
+        details=Want(Resource.catalog(catalog), "show"),
+    )
+
+
+def _list_catalogs(call: Message, scope: PlanScope) -> PlanWants:
+    return PlanWants(wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
+
+
+def _described(answer: AnswerFilter) -> Handler:
+    """Show one table or its columns, as DESCRIBE does."""
+
+    def wants(call: Message, scope: PlanScope) -> PlanWants:
+        name, pins = _named(call, scope)
+        if isinstance(name, TempViewName):
+            return PlanWants(names=pins)
+        rule = AnswerRule(filter=answer, catalog=name.catalog, database=name.database, table=name)
+        return PlanWants(
+            wants=Wants(wants=(_visible(table_resource(name)),), described=name, answer=rule), names=pins
+        )
+
+    return wants
+
+
+def _get_database(call: Message, scope: PlanScope) -> PlanWants:
+    catalog, database = scope.database(call.db_name)
+    resource = Resource.database(catalog, database)
+    rule = AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog, database=database)
+    return PlanWants(
+        wants=Wants(wants=(_visible(resource),), answer=rule),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        details=Want(resource, "show"),
+    )
+
+
+def _database_exists(call: Message, scope: PlanScope) -> PlanWants:
+    catalog, database = scope.database(call.db_name)
+    return PlanWants(
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+        secret=None if database.lower() == "default" else Resource.database(catalog, database),
+    )
+
+
+def _table_exists(call: Message, scope: PlanScope) -> PlanWants:
+    name, pins = _named(call, scope)
+    return PlanWants(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
+
+
+def _function(call: Message, scope: PlanScope) -> tuple[Resource | None, tuple[NamePin, ...]]:
+    """Return the function that is meant, None for one of Spark's own."""
+    parts = scope.parts(call.function_name)
+    if (
+        len(parts) == 1
+        and not _has_database(call)
+        and parts[0].lower() in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS
+    ):
+        return None, ()
+    name = scope.target(_joined(call, scope, "function_name"))
+    return Resource.udf(name.catalog, name.database, name.table), _pins(call, "function_name", pinned(name))
+
+
+def _get_function(call: Message, scope: PlanScope) -> PlanWants:
+    resource, pins = _function(call, scope)
+    if resource is None:
+        return PlanWants()
+    rule = AnswerRule(filter=AnswerFilter.CONNECT_FUNCTIONS, catalog=resource.level("catalog"))
+    return PlanWants(
+        wants=Wants(wants=(_visible(resource),), answer=rule), names=pins, details=Want(resource, "show")
+    )
+
+
+def _function_exists(call: Message, scope: PlanScope) -> PlanWants:
+    resource, pins = _function(call, scope)
+    return PlanWants(names=pins, secret=resource)
+
+
+def _create_table(call: Message, scope: PlanScope) -> PlanWants:
+    storage.check_provider(call.source if call.HasField("source") else None)
+    paths, options = split_option(call.options.items(), "path")
+    storage.check_options(options)
+    name = scope.target(call.table_name)
+    if call.HasField("path"):
+        paths = (*paths, call.path)
+    urls = [want for path in paths for want in on_url(path, "read", "write")]
+    resource = table_resource(name)
+    return PlanWants(
+        wants=Wants(
+            # Its rows are those of the table: none at first, but the client keeps the call as a DataFrame.
+            wants=(Want(resource, "create"), Want(resource, "select"), *urls),
+            raw=(name,),
+            effects=(CatalogChanged((name,)),),
+        ),
+        names=_pins(call, "table_name", pinned(name)),
+        rows=True,
+    )
+
+
+def _drop_temp_view(call: Message, scope: PlanScope) -> PlanWants:
+    # The name is taken as it is, never parsed.
+    return PlanWants(wants=Wants(effects=(DropTempView(call.view_name),)))
+
+
+def _on_table(
+    access: str,
+    *,
+    field: str = "table_name",
+    raw: bool = False,
+    changes: bool = False,
+    temporary: bool = False,
+) -> Handler:
+    """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none."""
+
+    def wants(call: Message, scope: PlanScope) -> PlanWants:
+        text = getattr(call, field)
+        found = scope.table(text) if temporary else scope.target(text)
+        pins = _pins(call, field, pinned(found))
+        if isinstance(found, TempViewName):
+            return PlanWants(names=pins)
+        return PlanWants(
+            wants=Wants(
+                wants=(Want(table_resource(found), access),),
+                raw=(found,) if raw else (),
+                effects=(CatalogChanged((found,)),) if changes else (),
+            ),
+            names=pins,
+        )
+
+    return wants
+
+
+def _is_cached(call: Message, scope: PlanScope) -> PlanWants:
+    name, pins = _named(call, scope)
+    if isinstance(name, TempViewName):
+        return PlanWants(names=pins)
+    return PlanWants(wants=Wants(wants=(_visible(table_resource(name)),)), names=pins)
+
+
+def _clear_cache(call: Message, scope: PlanScope) -> PlanWants:
+    # It drops the caches of everybody.
+    return PlanWants(wants=Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),)))
+
+
+def _refresh_by_path(call: Message, scope: PlanScope) -> PlanWants:
+    return PlanWants(wants=Wants(wants=on_url(call.path, "read")))
+
+
+def _set_current_database(call: Message, scope: PlanScope) -> PlanWants:
+    parts = scope.parts(call.db_name)
+    if len(parts) != 1:
+        raise CannotClassify("the current database is set by one name; use USE for catalog.database")
+    catalog, database = scope.database(call.db_name)
+    if catalog != scope.names.context.catalog:
+        raise CannotClassify(f"`{call.db_name}` is a catalog, a database is needed")
+    return PlanWants(
+        wants=use_wants(catalog, database),
+        names=(NamePin(message=call, field="db_name", text=dotted(parts)),),
+    )
+
+
+def _set_current_catalog(call: Message, scope: PlanScope) -> PlanWants:
+    if call.catalog_name.lower() not in scope.names.catalogs:
+        raise CannotClassify(f"the catalog `{call.catalog_name}` is not configured")
+    wants = use_wants(call.catalog_name, None)
+    return PlanWants(wants=Wants(wants=wants.wants, effects=(UseNamespace(call.catalog_name, None),)))
+
+
+def _create_database(call: Message, scope: PlanScope) -> PlanWants:
+    catalog, database = scope.database(call.db_name)
+    resource = Resource.database(catalog, database)
+    locations, others = split_option(call.properties.items(), "location")
+    storage.check_properties(key for key in others if key.lower() != "comment")
+    urls = [want for location in locations for want in on_url(location, "read", "write")]
+    return PlanWants(
+        wants=Wants(
+            wants=(Want(resource, "create"), *urls),
+            effects=(CatalogChanged(databases=((catalog, database),)),),
+        ),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+    )
+
+
+def _drop_database(call: Message, scope: PlanScope) -> PlanWants:
+    catalog, database = scope.database(call.db_name)
+    resource = Resource.database(catalog, database)
+    wants = [Want(resource, "drop")]
+    if call.cascade:
+        # As DROP DATABASE … CASCADE: one must be allowed to drop any of its tables.
+        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+    return PlanWants(
+        wants=Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),)),
+        names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
+    )
+
+
+CALLS: Mapping[str, Handler] = {
+    "current_database": _nothing,
+    "current_catalog": _nothing,
+    "set_current_database": _set_current_database,
+    "set_current_catalog": _set_current_catalog,
+    "list_catalogs": _list_catalogs,
+    "list_databases": _list_databases,
+    "list_tables": _listing(AnswerFilter.CONNECT_TABLES),
+    "list_views": _listing(AnswerFilter.CONNECT_TABLES),
+    "list_functions": _listing(AnswerFilter.CONNECT_FUNCTIONS),
+    "list_columns": _described(AnswerFilter.CONNECT_COLUMNS),
+    "get_database": _get_database,
+    "get_table": _described(AnswerFilter.CONNECT_TABLES),
+    "get_function": _get_function,
+    "database_exists": _database_exists,
+    "table_exists": _table_exists,
+    "function_exists": _function_exists,
+    "create_table": _create_table,
+    "create_external_table": _create_table,
+    "drop_temp_view": _drop_temp_view,
+    "drop_table": _on_table("drop", changes=True),
+    "drop_view": _on_table("drop", field="view_name", changes=True),
+    "truncate_table": _on_table("delete", raw=True),
+    "recover_partitions": _on_table("alter", raw=True, changes=True),
+    "analyze_table": _on_table("alter", raw=True),
+    "cache_table": _on_table("refresh", temporary=True),
+    "uncache_table": _on_table("refresh", temporary=True),
+    "refresh_table": _on_table("refresh", changes=True, temporary=True),
+    "is_cached": _is_cached,
+    "clear_cache": _clear_cache,
+    "refresh_by_path": _refresh_by_path,
+    "create_database": _create_database,
+    "drop_database": _drop_database,
+    "list_partitions": _on_table("select", raw=True),
+    "get_table_properties": _on_table("select", raw=True),
+    "get_create_table_string": _on_table("select", raw=True),
+}
+DATAFRAMES = frozenset({"create_table", "create_external_table"})
+"""Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""
+REFUSED_CALLS: Mapping[str, str] = {
+    "drop_global_temp_view": "global temporary views are shared by every session and are not supported",
+}
+
+
+def call_wants(call: CatalogCall, names: Names) -> PlanWants | NotGovernable:
+    """Say what a call of the Catalog API wants, or why it cannot pass."""
+    handler = CALLS.get(call.operation)
+    if handler is None:
+        why = REFUSED_CALLS.get(call.operation, f"the call `{call.operation}` is not known to Sluice")
+        return NotGovernable(why)
+    if not call.root and call.operation not in DATAFRAMES:
+        return NotGovernable(
+            "a list of the catalog cannot stand within a DataFrame; collect it and make a DataFrame of it"
+        )
+    try:
+        return handler(getattr(call.relation.catalog, call.operation), PlanScope(names))
+    except CannotClassify as problem:
+        return problem.refusal

@@ -1,0 +1,313 @@
+"""What commands of plans want: one table by case, as `sql/data_commands.py` has it for SQL text.
+
+A test compares the table with the cases of `spark.connect.Command`. Inputs, expressions, code, handles and
+paths within a command are found by the walk and judged by themselves; here is what the command does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
+from gateway.plan.reading import Message, PlanReading
+from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
+from gateway.plan.walk_sources import is_registrable
+from gateway.sql import storage
+from gateway.sql.names import Names, quote
+from gateway.sql.scope import CannotClassify, table_resource
+from gateway.sql.wants import NotGovernable, Want, Wants
+
+# Enumerations of commands.proto. A value that is not among them is refused.
+_APPEND, _OVERWRITE, _ERROR_IF_EXISTS, _IGNORE = 1, 2, 3, 4
+_SAVE_AS_TABLE, _INSERT_INTO = 1, 2
+_V2_CREATE, _V2_OVERWRITE, _V2_OVERWRITE_PARTITIONS, _V2_APPEND, _V2_REPLACE, _V2_CREATE_OR_REPLACE = range(
+    1, 7
+)
+_DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
+
+_EVOLUTION = "schema evolution changes the target's columns and is not supported"
+_SINK_OPTIONS = frozenset({"numrows", "truncate", "outputmode"})
+"""Options of the console and memory sinks, lower case."""
+_SINKS = frozenset({"memory", "console", "noop"})
+"""Streaming sinks that write nothing outside of the session's Spark."""
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Handler = Callable[[Message, PlanScope], PlanWants]
+
+
+def _nothing(command: Message, scope: PlanScope) -> PlanWants:
+    """Nothing beyond what the walk found within: inputs, code, handles."""
+    return PlanWants()
+
+
+def _checkpoint(command: Message, scope: PlanScope) -> PlanWants:
+    return PlanWants(keeps=True)
+
+
+def _write(command: Message, scope: PlanScope) -> PlanWants:
+    if command.with_schema_evolution:
+        raise CannotClassify(_EVOLUTION)
+    mode = command.mode or _ERROR_IF_EXISTS
+    if mode not in (_APPEND, _OVERWRITE, _ERROR_IF_EXISTS, _IGNORE):
+        raise CannotClassify(f"the save mode {mode} is not known")
+    source = command.source if command.HasField("source") else None
+    paths, options = split_option(command.options.items(), "path")
+    storage.check_options(options)
+    urls = tuple(want for path in paths for want in on_url(path, "read", "write"))
+    kind = command.WhichOneof("save_type")
+    if kind == "path":
+        if source is not None and source.lower() == "hive":
+            raise CannotClassify("files of provider `hive` have no path of their own")
+        storage.check_provider(source)
+        return PlanWants(wants=Wants(wants=(*on_url(command.path, "write"), *urls)))
+    if kind == "table":
+        return _write_table(command.table, mode, source, urls, scope)
+    if source is not None and source.lower() == "noop" and not urls:
+        return PlanWants()
+    raise CannotClassify("a write without a table or a path is not known to Sluice")
+
+
+def _write_table(
+    table: Message, mode: int, source: str | None, urls: tuple[Want, ...], scope: PlanScope
+) -> PlanWants:
+    target = scope.target(table.table_name)
+    resource = table_resource(target)
+    names = (NamePin(message=table, field="table_name", text=pinned(target)),)
+    if table.save_method == _INSERT_INTO:
+        if urls:
+            raise CannotClassify("an insert takes no path")
+        wants = [Want(resource, "insert")]
+        if mode == _OVERWRITE:
+            # Overwriting deletes rows that a filter hides from the principal.
+            wants.append(Want(resource, "delete"))
+        raw = (target,) if mode == _OVERWRITE else ()
+        return PlanWants(wants=Wants(wants=tuple(wants), raw=raw), names=names)
+    if table.save_method != _SAVE_AS_TABLE:
+        raise CannotClassify(f"the save method {table.save_method} is not known")
+    storage.check_provider(source)
+    wants = [Want(resource, "create")]
+    if mode == _OVERWRITE:
+        wants.append(Want(resource, "drop"))
+    elif mode == _APPEND:
+        # It creates a table that is not there and adds rows to one that is: whether it is there is not told.
+        wants.append(Want(resource, "insert"))
+    return PlanWants(wants=Wants(wants=(*wants, *urls), effects=(CatalogChanged((target,)),)), names=names)
+
+
+def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
+    if command.with_schema_evolution:
+        raise CannotClassify(_EVOLUTION)
+    target = scope.target(command.table_name)
+    resource = table_resource(target)
+    storage.check_options(command.options)
+    names = (NamePin(message=command, field="table_name", text=pinned(target)),)
+    inserts = {
+        _V2_APPEND: ("insert",),
+        _V2_OVERWRITE: ("insert", "delete"),
+        _V2_OVERWRITE_PARTITIONS: ("insert", "delete"),
+    }
+    if command.mode in inserts:
+        accesses = inserts[command.mode]
+        wants = Wants(
+            wants=tuple(Want(resource, access) for access in accesses),
+            raw=(target,) if "delete" in accesses else (),
+        )
+        return PlanWants(wants=wants, names=names)
+    creates = {
+        _V2_CREATE: ("create",),
+        _V2_REPLACE: ("create", "drop"),
+        _V2_CREATE_OR_REPLACE: ("create", "drop"),
+    }
+    if command.mode not in creates:
+        raise CannotClassify(f"the write mode {command.mode} is not known")
+    storage.check_provider(command.provider if command.HasField("provider") else None)
+    location = command.table_properties.get("location")
+    storage.check_properties(key for key in command.table_properties if key != "location")
+    urls = on_url(location, "read", "write") if location is not None else ()
+    accesses = creates[command.mode]
+    return PlanWants(
+        wants=Wants(
+            wants=(*(Want(resource, access) for access in accesses), *urls),
+            effects=(CatalogChanged((target,)),),
+        ),
+        names=names,
+    )
+
+
+def _merge(command: Message, scope: PlanScope) -> PlanWants:
+    """MERGE INTO: its conditions and actions see the target's raw rows, so it may carry no obligation."""
+    if command.with_schema_evolution:
+        raise CannotClassify(_EVOLUTION)
+    target = scope.target(command.target_table_name)
+    resource = table_resource(target)
+    access = {
+        _DELETE: "delete",
+        _INSERT: "insert",
+        _INSERT_STAR: "insert",
+        _UPDATE: "update",
+        _UPDATE_STAR: "update",
+    }
+    wants = []
+    for actions in (
+        command.match_actions,
+        command.not_matched_actions,
+        command.not_matched_by_source_actions,
+    ):
+        for action in actions:
+            kind = action.merge_action.action_type if action.HasField("merge_action") else 0
+            if kind not in access:
+                raise CannotClassify("an action of MERGE is not known")
+            wants.append(Want(resource, access[kind]))
+    if not wants:
+        raise CannotClassify("MERGE without an action does nothing")
+    return PlanWants(
+        wants=Wants(wants=tuple(dict.fromkeys(wants)), raw=(target,)),
+        names=(NamePin(message=command, field="target_table_name", text=pinned(target)),),
+    )
+
+
+def _create_view(command: Message, scope: PlanScope) -> PlanWants:
+    if command.is_global:
+        raise CannotClassify("global temporary views are shared by every session and are not supported")
+    name = scope.view_name(command.name)
+    return PlanWants(
+        wants=Wants(effects=(CreateTempView(name),)),
+        names=(NamePin(message=command, field="name", text=quote(name)),),
+        keeps=True,
+    )
+
+
+def _start_stream(command: Message, scope: PlanScope) -> PlanWants:
+    urls, options = split_option(command.options.items(), "path", "checkpointlocation")
+    storage.check_options(key for key in options if key.lower() not in _SINK_OPTIONS)
+    wants = tuple(want for url in urls for want in on_url(url, "read", "write"))
+    sink = command.format.lower()
+    kind = command.WhichOneof("sink_destination")
+    foreach = command.HasField("foreach_writer") or command.HasField("foreach_batch")
+    effects: tuple[CreateTempView, ...] = ()
+    if sink == "memory":
+        # Its rows are read as a temporary view of the query's name. INVARIANT: Spark makes the view whenever
+        # we note one, or the name would reach a table; it compares the format letter by letter.
+        if command.format != sink or kind is not None or foreach:
+            raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
+        effects = (CreateTempView(_plain_name(command.query_name)),)
+    if foreach:
+        return PlanWants(wants=Wants(wants=wants))
+    if kind is None:
+        if sink in _SINKS:
+            return PlanWants(wants=Wants(wants=wants, effects=effects), keeps=sink == "memory")
+        if not any(key.lower() == "path" for key in command.options):
+            raise CannotClassify(f"the streaming sink `{command.format}` is not one that Sluice knows")
+    if sink:
+        storage.check_provider(sink)
+    if kind != "table_name":
+        paths = on_url(command.path, "read", "write") if kind == "path" else ()
+        return PlanWants(wants=Wants(wants=(*wants, *paths)))
+    target = scope.target(command.table_name)
+    resource = table_resource(target)
+    return PlanWants(
+        # The table is made when it is not there: whether it is there is not told.
+        wants=Wants(
+            wants=(Want(resource, "create"), Want(resource, "insert"), *wants),
+            effects=(CatalogChanged((target,)),),
+        ),
+        names=(NamePin(message=command, field="table_name", text=pinned(target)),),
+    )
+
+
+def _plain_name(name: str) -> str:
+    if not _PLAIN_NAME.fullmatch(name):
+        raise CannotClassify(
+            "the rows of the sink `memory` are read as a view of the query's name, so it needs a `queryName` "
+            "of letters, digits and `_`"
+        )
+    return name
+
+
+def _stream_query(command: Message, scope: PlanScope) -> PlanWants:
+    if command.WhichOneof("command") == "explain":
+        raise CannotClassify("the plan of a running query prints the filters and masks that it was given")
+    return PlanWants()
+
+
+def _resource_profile(command: Message, scope: PlanScope) -> PlanWants:
+    return PlanWants(wants=Wants(wants=(Want(Resource.setting("spark.resources.profile"), "set"),)))
+
+
+def _register_function(command: Message, scope: PlanScope) -> PlanWants:
+    return _registered("function", command.function_name)
+
+
+def _register_table_function(command: Message, scope: PlanScope) -> PlanWants:
+    return _registered("table_function", command.function_name)
+
+
+def _register_data_source(command: Message, scope: PlanScope) -> PlanWants:
+    if not is_registrable(command.name):
+        raise CannotClassify(
+            f"`{command.name}` is a data source of Spark's own or no plain name; give it another one, of "
+            "letters, digits and `_`"
+        )
+    return _registered("data_source", command.name)
+
+
+def _registered(kind: str, name: str) -> PlanWants:
+    """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
+    if not _PLAIN_NAME.fullmatch(name):
+        raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
+    return PlanWants(wants=Wants(effects=(RegisterCode(f"{kind}:{name.lower()}"),)))
+
+
+COMMANDS: Mapping[str, Handler] = {
+    "write_operation": _write,
+    "write_operation_v2": _write_v2,
+    "merge_into_table_command": _merge,
+    "create_dataframe_view": _create_view,
+    "sql_command": _nothing,
+    "checkpoint_command": _checkpoint,
+    "remove_cached_remote_relation_command": _nothing,
+    "write_stream_operation_start": _start_stream,
+    "streaming_query_command": _stream_query,
+    "streaming_query_manager_command": _nothing,
+    "streaming_query_listener_bus_command": _nothing,
+    "get_resources_command": _nothing,
+    "create_resource_profile_command": _resource_profile,
+    "register_function": _register_function,
+    "register_table_function": _register_table_function,
+    "register_data_source": _register_data_source,
+    "ml_command": _nothing,
+    "pipeline_command": _nothing,
+    "execute_external_command": _nothing,
+}
+CODE = frozenset(
+    {
+        "register_function",
+        "register_table_function",
+        "register_data_source",
+        "pipeline_command",
+        "execute_external_command",
+    }
+)
+"""Commands that are code: the walk must have found some in them."""
+REFUSED_COMMANDS: Mapping[str, str] = {
+    "extension": "commands of plug-ins are not known to Sluice",
+}
+
+
+def command_wants(reading: PlanReading, names: Names) -> PlanWants | NotGovernable:
+    """Say what a plan's command wants; a plan without one wants nothing."""
+    if reading.command is None:
+        return PlanWants()
+    case = reading.command.WhichOneof("command_type") or ""
+    handler = COMMANDS.get(case)
+    if handler is None:
+        return NotGovernable(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
+    if case in CODE and not reading.code:
+        return NotGovernable(f"what the command `{case}` runs could not be read")
+    try:
+        return handler(getattr(reading.command, case), PlanScope(names))
+    except CannotClassify as problem:
+        return problem.refusal

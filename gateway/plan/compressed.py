@@ -1,0 +1,57 @@
+"""Compressed plans are opened before anything else looks at them, up to the size that a plan may have."""
+
+from __future__ import annotations
+
+import zstandard
+
+from gateway.wire.connect import MAX_BYTES, Message, ProtobufError, parse, pb, unknown_field
+
+_MAX_WINDOW_BYTES = 8 * 1024 * 1024
+"""What every decoder of Zstandard must support (RFC 8878); Spark's clients compress with 2 MB."""
+_STEP_BYTES = 1024 * 1024
+
+
+def open_plan(plan: Message, *, max_bytes: int = MAX_BYTES) -> None:
+    """Put what a compressed `Plan` holds in its place; leave any other plan alone.
+
+    Raises ProtobufError when it cannot be opened or would be larger than `max_bytes`.
+    """
+    if plan.WhichOneof("op_type") != "compressed_operation":
+        return
+    operation = plan.compressed_operation
+    field = unknown_field(operation)
+    if field is not None:
+        raise ProtobufError("MALFORMED", f"the compressed plan has an unknown field {field}")
+    if operation.compression_codec != pb.COMPRESSION_CODEC_ZSTD:
+        raise ProtobufError("MALFORMED", "the plan is compressed by a codec that is not known; use zstd")
+    kinds = pb.Plan.CompressedOperation
+    if operation.op_type == kinds.OP_TYPE_RELATION:
+        relation = parse(pb.Relation, unpack(operation.data, max_bytes=max_bytes), max_bytes=max_bytes)
+        plan.root.CopyFrom(relation)
+    elif operation.op_type == kinds.OP_TYPE_COMMAND:
+        command = parse(pb.Command, unpack(operation.data, max_bytes=max_bytes), max_bytes=max_bytes)
+        plan.command.CopyFrom(command)
+    else:
+        raise ProtobufError(
+            "MALFORMED", "the compressed plan does not say whether it is a relation or a command"
+        )
+
+
+def unpack(data: bytes, *, max_bytes: int) -> bytes:
+    """Decompress all Zstandard frames of `data`, whatever sizes they declare.
+
+    Raises ProtobufError: MALFORMED when it is none, TOO_LARGE as soon as more than `max_bytes` come out.
+    """
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    parts: list[bytes] = []
+    total = 0
+    try:
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            while part := reader.read(min(_STEP_BYTES, max_bytes + 1 - total)):
+                parts.append(part)
+                total += len(part)
+                if total > max_bytes:
+                    raise ProtobufError("TOO_LARGE", f"the plan opens to more than {max_bytes} bytes")
+    except zstandard.ZstdError as error:
+        raise ProtobufError("MALFORMED", "the compressed plan cannot be decompressed") from error
+    return b"".join(parts)

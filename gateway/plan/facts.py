@@ -1,0 +1,226 @@
+"""What a plan asks for beside its SQL texts: its reads resolved, and everything that policies must grant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import FunctionRef
+from gateway.model.resource import Resource
+from gateway.model.statement import RELAY, AnswerRule, SessionEffect
+from gateway.plan.catalog_calls import call_wants
+from gateway.plan.commands import command_wants
+from gateway.plan.identifiers import attribute_parts
+from gateway.plan.reading import CodeUse, FunctionCall, PlanReading, TableRead
+from gateway.plan.scope import NamePin, PlanWants
+from gateway.plan.walk_sources import unknown_format
+from gateway.sql.classify import function_refusal
+from gateway.sql.evaluate import function_wants
+from gateway.sql.functions import (
+    ALLOWED_FUNCTIONS,
+    ALLOWED_TABLE_FUNCTIONS,
+    INTERNAL_FUNCTIONS,
+    REFUSED_FUNCTIONS,
+    REFUSED_TABLE_FUNCTIONS,
+)
+from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.wants import NotGovernable, Want
+
+_BUILTIN = ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()
+_BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()
+RESERVED_FUNCTIONS = _BUILTIN | _BUILTIN_TABLE_FUNCTIONS | INTERNAL_FUNCTIONS
+"""Names that nobody may register: masks and filters call them, and so does everybody else."""
+METADATA = "_metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One table read, resolved. `name` is None for a temporary view of the session."""
+
+    read: TableRead
+    name: TableName | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFacts:
+    """Everything that a plan asks for by itself; the texts within it ask by themselves."""
+
+    reads: tuple[Read, ...]
+    wants: tuple[Want, ...]
+    command: PlanWants
+    calls: tuple[PlanWants, ...]
+    temp_views: frozenset[str]
+    code: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[PlanWants, ...]:
+        return (self.command, *self.calls)
+
+    @property
+    def names(self) -> tuple[NamePin, ...]:
+        return tuple(pin for part in self.parts for pin in part.names)
+
+    @property
+    def raw(self) -> tuple[TableName, ...]:
+        return tuple(name for part in self.parts for name in part.wants.raw)
+
+    @property
+    def shown(self) -> tuple[TableName, ...]:
+        """Tables of `raw` whose every row and column the plan shows."""
+        return tuple(name for part in self.parts if part.rows for name in part.wants.raw)
+
+    @property
+    def described(self) -> tuple[TableName, ...]:
+        found = (part.wants.described for part in self.parts)
+        return tuple(name for name in found if name is not None)
+
+    @property
+    def effects(self) -> tuple[SessionEffect, ...]:
+        return tuple(effect for part in self.parts for effect in part.wants.effects)
+
+    @property
+    def answer(self) -> AnswerRule:
+        return next((p.wants.answer for p in self.parts if p.wants.answer is not RELAY), RELAY)
+
+
+def facts_of(reading: PlanReading, names: Names) -> PlanFacts | NotGovernable:
+    """Resolve the names of a plan and say what it wants, or why it cannot pass."""
+    reads = _reads(reading, names)
+    if isinstance(reads, NotGovernable):
+        return reads
+    command = command_wants(reading, names)
+    if isinstance(command, NotGovernable):
+        return command
+    calls = []
+    for call in reading.catalog_calls:
+        wants = call_wants(call, names)
+        if isinstance(wants, NotGovernable):
+            return wants
+        calls.append(wants)
+    functions = _functions(reading.functions, names)
+    if isinstance(functions, NotGovernable):
+        return functions
+    refusal = _handles(reading, names) or _code(reading.code, names) or _bound_names(reading, names)
+    if refusal is not None:
+        return refusal
+    urls = (Want(Resource.url(use.url), use.access) for use in reading.urls)
+    code = (Want(_udf(use), use.access) for use in reading.code)
+    stated = (want for part in (command, *calls) for want in part.wants.wants)
+    return PlanFacts(
+        reads=reads,
+        wants=tuple(dict.fromkeys((*stated, *functions, *urls, *code))),
+        command=command,
+        calls=tuple(calls),
+        temp_views=frozenset(one.read.parts[0].lower() for one in reads if one.name is None),
+        code=tuple(dict.fromkeys(f"{use.access} {_udf(use)}" for use in reading.code)),
+    )
+
+
+def _udf(use: CodeUse) -> Resource:
+    return Resource.udf("system", "session", use.name)
+
+
+def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernable:
+    found = []
+    for read in reading.tables:
+        written = ".".join(read.parts)
+        match names.table(read.parts):
+            case Ungovernable(why):
+                return NotGovernable(f"`{written}` {why}")
+            case TempViewName():
+                if read.changes or read.options:
+                    return NotGovernable(
+                        f"`{written}` is a temporary view, which has neither changes nor options"
+                    )
+                found.append(Read(read=read, name=None))
+            case TableName() as name:
+                found.append(Read(read=read, name=name))
+    return tuple(found)
+
+
+def _functions(calls: Iterable[FunctionCall], names: Names) -> tuple[Want, ...] | NotGovernable:
+    wants: dict[Want, None] = {}
+    for call in dict.fromkeys((c.parts, c.table_valued, c.internal, _by_name(c)) for c in calls):
+        parts, table_valued, internal, by_name = call
+        if _plain(parts, table_valued, internal, by_name):
+            continue
+        written = ".".join(parts)
+        if internal:
+            return NotGovernable(f"the internal function `{written}` is not one that Sluice knows")
+        registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
+        builtin = len(parts) == 1 and parts[0].lower() in registry
+        reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
+        refusal = function_refusal(reference, names)
+        if refusal is not None:
+            return refusal
+        found = function_wants(reference, names)
+        if isinstance(found, NotGovernable):
+            return found
+        wants.update(dict.fromkeys(found))
+    return tuple(wants)
+
+
+def _by_name(call: FunctionCall) -> bool:
+    """Whether Spark looks the name up as SQL would, and finds no internal functions."""
+    message = call.message
+    return message is not None and message.DESCRIPTOR.name == "CallFunction"
+
+
+@lru_cache(maxsize=4096)
+def _plain(parts: tuple[str, ...], table_valued: bool, internal: bool, by_name: bool) -> bool:
+    """Whether a name can only mean a function that everybody may call."""
+    if len(parts) != 1:
+        return False
+    name = parts[0].lower()
+    if internal:
+        return name in INTERNAL_FUNCTIONS
+    if table_valued:
+        return name in ALLOWED_TABLE_FUNCTIONS
+    return name in ALLOWED_FUNCTIONS or (not by_name and name in INTERNAL_FUNCTIONS)
+
+
+def _handles(reading: PlanReading, names: Names) -> NotGovernable | None:
+    for use in reading.handles:
+        if use.handle not in names.context.handles:
+            kind, _, known = use.handle.partition(":")
+            what = {"relation": "the cached relation", "query": "the streaming query"}.get(kind, kind)
+            return NotGovernable(f"{what} `{known}` is not of this session")
+    return None
+
+
+def _code(uses: Iterable[CodeUse], names: Names) -> NotGovernable | None:
+    """Refuse to register a name that masks, filters and everybody's statements call, and what is called by a
+    name that the session has not registered."""
+    for use in uses:
+        if use.handle and use.handle not in names.context.handles:
+            return NotGovernable(unknown_format(use.name))
+        name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
+        if use.access == "create" and name in RESERVED_FUNCTIONS:
+            return NotGovernable(
+                f"`{use.name}` is a function of Spark's own, whose name cannot be registered"
+            )
+    return None
+
+
+def _bound_names(reading: PlanReading, names: Names) -> NotGovernable | None:
+    """Refuse references that Spark would make, and drop again, in the place of a temporary view."""
+    bound = [text.aliases for text in reading.texts] + [text.aliases for text in reading.expressions]
+    for aliases in bound:
+        taken = sorted(aliases & names.context.temp_views)
+        if taken:
+            return NotGovernable(
+                f"the name `{taken[0]}` is bound for one query and is a temporary view of the session too"
+            )
+    return None
+
+
+def names_metadata(reading: PlanReading) -> bool:
+    """Whether the plan could mean Spark's hidden `_metadata`, which tells where rows are stored."""
+    for column in reading.columns:
+        if column.metadata or METADATA in (part.lower() for part in column.parts):
+            return True
+    return any(
+        METADATA in (part.lower() for part in attribute_parts(name) or (name,)) for name in reading.names
+    )

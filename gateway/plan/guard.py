@@ -1,0 +1,181 @@
+"""Relation → guarded relation within a plan, in place, and each change with what undoes it.
+
+A guarded relation is a `SubqueryAlias` by the table's name over the same query that stands in for the table
+in SQL text: one spelling for both. The outermost node keeps `common`, because the client's `df["c"]` looks
+for its plan_id; the alias on top keeps the analyzer from pulling hidden columns through. A read without
+obligations keeps its place and gets its full name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import Table
+from gateway.plan.reading import FunctionCall, Message, TableRead
+from gateway.plan.scope import NamePin
+from gateway.plan.walk_sources import TABLE_OPTIONS
+from gateway.policy.sqltext import string_literal
+from gateway.sql.functions import builtin_name
+from gateway.sql.guard import pinned_parts
+from gateway.sql.names import dotted
+from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import serialize
+
+IDENTITIES = frozenset({"current_user", "session_user", "user"})
+"""Functions without arguments that answer the user whom Spark runs as."""
+_OUTPUTS: Mapping[str, tuple[str, ...]] = {
+    "spark.connect.Project": ("expressions",),
+    "spark.connect.Aggregate": ("grouping_expressions", "aggregate_expressions"),
+}
+"""Fields whose expressions are columns that Spark names, where the client did not."""
+
+
+@dataclass(slots=True)
+class Edits:
+    """What was changed in a plan. INVARIANT (undo): undone, the plan has its first bytes again."""
+
+    relations: list[tuple[Message, Message]] = field(default_factory=list)
+    """(message, a copy of what it was), in the order of change."""
+    fields: list[tuple[Message, str, str | None]] = field(default_factory=list)
+    """(message, field, what it was); None: it was not set."""
+    queries: set[str] = field(default_factory=set)
+    """SQL that was written: guarded queries and judged texts."""
+    names: set[str] = field(default_factory=set)
+    """Names of relations that were written or left."""
+    expressions: set[str] = field(default_factory=set)
+    """Expression texts that were judged, as they are forwarded."""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.relations or self.fields)
+
+    def keep(self, message: Message) -> None:
+        """Remember a message as it is, before it becomes another."""
+        copy = type(message)()
+        copy.CopyFrom(message)
+        self.relations.append((message, copy))
+
+    def write(self, message: Message, name: str, text: str | None) -> None:
+        """Write a string field, or clear it with None."""
+        present = _has(message, name)
+        old = getattr(message, name) if present else None
+        if old == text:
+            return
+        self.fields.append((message, name, old))
+        _set(message, name, text)
+
+    def pin(self, pins: Iterable[NamePin]) -> None:
+        for pin in pins:
+            self.write(pin.message, pin.field, pin.text)
+
+    def undo(self) -> None:
+        """Give the plan its first bytes again."""
+        for message, name, old in reversed(self.fields):
+            _set(message, name, old)
+        for message, copy in reversed(self.relations):
+            message.CopyFrom(copy)
+
+
+def _has(message: Message, name: str) -> bool:
+    descriptor = message.DESCRIPTOR.fields_by_name[name]
+    return bool(message.HasField(name)) if descriptor.has_presence else bool(getattr(message, name))
+
+
+def _set(message: Message, name: str, text: str | None) -> None:
+    if text is None:
+        message.ClearField(name)
+    else:
+        setattr(message, name, text)
+
+
+def read_suffix(read: TableRead) -> str | NotGovernable:
+    """Write the options of a read as SQL has them after the name; refuse those that lead elsewhere."""
+    if not read.options:
+        return ""
+    pairs = []
+    for key, value in read.options:
+        if key.lower() not in TABLE_OPTIONS:
+            return NotGovernable(
+                f"the option `{key}` on `{'.'.join(read.parts)}` can point it at other data, so it is refused"
+            )
+        word = string_literal(value)
+        if word is None or not word.startswith("'"):
+            return NotGovernable(f"the value of the option `{key}` cannot be written in SQL")
+        pairs.append(f"{string_literal(key)} = {word}")
+    return f"WITH ({', '.join(pairs)})"
+
+
+def guard_read(read: TableRead, table: Table, query: str, edits: Edits) -> None:
+    """Put a guarded query in the place of a read."""
+    edits.keep(read.relation)
+    alias = read.relation.subquery_alias
+    alias.alias = table.name.table
+    alias.qualifier.extend((table.name.catalog, table.name.database))
+    alias.input.sql.query = query
+    edits.queries.add(query)
+
+
+def pin_read(read: TableRead, text: str, edits: Edits) -> None:
+    """Write the full name of a table that is read as it is, or a temporary view's name in quotes."""
+    held = read.relation.relation_changes if read.changes else read.relation.read.named_table
+    edits.write(held, "unparsed_identifier", text)
+    edits.names.add(text)
+
+
+def full_name(table: Table) -> str:
+    return dotted(pinned_parts(table))
+
+
+def is_identity(call: FunctionCall) -> bool:
+    """Whether a call asks who the user is."""
+    return not call.table_valued and builtin_name(call.parts) in IDENTITIES
+
+
+def bind_identities(root: Message, user: str, edits: Edits) -> None:
+    """Make every call that asks who the user is a literal of the principal's name.
+
+    A column that Spark would name after the function keeps that name.
+    """
+    for expression, output in _identity_calls(root):
+        case = expression.WhichOneof("expr_type")
+        name = getattr(expression, case).function_name
+        edits.keep(expression)
+        if output:
+            bare = name.replace("`", "").rsplit(".", 1)[-1]
+            expression.alias.expr.literal.string = user
+            expression.alias.name.append(f"{bare}()")
+        else:
+            expression.literal.string = user
+
+
+def _identity_calls(root: Message) -> list[tuple[Message, bool]]:
+    found: list[tuple[Message, bool]] = []
+    pending: list[tuple[Message, bool]] = [(root, False)]
+    while pending:
+        message, output = pending.pop()
+        if message.DESCRIPTOR.full_name == "spark.connect.Expression":
+            case = message.WhichOneof("expr_type")
+            if case in ("unresolved_function", "call_function"):
+                call = getattr(message, case)
+                parts = tuple(call.function_name.replace("`", "").strip().split("."))
+                if builtin_name(parts) in IDENTITIES and not call.arguments:
+                    found.append((message, output))
+                    continue
+        outputs = _OUTPUTS.get(message.DESCRIPTOR.full_name, ())
+        for descriptor, value in message.ListFields():
+            if descriptor.message_type is None:
+                continue
+            if descriptor.message_type.GetOptions().map_entry:
+                if descriptor.message_type.fields_by_name["value"].message_type is not None:
+                    pending.extend((value[key], False) for key in value)
+            elif descriptor.is_repeated:
+                pending.extend((item, descriptor.name in outputs) for item in value)
+            else:
+                pending.append((value, False))
+    return found
+
+
+def bytes_of(message: Message) -> bytes:
+    """Return the same bytes for the same plan, whatever the order of its maps."""
+    return serialize(message)

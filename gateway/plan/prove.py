@@ -1,0 +1,154 @@
+"""A second look at a plan that is about to be forwarded, by other means than the walk that judged it.
+
+The forwarded bytes are read again, and everything in them that names or reads data must be what was judged
+and written. Which messages can hold such a thing is derived from pyspark's descriptors, not from the table of
+the walk. What was changed is then undone, and the plan must have the bytes that it was judged with.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gateway.plan.guard import Edits, bytes_of
+from gateway.plan.reading import Message, PlanReading
+from gateway.wire.connect import parse
+
+_SENSITIVE: Mapping[str, tuple[str, str]] = {
+    "spark.connect.Read.NamedTable": ("names", "unparsed_identifier"),
+    "spark.connect.RelationChanges": ("names", "unparsed_identifier"),
+    "spark.connect.SQL": ("queries", "query"),
+    "spark.connect.Expression.ExpressionString": ("expressions", "expression"),
+}
+"""Message → what its text must be one of, and the field that holds it."""
+_COUNTED = frozenset(
+    {
+        "spark.connect.Catalog",
+        "spark.connect.Read.DataSource",
+        "spark.connect.CachedRemoteRelation",
+        "spark.connect.CommonInlineUserDefinedFunction",
+        "spark.connect.CommonInlineUserDefinedTableFunction",
+        "spark.connect.CommonInlineUserDefinedDataSource",
+        "spark.connect.TypedAggregateExpression",
+        "spark.connect.MlRelation",
+    }
+)
+"""Messages that the walk judged where they stand; there may be none that was not there before."""
+_FORBIDDEN = frozenset({"google.protobuf.Any", "spark.connect.Plan.CompressedOperation"})
+_ASIDE = frozenset({"spark.connect.RelationCommon", "spark.connect.ExpressionCommon"})
+"""Where in the client's program something was written: no relation and no text of SQL can hide in them."""
+_OLD_TEXT = "spark.connect.SqlCommand"
+
+_Fields = tuple[tuple[str, bool, bool, bool], ...]
+"""Field, whether it is repeated, whether it is a map, whether it says if it is set."""
+
+
+def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits) -> str | None:
+    """Return why `forwarded` is not the plan that was judged with `edits` in it, or None.
+
+    The reading's message is given its first state back.
+    """
+    why = _look(parse(type(reading.message), forwarded), reading, edits)
+    if why is not None:
+        return why
+    edits.undo()
+    if bytes_of(reading.message) != original:
+        return "the plan without what was written into it is not the plan that was judged"
+    return None
+
+
+def _look(root: Message, reading: PlanReading, edits: Edits) -> str | None:
+    seen: Counter[str] = Counter()
+    pending = [root]
+    while pending:
+        message = pending.pop()
+        kind = _KINDS.get(type(message)) or _kind(type(message))
+        if kind.check is not None:
+            why = kind.check(message, edits)
+            if why is not None:
+                return why
+        if kind.counted:
+            seen[kind.name] += 1
+        if kind.oneof:
+            case = message.WhichOneof(kind.oneof)
+            if case in kind.within:
+                pending.append(getattr(message, case))
+        for name, repeated, mapped, present in kind.fields:
+            if repeated:
+                held = getattr(message, name)
+                pending.extend(held.values() if mapped else held)
+            elif not present or message.HasField(name):
+                pending.append(getattr(message, name))
+    if seen["spark.connect.Catalog"] > len(reading.catalog_calls):
+        return "the plan has a catalog call that was not judged"
+    if seen["spark.connect.CachedRemoteRelation"] > len(reading.handles):
+        return "the plan has a handle that was not judged"
+    return None
+
+
+class _Kind:
+    """What is looked at in messages of one type."""
+
+    __slots__ = ("check", "counted", "fields", "name", "oneof", "within")
+
+    def __init__(self, cls: Any) -> None:
+        descriptor = cls.DESCRIPTOR
+        self.name: str = descriptor.full_name
+        self.check = _check(self.name)
+        self.counted = self.name in _COUNTED
+        # The large oneofs are asked for their case; other fields one by one.
+        large = [one for one in descriptor.oneofs if len(one.fields) > 8]
+        self.oneof: str = large[0].name if large else ""
+        leading = [f for f in descriptor.fields if f.message_type is not None and _leads(f.message_type)]
+        inside = {f.name for f in leading if large and f.containing_oneof is large[0]}
+        self.within = frozenset(inside)
+        self.fields: _Fields = tuple(
+            (f.name, f.is_repeated, bool(f.message_type.GetOptions().map_entry), f.has_presence)
+            for f in leading
+            if f.name not in inside
+        )
+
+
+def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
+    if name in _FORBIDDEN:
+        return lambda message, edits: "the plan holds what cannot be read"
+    if name == _OLD_TEXT:
+        return lambda message, edits: "the plan has a text that was not judged" if message.sql else None
+    if name not in _SENSITIVE:
+        return None
+    kind, field = _SENSITIVE[name]
+
+    def check(message: Message, edits: Edits) -> str | None:
+        known: set[str] = getattr(edits, kind)
+        return None if getattr(message, field) in known else "the plan names what was not judged"
+
+    return check
+
+
+_KINDS: dict[Any, _Kind] = {}
+_LEADS: dict[str, bool] = {}
+
+
+def _kind(cls: Any) -> _Kind:
+    found = _KINDS[cls] = _Kind(cls)
+    return found
+
+
+def _leads(descriptor: Any) -> bool:
+    """Whether a message of this type can hold anything that is looked at, at any depth."""
+    known = _LEADS.get(descriptor.full_name)
+    if known is None:
+        seen: dict[str, Any] = {}
+        pending = [descriptor]
+        while pending:
+            one = pending.pop()
+            if one.full_name not in seen:
+                seen[one.full_name] = one
+                pending.extend(f.message_type for f in one.fields if f.message_type is not None)
+        wanted = {*_SENSITIVE, *_COUNTED, "spark.connect.Plan.CompressedOperation", _OLD_TEXT}
+        known = descriptor.full_name in _FORBIDDEN or (
+            descriptor.full_name not in _ASIDE and not wanted.isdisjoint(seen)
+        )
+        _LEADS[descriptor.full_name] = known
+    return known

@@ -1,0 +1,150 @@
+"""What a plan says: the facts that enforcement rests on, each with the message that it was found in.
+
+The messages are live protobuf objects of the plan's own copy: guarding changes them in place. Nothing is left
+out: a message, field or case that the table of the walk does not know makes the plan NotGovernable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Message = Any
+"""A protobuf message of `spark.connect`; its classes are made at run time and have no static types."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TableRead:
+    """A relation that reads a table or view by its name."""
+
+    relation: Message
+    """The `Relation` that holds it, with its `common`."""
+    parts: tuple[str, ...]
+    """Name parts, unquoted."""
+    streaming: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    changes: bool = False
+    """`relation_changes`: the table's change feed, not its rows."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SqlText:
+    """SQL text that Spark parses as a statement: `Relation.sql`."""
+
+    relation: Message
+    """The `Relation` whose case is `sql`. A SqlCommand's older text form was rewritten into one."""
+    text: str
+    arguments: bool
+    """Whether it has arguments, so that `:x` and `?` in it are bound. They are walked as expressions."""
+    aliases: frozenset[str] = frozenset()
+    """Lower case names that the references of an enclosing WithRelations bind for it, as a CTE would."""
+    command: bool = False
+    """Whether it is the input of a SqlCommand, where commands such as SHOW and INSERT may stand."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ExpressionText:
+    """SQL text that Spark parses as an expression: `Expression.expression_string`."""
+
+    message: Message
+    """The `ExpressionString`."""
+    text: str
+    aliases: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """A function called by name: `unresolved_function`, `call_function`, a table-valued function."""
+
+    parts: tuple[str, ...]
+    table_valued: bool = False
+    internal: bool = False
+    """The client marks it as one of Spark's internal functions (`is_internal`)."""
+    message: Message = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnName:
+    """A reference to columns, as written; for a star `parts` is its qualifier."""
+
+    parts: tuple[str, ...]
+    star: bool = False
+    metadata: bool = False
+    """It asks for a metadata column (`is_metadata_column`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeUse:
+    """Code of the user's that Spark would run: policies grant it as `udf` system.session.NAME."""
+
+    name: str
+    """The function's name, or one of the words of SECURITY.md for what has none: `ml`, `pipelines`, …"""
+    access: Literal["execute", "create"]
+    what: str
+    """In words for the refusal: `a Python function`."""
+    handle: str = ""
+    """What the session must have registered for the name to mean that code, as SessionContext.handles has
+    it; empty for code that the plan brings itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleUse:
+    """Something of Spark's session by its id."""
+
+    handle: str
+    """As SessionContext.handles has it: `relation:ID`, `query:ID`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlUse:
+    """A path or an address that Spark would read or write."""
+
+    url: str
+    access: Literal["read", "write"]
+
+
+@dataclass(slots=True, kw_only=True)
+class CatalogCall:
+    """A call of the Catalog API: `Relation.catalog`."""
+
+    relation: Message
+    operation: str
+    """Name of the `cat_type` case, such as `list_tables`."""
+    root: bool
+    """Whether it is the whole plan. Within another relation its rows could not be filtered."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanReading:
+    """A plan as the walk reads it."""
+
+    message: Message
+    """The `Plan` or the `AnalyzePlanRequest`, decompressed; guarding changes it."""
+    root: str
+    """What the record calls the plan: `Project`, `SqlCommand`, `WriteOperation`, `Catalog.ListTables`, …"""
+    command: Message = None
+    """The `Command`, when it is one; its case is `command.WhichOneof("command_type")`."""
+    analysis: str = ""
+    """For AnalyzePlanRequest its case: `schema`, `explain`, …"""
+    tables: list[TableRead] = field(default_factory=list)
+    texts: list[SqlText] = field(default_factory=list)
+    expressions: list[ExpressionText] = field(default_factory=list)
+    functions: list[FunctionCall] = field(default_factory=list)
+    columns: list[ColumnName] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """Strings that name columns outside of expressions: of drop, fillna, crosstab, …"""
+    code: list[CodeUse] = field(default_factory=list)
+    handles: list[HandleUse] = field(default_factory=list)
+    urls: list[UrlUse] = field(default_factory=list)
+    catalog_calls: list[CatalogCall] = field(default_factory=list)
+    messages: int = 0
+    """How many messages were walked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """The bytes are not a plan, or one beyond the limits; `why` is for the client."""
+
+    why: str
+    code: str = "MALFORMED"
+    """`MALFORMED`, `TOO_LARGE`, `TOO_DEEP`."""

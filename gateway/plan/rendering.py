@@ -1,0 +1,217 @@
+"""A plan as one would write it in PySpark: what the audit record shows of it, and what people search in it.
+
+Any message of the schema has a rendering, those that nobody knows as `Name(field=…)`. It is the same for the
+same message, in linear time, without recursion, and cut behind MAX_CHARACTERS. SQL texts, expressions and
+literals appear whole; data that the client brings and its code only as what they are and how large. Ids of
+plans and sessions do not appear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+
+from gateway.plan import rendering_commands, rendering_relations, rendering_sources
+from gateway.plan.reading import Message
+from gateway.plan.rendering_expressions import (
+    MAX_CHARACTERS,
+    MAX_ITEMS,
+    OPERAND,
+    Piece,
+    Pieces,
+    data_type,
+    expression,
+    expressions,
+    listed,
+    literal,
+    order,
+    quoted,
+    size,
+)
+
+__all__ = ["MAX_CHARACTERS", "render"]
+
+CUT = "…"
+_HIDDEN = frozenset(
+    {"common", "plan_id", "session_id", "user_context", "operation_id", "client_type",
+     "client_observed_server_side_session_id"}
+)  # fmt: skip
+"""Fields that say nothing of what is asked."""
+
+
+def render(message: Message) -> str:
+    """Return a plan, an analysis of one, or any part of them as text."""
+    references: dict[int, Message] = {}
+    written: list[str] = []
+    length = 0
+    stack: Pieces = [message]
+    while stack:
+        piece = stack.pop()
+        if piece.__class__ is str:
+            written.append(piece)
+            length += len(piece)
+            if length > MAX_CHARACTERS:
+                return "".join(written)[: MAX_CHARACTERS - 1] + CUT
+            continue
+        if piece.__class__ is list:
+            piece.reverse()
+            stack += piece
+        elif piece.__class__ is tuple:
+            stack.append(piece[0](*piece[1:]))
+        else:
+            name = piece.DESCRIPTOR.name
+            if name == "Relation":
+                stack.append(rendering_relations.relation(piece, references))
+            elif name == "SubqueryExpression":
+                stack.append(_subquery(piece, references))
+            else:
+                stack.append(_BY_NAME.get(name, _fields)(piece))
+    return "".join(written)
+
+
+# -------------------------------------------------------------------- messages that stand at the top
+
+
+def _plan(plan: Message) -> Piece:
+    match plan.WhichOneof("op_type"):
+        case "root":
+            return plan.root
+        case "command":
+            return plan.command
+        case "compressed_operation":
+            return f"<compressed plan, {size(plan.compressed_operation.data)}>"
+    return "<empty plan>"
+
+
+def _analyze(request: Message) -> Piece:
+    case = request.WhichOneof("analyze")
+    if case is None:
+        return "<empty analysis>"
+    analysis = getattr(request, case)
+    if case == "same_semantics":
+        return [analysis.target_plan, ".sameSemantics(", analysis.other_plan, ")"]
+    if case == "explain":
+        mode = _EXPLAIN_MODES.get(analysis.explain_mode, "")
+        return [analysis.plan, f'.explain("{mode}")' if mode else ".explain()"]
+    if case == "tree_string":
+        return [analysis.plan, f".printSchema({analysis.level if analysis.HasField('level') else ''})"]
+    if case == "spark_version":
+        return "spark.version"
+    called = _ANALYSES.get(case)
+    if called is None:
+        return _fields(analysis)
+    return [analysis.relation if case in _OF_RELATIONS else analysis.plan, called]
+
+
+_EXPLAIN_MODES = {2: "extended", 3: "codegen", 4: "cost", 5: "formatted"}
+_ANALYSES = {
+    "schema": ".schema",
+    "is_local": ".isLocal()",
+    "is_streaming": ".isStreaming",
+    "input_files": ".inputFiles()",
+    "semantic_hash": ".semanticHash()",
+    "persist": ".persist()",
+    "unpersist": ".unpersist()",
+    "get_storage_level": ".storageLevel",
+}
+_OF_RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
+
+
+def _subquery(subquery: Message, references: dict[int, Message]) -> Pieces:
+    """Return a subquery with the relation that it refers to; one that appears again is not written again."""
+    relation: Piece = references.pop(subquery.plan_id, "<subquery>")
+    match subquery.subquery_type:
+        case 1:
+            return [relation, ".scalar()"]
+        case 2:
+            return [relation, ".exists()"]
+        case 4:
+            values = subquery.in_subquery_values
+            left: Pieces = [expression(values[0], OPERAND)] if len(values) == 1 else [
+                "F.struct(", *expressions(values), ")"]  # fmt: skip
+            return [*left, ".isin(", relation, ")"]
+        case 3:
+            pieces: Pieces = [relation, ".asTable()"]
+            options = subquery.table_arg_options
+            if options.partition_spec:
+                pieces += [".partitionBy(", *expressions(options.partition_spec), ")"]
+            if options.order_spec:
+                pieces += [".orderBy(", *listed(order(item) for item in options.order_spec), ")"]
+            if options.with_single_partition:
+                pieces.append(".withSinglePartition()")
+            return pieces
+    return [relation]
+
+
+# -------------------------------------------------------------------- any other message
+
+
+def _fields(message: Message) -> Pieces:
+    """Return any message as its name and its fields."""
+    pieces = [(_field, field, value) for field, value in message.ListFields() if field.name not in _HIDDEN]
+    return [f"{message.DESCRIPTOR.name}(", *listed(pieces), ")"]
+
+
+def _field(field: Any, value: Any) -> Pieces:
+    inner = field.message_type
+    if inner is not None and inner.GetOptions().map_entry:
+        return [f"{field.name}={{", *listed((_entry, field, key, value[key]) for key in sorted(value)), "}"]
+    if field.is_repeated:
+        return [f"{field.name}=[", *listed(_value(field, item) for item in islice(value, MAX_ITEMS)), "]"]
+    return [f"{field.name}=", _value(field, value)]
+
+
+def _entry(field: Any, key: object, value: Any) -> Pieces:
+    shown = rendering_sources.option(str(key), value) if isinstance(value, str) else value
+    return [f"{_scalar(key)}: ", shown if not isinstance(shown, (bytes, int, float)) else _scalar(shown)]
+
+
+def _value(field: Any, value: Any) -> Piece:
+    if field.message_type is not None:
+        return value
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else str(value)
+    return _scalar(value)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, bytes):
+        return f"<{size(value)}>"
+    return repr(value)
+
+
+def _catalog(catalog: Message) -> Piece:
+    """Return `spark.catalog.listTables("db")`."""
+    case = catalog.WhichOneof("cat_type")
+    if case is None:
+        return "spark.catalog"
+    pieces = [
+        _value(field, value) if at == 0 and isinstance(value, str) else (_field, field, value)
+        for at, (field, value) in enumerate(getattr(catalog, case).ListFields())
+    ]
+    return [f"spark.catalog.{camel_case(case)}(", *listed(pieces), ")"]
+
+
+def camel_case(name: str) -> str:
+    return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
+
+
+def _schema_of(message: Message) -> Piece:
+    return ['"', data_type(message), '"']
+
+
+_BY_NAME: Mapping[str, Callable[[Message], Piece]] = {
+    "Plan": _plan,
+    "AnalyzePlanRequest": _analyze,
+    "Command": rendering_commands.command,
+    "Expression": expression,
+    "Literal": literal,
+    "SortOrder": order,
+    "DataType": _schema_of,
+    "Catalog": _catalog,
+}

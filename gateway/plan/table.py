@@ -1,0 +1,47 @@
+"""What every field of every message that a plan can hold is to the policies: the one classification table.
+
+A message type, field or oneof case that is not here makes a plan NotGovernable, and so does a set field that
+is `Refused`. tests/plan/test_table.py derives the list from the descriptors and fails for a missing or a
+stale row, so a new Spark's messages are refused until someone has said here what they are.
+"""
+
+from __future__ import annotations
+
+from gateway.plan.table_commands import COMMANDS
+from gateway.plan.table_expressions import ROWS as EXPRESSIONS
+from gateway.plan.table_fields import Field, Refused, Row, Table
+from gateway.plan.table_relations import CATALOG, PLANS, RELATIONS
+
+TABLE: Table = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS}
+"""Rows by the message's full name, without `spark.connect.` in front."""
+
+OPTIONAL_ONEOFS = frozenset(
+    {
+        "Origin.function",
+        "WriteOperation.save_type",
+        "WriteStreamOperationStart.trigger",
+        "WriteStreamOperationStart.sink_destination",
+        "Expression.Literal.SpecializedArray.value_type",
+        "MlRelation.ml_type",
+        "PipelineCommand.DefineOutput.details",
+        "PipelineCommand.DefineOutput.TableDetails.schema",
+        "PipelineCommand.DefineFlow.details",
+    }
+)
+"""Oneofs that clients leave unset. In any other, an unset case is one that was not understood."""
+
+REQUEST_EXTENSIONS = frozenset(
+    {
+        "ExecutePlanRequest.RequestOption.extension",
+        "GetStatusRequest.extensions",
+        "GetStatusRequest.OperationStatusRequest.extensions",
+    }
+)
+"""Fields for plugins outside of plans: the session takes them, and the UserContext's, out of requests."""
+
+__all__ = ["OPTIONAL_ONEOFS", "REQUEST_EXTENSIONS", "TABLE", "Field", "Refused", "Row", "Table", "short_name"]
+
+
+def short_name(full_name: str) -> str:
+    """Return a message type's name as the table has it."""
+    return full_name.removeprefix("spark.connect.")

@@ -1,0 +1,162 @@
+"""Reading a plan: one walk over every message, without recursion, that knows what it meets or refuses it."""
+
+from __future__ import annotations
+
+from gateway.model.statement import PlanRequest
+from gateway.plan.compressed import open_plan
+from gateway.plan.reading import Malformed, Message, PlanReading
+from gateway.plan.walk_state import Walk, refuse
+from gateway.plan.walk_steps import STEPS, Op
+from gateway.sql.schema_text import check_schema
+from gateway.sql.scope import CannotClassify
+from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import MAX_MESSAGES, ProtobufError, UnknownFieldSet, parse, pb, unknown_field
+
+_PLANS = {
+    "schema": ("plan",),
+    "explain": ("plan",),
+    "tree_string": ("plan",),
+    "is_local": ("plan",),
+    "is_streaming": ("plan",),
+    "input_files": ("plan",),
+    "semantic_hash": ("plan",),
+    "same_semantics": ("target_plan", "other_plan"),
+}
+"""Where the cases of an AnalyzePlanRequest hold plans."""
+_RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
+"""The cases that hold a relation."""
+
+
+def read_plan(request: PlanRequest) -> PlanReading | Malformed | NotGovernable:
+    """Say what a plan reads, writes, calls and carries; compressed plans are opened first.
+
+    Total: whatever the bytes are, the answer is one of the three. What is not in the table of `plan.table`
+    makes the plan NotGovernable: fields, cases, enum values and message types alike.
+    """
+    try:
+        return _read(request)
+    except ProtobufError as error:
+        return Malformed(error.why, error.code)
+    except CannotClassify as refused:
+        return refused.refusal
+
+
+def _read(request: PlanRequest) -> PlanReading:
+    if request.kind == "execute":
+        plan = parse(pb.Plan, request.message)
+        open_plan(plan)
+        reading = PlanReading(message=plan, root=_plan_name(plan))
+        walk = Walk(reading)
+        if plan.WhichOneof("op_type") == "command":
+            reading.command = plan.command
+        else:
+            walk.root = plan.root
+    else:
+        analysis = parse(pb.AnalyzePlanRequest, request.message)
+        reading = _analysis(analysis)
+        walk = Walk(reading)
+    _walk(walk)
+    return reading
+
+
+def _analysis(request: Message) -> PlanReading:
+    case = request.WhichOneof("analyze") or ""
+    inner: Message = getattr(request, case) if case else None
+    names = []
+    for field in _PLANS.get(case, ()):
+        plan = getattr(inner, field)
+        open_plan(plan)
+        if plan.WhichOneof("op_type") == "command":
+            raise refuse("commands cannot be analysed, only relations")
+        names.append(_plan_name(plan))
+    if case in _RELATIONS:
+        names.append(_relation_name(inner.relation))
+    root = names[0] if names else type(inner).__name__ if inner is not None else ""
+    return PlanReading(message=request, root=root, analysis=case)
+
+
+def _walk(walk: Walk) -> None:
+    reading = walk.reading
+    steps_by_class, names = STEPS, reading.names
+    # Plain numbers in local variables: this loop is most of what judging a plan costs.
+    nothing, one, many, values, codes = (
+        int(Op.NOTHING),
+        int(Op.ONE),
+        int(Op.MANY),
+        int(Op.VALUES),
+        int(Op.CODES),
+    )
+    pending: list[Message] = [reading.message]
+    count = 0
+    while pending:
+        message = pending.pop()
+        steps = steps_by_class[type(message)]
+        count += 1
+        if count > MAX_MESSAGES:
+            raise ProtobufError(
+                "TOO_LARGE", f"the plan has more than {MAX_MESSAGES} messages; read its data from a table"
+            )
+        if len(UnknownFieldSet(message)):
+            raise refuse(
+                f"the plan has a field that Sluice does not know ({unknown_field(reading.message)}): the "
+                "client is of another version than Spark"
+            )
+        if steps.reader is not None:
+            steps.reader(walk, message)
+        if steps.plain:
+            continue
+        inner: list[Message] = []
+        seen, fields = 0, steps.fields
+        for field, value in message.ListFields():
+            op, bit, reader, step = fields[field]
+            seen |= bit
+            if reader is not None:
+                reader(walk, message, value)
+            if op == one:
+                inner.append(value)
+            elif op == nothing:
+                continue
+            elif op == many:
+                inner.extend(value)
+            elif op == values:
+                inner.extend(value.values())
+            elif op == codes:
+                if value not in step.known:
+                    raise refuse(
+                        f"{steps.name}.{field.name} has the value {value}, which Sluice does not know"
+                    )
+            elif op == Op.NAMES:
+                names.extend(value)
+            elif op == Op.NAME:
+                names.append(value)
+            elif op == Op.SCHEMA:
+                check_schema(value)
+            else:
+                raise refuse(step.why)
+        if seen != steps.required:
+            raise refuse(f"a {steps.name} of no kind that Sluice knows")
+        if inner:
+            inner.reverse()
+            pending += inner
+    reading.messages = count
+
+
+def _plan_name(plan: Message) -> str:
+    """Return what the record calls a plan."""
+    if plan.WhichOneof("op_type") == "command":
+        return _camel(plan.command.WhichOneof("command_type") or "")
+    return _relation_name(plan.root)
+
+
+def _relation_name(relation: Message) -> str:
+    case = relation.WhichOneof("rel_type")
+    if case is None:
+        return ""
+    inner = getattr(relation, case)
+    if case == "catalog":
+        return f"Catalog.{_camel(inner.WhichOneof('cat_type') or '')}"
+    return type(inner).__name__
+
+
+def _camel(case: str) -> str:
+    return "".join(word.capitalize() for word in case.split("_"))

@@ -1,0 +1,194 @@
+"""Readers of commands: what they write to, what they refer to, and what code they bring."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.plan.reading import CodeUse, HandleUse, Message, UrlUse
+from gateway.plan.walk_sources import plain_path, written_paths
+from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse
+from gateway.sql.storage import check_options, check_properties, check_provider
+
+_ML_BOOKKEEPING = frozenset({"clean_cache", "get_cache_info", "delete"})
+"""What every PySpark client sends when its interpreter exits."""
+
+
+@reads_field(
+    "Command.sql_command",
+    "SqlCommand.sql",
+    "SqlCommand.args",
+    "SqlCommand.pos_args",
+    "SqlCommand.named_arguments",
+    "SqlCommand.pos_arguments",
+)
+def _sql_command(walk: Walk, _: Message, command: Message) -> None:
+    """Rewrite the older text form, which Spark still takes, into the newer one: there is one to judge."""
+    older = bool(
+        command.sql or command.args or command.pos_args or command.named_arguments or command.pos_arguments
+    )
+    if command.HasField("input"):
+        if older:
+            raise refuse("the SQL command says in two ways what to run; send its `input` only")
+    else:
+        sql = command.input.sql
+        sql.query = command.sql
+        for key in command.args:
+            sql.args[key].CopyFrom(command.args[key])
+        for key in command.named_arguments:
+            sql.named_arguments[key].CopyFrom(command.named_arguments[key])
+        sql.pos_args.extend(command.pos_args)
+        sql.pos_arguments.extend(command.pos_arguments)
+        for name in ("sql", "args", "pos_args", "named_arguments", "pos_arguments"):
+            command.ClearField(name)
+    if command.input.WhichOneof("rel_type") not in ("sql", "with_relations"):
+        raise refuse("the SQL command has no SQL text to run")
+    walk.command = command.input
+
+
+@reads_message(
+    "WriteOperation",
+    "WriteOperation.source",
+    "WriteOperation.path",
+    "WriteOperation.options",
+)
+def _write(walk: Walk, write: Message) -> None:
+    paths = written_paths(
+        write.source if write.HasField("source") else None,
+        write.options,
+        write.path if write.HasField("path") else None,
+        streaming=False,
+    )
+    _writes(walk, paths)
+
+
+@reads_message(
+    "WriteOperationV2",
+    "WriteOperationV2.provider",
+    "WriteOperationV2.options",
+    "WriteOperationV2.table_properties",
+)
+def _write_v2(walk: Walk, write: Message) -> None:
+    check_provider(write.provider if write.HasField("provider") else None)
+    check_options(write.options)
+    check_properties(write.table_properties)
+
+
+@reads_message(
+    "WriteStreamOperationStart",
+    "WriteStreamOperationStart.format",
+    "WriteStreamOperationStart.options",
+    "WriteStreamOperationStart.path",
+)
+def _write_stream(walk: Walk, write: Message) -> None:
+    if write.HasField("foreach_writer"):
+        _execute(walk, "foreach", "a function that is called for every row of a stream")
+    if write.HasField("foreach_batch"):
+        _execute(walk, "foreach_batch", "a function that is called for every batch of a stream")
+    path = write.path if write.HasField("path") else None
+    # The sink `memory` is a temporary view; what it may be called is for the command to say.
+    file_format = None if write.format == "memory" else write.format or None
+    _writes(walk, written_paths(file_format, write.options, path, streaming=True))
+
+
+@reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
+def _streaming_query(walk: Walk, query: Message) -> None:
+    walk.reading.handles.append(HandleUse(handle=f"query:{query.id}"))
+
+
+@reads_message("StreamingQueryManagerCommand", "StreamingQueryManagerCommand.get_query")
+def _streaming_query_manager(walk: Walk, command: Message) -> None:
+    if command.WhichOneof("command") == "get_query":
+        walk.reading.handles.append(HandleUse(handle=f"query:{command.get_query}"))
+
+
+@reads_message(
+    "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
+    "StreamingQueryManagerCommand.StreamingQueryListenerCommand.listener_payload",
+)
+def _listener(walk: Walk, _: Message) -> None:
+    _execute(walk, "streaming_listener", "a listener of streaming queries")
+
+
+# Code
+
+
+@reads_field("Command.register_function")
+@reads_field("Command.register_table_function")
+@reads_field("Command.register_data_source")
+def _register(walk: Walk, _: Message, registered: Message) -> None:
+    walk.registered = registered
+
+
+@reads_message("CreateResourceProfileCommand", "ExecutorResourceRequest.discovery_script")
+def _resource_profile(walk: Walk, _: Message) -> None:
+    what = "a resource profile, which can name scripts to run"
+    walk.reading.code.append(CodeUse(name="resource_profile", access="create", what=what))
+
+
+@reads_message(
+    "ExecuteExternalCommand",
+    "ExecuteExternalCommand.runner",
+    "ExecuteExternalCommand.command",
+    "ExecuteExternalCommand.options",
+)
+def _external_command(walk: Walk, _: Message) -> None:
+    _execute(walk, "external_command", "a command of an external runner")
+
+
+@reads_message("MlCommand")
+def _ml_command(walk: Walk, command: Message) -> None:
+    if command.WhichOneof("command") not in _ML_BOOKKEEPING:
+        _execute(walk, "ml", "a machine learning operation")
+
+
+@reads_message("MlCommand.Write", "MlCommand.Write.path", "MlCommand.Write.options")
+def _ml_write(walk: Walk, write: Message) -> None:
+    _writes(walk, written_paths(None, write.options, write.path or None, streaming=False))
+
+
+@reads_message("MlCommand.Read", "MlCommand.Read.path")
+def _ml_read(walk: Walk, read: Message) -> None:
+    walk.reading.urls.append(UrlUse(url=plain_path(read.path), access="read"))
+
+
+# Pipelines
+
+
+@reads_message("PipelineCommand")
+def _pipeline(walk: Walk, _: Message) -> None:
+    _execute(walk, "pipelines", "a declarative pipeline")
+
+
+@reads_message(
+    "PipelineCommand.DefineOutput.TableDetails",
+    "PipelineCommand.DefineOutput.TableDetails.format",
+    "PipelineCommand.DefineOutput.TableDetails.table_properties",
+)
+def _pipeline_table(walk: Walk, table: Message) -> None:
+    check_provider(table.format if table.HasField("format") else None)
+    check_properties(table.table_properties)
+
+
+@reads_message(
+    "PipelineCommand.DefineOutput.SinkDetails",
+    "PipelineCommand.DefineOutput.SinkDetails.format",
+    "PipelineCommand.DefineOutput.SinkDetails.options",
+)
+def _pipeline_sink(walk: Walk, sink: Message) -> None:
+    options: Mapping[str, str] = sink.options
+    _writes(walk, written_paths(sink.format or None, options, None, streaming=True))
+
+
+@reads_message("PipelineCommand.StartRun", "PipelineCommand.StartRun.storage")
+@reads_message("PipelineCommand.ExecuteOutputFlows", "PipelineCommand.ExecuteOutputFlows.storage")
+def _pipeline_run(walk: Walk, run: Message) -> None:
+    if run.HasField("storage"):
+        _writes(walk, (plain_path(run.storage),))
+
+
+def _execute(walk: Walk, name: str, what: str) -> None:
+    walk.reading.code.append(CodeUse(name=name, access="execute", what=what))
+
+
+def _writes(walk: Walk, paths: tuple[str, ...]) -> None:
+    walk.reading.urls.extend(UrlUse(url=path, access="write") for path in paths)

@@ -1,0 +1,403 @@
+"""Readers of relations and expressions: what in them means a table, text, a column, a function or code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from gateway.plan.identifiers import attribute_parts, table_parts
+from gateway.plan.reading import (
+    CatalogCall,
+    CodeUse,
+    ColumnName,
+    ExpressionText,
+    FunctionCall,
+    HandleUse,
+    Message,
+    SqlText,
+    TableRead,
+    UrlUse,
+)
+from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
+from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
+from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
+from gateway.wire.local_data import metadata_of
+
+_REFERENCE = re.compile(r"_pyspark_connect_temp_view_[0-9a-f]{1,64}")
+"""How PySpark names a DataFrame that an SQL text refers to. Spark makes temporary views of these names and
+drops them afterwards: a view of the user's own by the name would be gone, and what it hid would be read."""
+
+_PATTERN = re.compile(r"(?:.+\.)?`.+`", re.DOTALL)
+"""What `colRegex` takes as a pattern of names."""
+
+
+@reads_field(
+    "Relation.read",
+    "Read.is_streaming",
+    "Read.NamedTable.unparsed_identifier",
+    "Read.NamedTable.options",
+    "Read.DataSource.format",
+    "Read.DataSource.options",
+    "Read.DataSource.paths",
+)
+def _read(walk: Walk, relation: Message, read: Message) -> None:
+    case = read.WhichOneof("read_type")
+    if case == "named_table":
+        table = read.named_table
+        walk.reading.tables.append(
+            TableRead(
+                relation=relation,
+                parts=parts_of_table(table.unparsed_identifier),
+                streaming=read.is_streaming,
+                options=table_options(table.options) if table.options else (),
+            )
+        )
+    elif case == "data_source":
+        source = read.data_source
+        if is_registrable(source.format):
+            # Its paths and options are arguments of the user's code.
+            walk.reading.code.append(
+                CodeUse(
+                    name=source.format,
+                    access="execute",
+                    what="a data source that the session registered",
+                    handle=f"data_source:{source.format.lower()}",
+                )
+            )
+            return
+        paths = read_paths(
+            source.format if source.HasField("format") else "parquet",
+            source.options,
+            tuple(source.paths),
+            streaming=read.is_streaming,
+        )
+        walk.reading.urls.extend(UrlUse(url=path, access="read") for path in paths)
+
+
+@reads_field(
+    "Relation.relation_changes",
+    "RelationChanges.unparsed_identifier",
+    "RelationChanges.options",
+    "RelationChanges.is_streaming",
+)
+def _relation_changes(walk: Walk, relation: Message, changes: Message) -> None:
+    walk.reading.tables.append(
+        TableRead(
+            relation=relation,
+            parts=parts_of_table(changes.unparsed_identifier),
+            streaming=changes.is_streaming,
+            options=tuple(sorted(changes.options.items())),
+            changes=True,
+        )
+    )
+
+
+@reads_field("Relation.with_relations")
+def _with_relations(walk: Walk, relation: Message, with_relations: Message) -> None:
+    """Note which names the references bind, as Spark does: only for SQL text that is the root itself."""
+    root = with_relations.root
+    references = with_relations.references
+    if relation is walk.command:
+        walk.command = root
+    if root.WhichOneof("rel_type") != "sql" or not references:
+        return
+    names = [reference.subquery_alias.alias for reference in references if _is_alias(reference)]
+    if len(names) < len(references):
+        return
+    aliases = frozenset(name.lower() for name in names)
+    if len(aliases) < len(names) or not all(map(_REFERENCE.fullmatch, names)):
+        raise refuse(
+            "the names of DataFrames within SQL text must be those that PySpark generates: Spark replaces "
+            "and drops temporary views of these names"
+        )
+    for name in aliases:
+        # Spark drops the view of an inner one, and in the text of the outer one the name would be a table's.
+        # Beside each other they are the same DataFrame, used twice.
+        other: Message = walk.references.setdefault(name, with_relations)
+        if other is not with_relations and other.ByteSize() != with_relations.ByteSize():
+            raise refuse(f"the name `{name}` is bound by two DataFrames of the plan")
+    walk.bound[id(root)] = (root, aliases)
+
+
+def _is_alias(reference: Message) -> bool:
+    return bool(reference.WhichOneof("rel_type") == "subquery_alias")
+
+
+@reads_field("Relation.sql", "SQL.query")
+def _sql(walk: Walk, relation: Message, sql: Message) -> None:
+    bound = walk.bound.get(id(relation))
+    walk.reading.texts.append(
+        SqlText(
+            relation=relation,
+            text=sql.query,
+            arguments=bool(sql.args or sql.pos_args or sql.named_arguments or sql.pos_arguments),
+            aliases=bound[1] if bound is not None and bound[0] is relation else frozenset(),
+            command=relation is walk.command,
+        )
+    )
+
+
+@reads_field("Relation.catalog")
+def _catalog(walk: Walk, relation: Message, catalog: Message) -> None:
+    operation = catalog.WhichOneof("cat_type")
+    if operation is not None:
+        walk.reading.catalog_calls.append(
+            CatalogCall(relation=relation, operation=operation, root=relation is walk.root)
+        )
+
+
+@reads_message("CreateTable", "CreateTable.path", "CreateTable.source", "CreateTable.options")
+@reads_message(
+    "CreateExternalTable",
+    "CreateExternalTable.path",
+    "CreateExternalTable.source",
+    "CreateExternalTable.options",
+)
+def _create_table(walk: Walk, create: Message) -> None:
+    paths = written_paths(
+        create.source if create.HasField("source") else None,
+        create.options,
+        create.path if create.HasField("path") else None,
+        streaming=False,
+    )
+    walk.reading.urls.extend(UrlUse(url=path, access="write") for path in paths)
+
+
+@reads_message("RefreshByPath", "RefreshByPath.path")
+def _refresh_by_path(walk: Walk, refresh: Message) -> None:
+    walk.reading.urls.append(UrlUse(url=refresh.path, access="read"))
+
+
+@reads_message("LocalRelation", "LocalRelation.data")
+def _local_relation(walk: Walk, local: Message) -> None:
+    for metadata in metadata_of(local.data):
+        check_schema(metadata)
+
+
+@reads_message("Parse", "Parse.options")
+def _parse(walk: Walk, parse: Message) -> None:
+    text_options(parse.options)
+
+
+@reads_message("CachedRemoteRelation", "CachedRemoteRelation.relation_id")
+def _cached_remote_relation(walk: Walk, cached: Message) -> None:
+    walk.reading.handles.append(HandleUse(handle=f"relation:{cached.relation_id}"))
+
+
+# Expressions
+
+
+@reads_message(
+    "Expression.UnresolvedAttribute",
+    "Expression.UnresolvedAttribute.unparsed_identifier",
+    "Expression.UnresolvedAttribute.is_metadata_column",
+)
+def _attribute(walk: Walk, attribute: Message) -> None:
+    text = attribute.unparsed_identifier
+    column = _short_column if len(text) <= 128 else _column
+    walk.reading.columns.append(column(text, attribute.is_metadata_column))
+
+
+def _column(text: str, metadata: bool) -> ColumnName:
+    parts = attribute_parts(text)
+    if parts is None:
+        raise refuse(
+            f"the column name `{shown(text)}` cannot be read; write parts with dots in them in backticks"
+        )
+    return ColumnName(parts=parts, metadata=metadata)
+
+
+_short_column = lru_cache(maxsize=4096)(_column)
+
+
+@reads_message("Expression.UnresolvedStar", "Expression.UnresolvedStar.unparsed_target")
+def _star(walk: Walk, star: Message) -> None:
+    if not star.HasField("unparsed_target"):
+        walk.reading.columns.append(ColumnName(parts=(), star=True))
+        return
+    target = star.unparsed_target
+    parts = attribute_parts(target[:-2]) if target.endswith(".*") else None
+    if parts is None or star.HasField("plan_id"):
+        raise refuse(f"the star `{shown(target)}` cannot be read")
+    walk.reading.columns.append(ColumnName(parts=parts, star=True))
+
+
+@reads_message("Expression.UnresolvedRegex", "Expression.UnresolvedRegex.col_name")
+def _regex(walk: Walk, regex: Message) -> None:
+    """What stands in backticks is a pattern, which can mean every column; Spark takes the rest as a name."""
+    text = regex.col_name
+    if _PATTERN.fullmatch(text):
+        walk.reading.columns.append(ColumnName(parts=(), star=True))
+    else:
+        walk.reading.columns.append(_column(text, metadata=False))
+
+
+@reads_message("Expression.LambdaFunction")
+def _lambda(walk: Walk, function: Message) -> None:
+    """Note the variables that mean an argument of a lambda around them, for this one and all within."""
+    declared = walk.declared
+    if id(function) in declared:
+        return
+    pending: list[tuple[Message, frozenset[str]]] = [(function, frozenset())]
+    while pending:
+        message, names = pending.pop()
+        kind = type(message).__name__
+        if kind == "UnresolvedNamedLambdaVariable":
+            if message.name_parts and message.name_parts[0] in names:
+                declared[id(message)] = message
+        elif kind == "LambdaFunction":
+            if not 1 <= len(message.arguments) <= 3:
+                raise refuse("a lambda function has one to three arguments")
+            declared[id(message)] = message
+            names |= {part for argument in message.arguments for part in argument.name_parts}
+            pending.extend((argument, names) for argument in message.arguments)
+            pending.append((message.function, names))
+        elif kind in ("Literal", "DataType"):
+            continue
+        else:
+            pending.extend((inner, names) for inner in _messages_in(message))
+
+
+def _messages_in(message: Message) -> Iterator[Message]:
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            # No message within an expression has a map.
+            yield from value if field.is_repeated else (value,)
+
+
+@reads_message(
+    "Expression.UnresolvedNamedLambdaVariable", "Expression.UnresolvedNamedLambdaVariable.name_parts"
+)
+def _lambda_variable(walk: Walk, variable: Message) -> None:
+    """Spark takes a variable that no lambda around it declares as the name of a column."""
+    if id(variable) not in walk.declared:
+        name = shown(".".join(variable.name_parts))
+        raise refuse(f"no lambda function around it declares the variable `{name}`")
+
+
+@reads_message("Expression.ExpressionString", "Expression.ExpressionString.expression")
+def _expression_string(walk: Walk, text: Message) -> None:
+    walk.reading.expressions.append(ExpressionText(message=text, text=text.expression))
+
+
+@reads_message(
+    "Expression.UnresolvedFunction",
+    "Expression.UnresolvedFunction.function_name",
+    "Expression.UnresolvedFunction.is_user_defined_function",
+    "Expression.UnresolvedFunction.is_internal",
+)
+def _function(walk: Walk, function: Message) -> None:
+    name = function.function_name
+    # Spark takes the name whole unless the client says that a user has defined it.
+    parts = parts_of_function(name) if function.is_user_defined_function else (name,)
+    _schema_argument(parts[-1], function)
+    walk.reading.functions.append(FunctionCall(parts=parts, internal=function.is_internal, message=function))
+
+
+@reads_message("CallFunction", "CallFunction.function_name")
+def _call_function(walk: Walk, call: Message) -> None:
+    parts = parts_of_function(call.function_name)
+    _schema_argument(parts[-1], call)
+    walk.reading.functions.append(FunctionCall(parts=parts, message=call))
+
+
+def _schema_argument(name: str, call: Message) -> None:
+    position = schema_argument(name)
+    if position is None or len(call.arguments) <= position:
+        return
+    argument = call.arguments[position]
+    case = argument.WhichOneof("expr_type")
+    literal = argument.literal if case == "literal" else None
+    text = literal.string if literal is not None and literal.HasField("string") else None
+    check_schema_argument(name, text, argument.unresolved_function.function_name or None)
+
+
+@reads_message("UnresolvedTableValuedFunction", "UnresolvedTableValuedFunction.function_name")
+def _table_valued_function(walk: Walk, function: Message) -> None:
+    walk.reading.functions.append(
+        FunctionCall(parts=(function.function_name,), table_valued=True, message=function)
+    )
+
+
+# Code
+
+_LANGUAGES = {
+    "python_udf": "a Python function",
+    "scalar_scala_udf": "a Scala function",
+    "java_udf": "a Java class",
+}
+
+
+@reads_message(
+    "CommonInlineUserDefinedFunction",
+    "CommonInlineUserDefinedFunction.function_name",
+    "PythonUDF.command",
+    "PythonUDF.additional_includes",
+    "ScalarScalaUDF.payload",
+    "JavaUDF.class_name",
+)
+def _user_defined_function(walk: Walk, function: Message) -> None:
+    language = function.WhichOneof("function")
+    name = function.function_name or (function.java_udf.class_name if language == "java_udf" else "")
+    _code(walk, function, name, _LANGUAGES.get(language, "a function"))
+
+
+@reads_message(
+    "CommonInlineUserDefinedTableFunction",
+    "CommonInlineUserDefinedTableFunction.function_name",
+    "PythonUDTF.command",
+)
+def _user_defined_table_function(walk: Walk, function: Message) -> None:
+    _code(walk, function, function.function_name, "a Python table function")
+
+
+@reads_message(
+    "CommonInlineUserDefinedDataSource", "CommonInlineUserDefinedDataSource.name", "PythonDataSource.command"
+)
+def _user_defined_data_source(walk: Walk, source: Message) -> None:
+    _code(walk, source, source.name, "a Python data source")
+
+
+@reads_message("TypedAggregateExpression")
+def _typed_aggregate(walk: Walk, aggregate: Message) -> None:
+    _code(walk, aggregate, "typed_aggregate", "a Scala aggregator")
+
+
+@reads_message("MlRelation")
+def _ml_relation(walk: Walk, relation: Message) -> None:
+    _code(walk, relation, "ml", "a machine learning operation")
+
+
+def _code(walk: Walk, message: Message, name: str, what: str) -> None:
+    access = "create" if message is walk.registered else "execute"
+    walk.reading.code.append(
+        CodeUse(name=name or "anonymous", access="create" if access == "create" else "execute", what=what)
+    )
+
+
+@reads_message(
+    "DataType.UDT",
+    "DataType.UDT.jvm_class",
+    "DataType.UDT.python_class",
+    "DataType.UDT.serialized_python_class",
+)
+def _user_defined_type(walk: Walk, user_type: Message) -> None:
+    check_user_type(user_type.jvm_class, user_type.serialized_python_class)
+
+
+def parts_of_table(text: str) -> tuple[str, ...]:
+    parts = table_parts(text)
+    if parts is None:
+        raise refuse(
+            f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
+            "digits and `_` in backticks, and time travel as SQL"
+        )
+    return parts
+
+
+def parts_of_function(text: str) -> tuple[str, ...]:
+    parts = table_parts(text)
+    if parts is None:
+        raise refuse(f"the function name `{shown(text)}` cannot be read")
+    return parts

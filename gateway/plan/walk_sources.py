@@ -1,0 +1,141 @@
+"""Options, formats and paths in plans: allow-lists, because each can reach other data or code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.plan.walk_state import refuse, shown
+from gateway.sql.storage import OPTIONS, PROVIDERS
+
+FILE_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text", "avro", "delta"})
+"""Formats whose path is a path. A path of the others may be the name of a table."""
+GENERATORS = frozenset({"rate", "rate-micro-batch"})
+"""Streaming sources that read nothing."""
+SINKS = frozenset({"console", "noop"})
+"""Streaming sinks that keep nothing."""
+
+TABLE_OPTIONS = frozenset(
+    """
+    maxfilespertrigger maxbytespertrigger latestfirst maxfileage ignorechanges ignoredeletes skipchangecommits
+    """.split()
+)
+"""How fast a stream reads a table. Any other option of a table could make Spark read other files (`path`), or
+the same ones otherwise (`sep`), so that what a mask covers comes out as another column."""
+_GENERATOR_OPTIONS = frozenset(
+    "rowspersecond rampuptime numpartitions rowsperbatch starttimestamp advancemillisperbatch".split()
+)
+TEXT_OPTIONS = OPTIONS | frozenset(
+    """
+    allowbackslashescapinganycharacter allowcomments allownonnumericnumbers allownumericleadingzeros
+    allowsinglequotes allowunquotedcontrolchars allowunquotedfieldnames chartoescapequoteescaping
+    columnnameofcorruptrecord comment dropfieldifallnull enabledatetimeparsingfallback enforceschema
+    escapequotes ignoreleadingwhitespace ignoretrailingwhitespace locale maxcharspercolumn maxcolumns nanvalue
+    negativeinf positiveinf preferdate primitivesasstring quoteall samplingratio timestampntzformat timezone
+    unescapedquotehandling wholetext
+    """.split()
+)
+"""How text is read as CSV or JSON."""
+_READ_OPTIONS = TEXT_OPTIONS | frozenset(
+    """
+    ignorecorruptfiles ignoremissingfiles modifiedafter modifiedbefore pathglobfilter recursivefilelookup
+    """.split()
+)
+_WRITE_OPTIONS = TEXT_OPTIONS | frozenset({"maxrecordsperfile", "partitionoverwritemode"})
+_SINK_OPTIONS = _WRITE_OPTIONS | frozenset({"truncate", "numrows"})
+
+_REGISTRABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""No class of Java's, which Spark would load by its full name."""
+_OF_SPARK = (
+    FILE_FORMATS
+    | GENERATORS
+    | SINKS
+    | PROVIDERS
+    | frozenset("binaryfile image jdbc kafka kinesis libsvm memory pulsar socket statestore xml".split())
+)
+
+_PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)")
+
+
+def table_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the options of a table that is read, sorted."""
+    _check(options, TABLE_OPTIONS, "table")
+    return tuple(sorted(options.items()))
+
+
+def text_options(options: Mapping[str, str]) -> None:
+    """Check the options of `Parse`, which reads text that a relation has."""
+    _check(options, TEXT_OPTIONS, "parser")
+
+
+def read_paths(
+    file_format: str, options: Mapping[str, str], paths: tuple[str, ...], *, streaming: bool
+) -> tuple[str, ...]:
+    """Return the paths that a data source reads."""
+    folded = file_format.lower()
+    if streaming and folded in GENERATORS and not paths:
+        _check(options, _GENERATOR_OPTIONS, folded)
+        return ()
+    _check_format(file_format, FILE_FORMATS)
+    allowed = _READ_OPTIONS | TABLE_OPTIONS if streaming else _READ_OPTIONS
+    rest, found = _split_paths(options, {"path"})
+    _check(rest, allowed, folded)
+    return tuple(plain_path(path) for path in (*paths, *found))
+
+
+def is_registrable(file_format: str) -> bool:
+    """Whether a data source of the user's own can have the name: it means none of Spark's, in any case."""
+    return bool(_REGISTRABLE.fullmatch(file_format)) and file_format.lower() not in _OF_SPARK
+
+
+def written_paths(
+    file_format: str | None, options: Mapping[str, str], path: str | None, *, streaming: bool
+) -> tuple[str, ...]:
+    """Return the paths that a write of rows names; a sink's checkpoint is one of them."""
+    rest, found = _split_paths(options, {"path"})
+    paths = (*found, path) if path is not None else found
+    checkpoints: tuple[str, ...] = ()
+    if streaming:
+        rest, checkpoints = _split_paths(rest, {"checkpointlocation"})
+    if file_format is not None:
+        # Without a path it is a table's format; with one, that of files, or the path could be a table's name.
+        _check_format(file_format, FILE_FORMATS if paths else PROVIDERS | SINKS)
+    _check(rest, _SINK_OPTIONS if streaming else _WRITE_OPTIONS, file_format or "table")
+    return tuple(plain_path(each) for each in (*paths, *checkpoints))
+
+
+def plain_path(path: str) -> str:
+    """Return a path that means one place, whoever reads it: no pattern and no way up in it."""
+    if not path.strip() or _PATTERN.search(path):
+        raise refuse(
+            f"the path `{shown(path)}` is empty or has `..`, signs of patterns or backslashes in it, so it "
+            "could mean other places than policies are asked about; write out the path"
+        )
+    return path
+
+
+def _split_paths(options: Mapping[str, str], named: set[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the options that are no paths, and the paths."""
+    rest = {key: value for key, value in options.items() if key.lower() not in named}
+    return rest, tuple(options[key] for key in sorted(options) if key.lower() in named)
+
+
+def _check_format(file_format: str, allowed: frozenset[str]) -> None:
+    if file_format.lower() not in allowed:
+        raise refuse(unknown_format(file_format))
+
+
+def unknown_format(file_format: str) -> str:
+    return (
+        f"the data source `{shown(file_format)}` can reach other systems, or tables by another way than "
+        "their names; read and write tables, or files of the formats " + ", ".join(sorted(FILE_FORMATS))
+    )
+
+
+def _check(options: Mapping[str, str], allowed: frozenset[str], what: str) -> None:
+    for key in options:
+        if key.lower() not in allowed:
+            raise refuse(
+                f"the option `{shown(key)}` ({shown(what)}) is not one of those that Sluice lets pass here, "
+                "since an option can point at other data"
+            )

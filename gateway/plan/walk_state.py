@@ -1,0 +1,77 @@
+"""What a walk has found so far, and how the functions that read messages are registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gateway.plan.reading import Message, PlanReading
+from gateway.sql.scope import CannotClassify
+
+
+class Walk:
+    """A walk under way. Messages are compared by identity: one that is held here keeps its Python object."""
+
+    __slots__ = ("bound", "command", "declared", "reading", "references", "registered", "root")
+
+    def __init__(self, reading: PlanReading) -> None:
+        self.reading = reading
+        self.root: Message = None
+        """The relation that is the whole plan to execute."""
+        self.command: Message = None
+        """The relation whose SQL text a SqlCommand executes."""
+        self.registered: Message = None
+        """The function, table function or data source that the command registers."""
+        self.bound: dict[int, tuple[Message, frozenset[str]]] = {}
+        """By id of a relation: itself, and the names that references bind in its SQL text."""
+        self.references: dict[str, Message] = {}
+        """By a name that references bind, the WithRelations that has them."""
+        self.declared: dict[int, Message] = {}
+        """By their ids, the lambda functions that were gone through, and the variables that they declare."""
+
+
+MessageReader = Callable[[Walk, Message], None]
+"""Called for every message of a type."""
+FieldReader = Callable[[Walk, Message, Message], None]
+"""Called for a field that is set, with the message that has it and its value, before that is walked."""
+
+MESSAGE_READERS: dict[str, MessageReader] = {}
+FIELD_READERS: dict[str, FieldReader] = {}
+READ: set[str] = set()
+"""The fields, as `Type.field`, that a reader answers for: all those of the table that have a meaning."""
+
+_M = TypeVar("_M", bound=MessageReader)
+_F = TypeVar("_F", bound=FieldReader)
+
+
+def reads_message(message_type: str, *fields: str) -> Callable[[_M], _M]:
+    """Register the reader of a message type, which answers for `fields`."""
+
+    def register(reader: _M) -> _M:
+        MESSAGE_READERS[message_type] = reader
+        READ.update(fields)
+        return reader
+
+    return register
+
+
+def reads_field(field: str, *fields: str) -> Callable[[_F], _F]:
+    """Register the reader of a field (`Type.field`), which answers for `fields`."""
+
+    def register(reader: _F) -> _F:
+        FIELD_READERS[field] = reader
+        READ.update(fields)
+        return reader
+
+    return register
+
+
+def shown(text: str) -> str:
+    """Return what the client wrote for use in a message: one line, not too long."""
+    line = " ".join(text[:200].split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def refuse(why: str) -> CannotClassify:
+    """Return the error that makes the plan NotGovernable."""
+    return CannotClassify(why)

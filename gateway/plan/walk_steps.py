@@ -1,0 +1,131 @@
+"""The table and the readers, put together once for each message class: what the walk does with its fields."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.message_factory import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    GetMessageClass,
+)
+
+from gateway.plan import walk_commands, walk_relations
+from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, Field, Refused, short_name
+from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, FieldReader, MessageReader
+from gateway.wire.connect import pb
+
+_READER_MODULES = (walk_relations, walk_commands)
+"""Imported for their readers."""
+
+ROOTS = (pb.Plan, pb.AnalyzePlanRequest)
+
+
+class Op(enum.IntEnum):
+    """What the walk does with the value of a field."""
+
+    NOTHING = 0
+    ONE = 1
+    """Walk the message."""
+    MANY = 2
+    """Walk the messages of a repeated field."""
+    VALUES = 3
+    """Walk the messages of a map."""
+    NAME = 4
+    NAMES = 5
+    """Note the strings of a repeated field, or the keys of a map."""
+    SCHEMA = 6
+    CODES = 7
+    """Check that the number is one of the enum's."""
+    REFUSE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the walk does with a field that is set."""
+
+    op: Op
+    bit: int = 0
+    """The bit of the field's oneof, if one must be set."""
+    reader: FieldReader | None = None
+    known: frozenset[int] = frozenset()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What the walk does with a message."""
+
+    name: str
+    fields: dict[Any, tuple[int, int, FieldReader | None, Step]]
+    """By field descriptor: a step's op, bit and reader, and the step; a tuple is quicker to take apart.
+    Every field of the message type is here."""
+    required: int
+    """The bits of all oneofs that must be set."""
+    reader: MessageReader | None
+    plain: bool
+    """Whether nothing is done with any field, so that they need not be listed."""
+
+
+def message_types(*roots: Any) -> Iterator[Any]:
+    """Yield the descriptors of the message types that `roots` can hold, and themselves; not maps' entries."""
+    pending, seen = [root.DESCRIPTOR for root in roots], set()
+    while pending:
+        descriptor = pending.pop()
+        if descriptor.full_name in seen:
+            continue
+        seen.add(descriptor.full_name)
+        if not descriptor.GetOptions().map_entry:
+            yield descriptor
+        pending.extend(field.message_type for field in descriptor.fields if field.message_type is not None)
+
+
+def real_oneofs(descriptor: Any) -> list[Any]:
+    """Return the oneofs of a message type; an `optional` field has one of its own, which is none of them."""
+    return [o for o in descriptor.oneofs if not (len(o.fields) == 1 and o.name == f"_{o.fields[0].name}")]
+
+
+def _steps(descriptor: Any) -> Steps:
+    name = short_name(descriptor.full_name)
+    bits: dict[str, int] = {}
+    for oneof in real_oneofs(descriptor):
+        if f"{name}.{oneof.name}" not in OPTIONAL_ONEOFS:
+            bits[oneof.name] = 1 << len(bits)
+    fields = {}
+    for field in descriptor.fields:
+        oneof = field.containing_oneof
+        step = _step(name, field, bits.get(oneof.name, 0) if oneof is not None else 0)
+        fields[field] = (int(step.op), step.bit, step.reader, step)
+    plain = not bits and all(op == Op.NOTHING and reader is None for op, _, reader, _ in fields.values())
+    return Steps(name, fields, sum(bits.values()), MESSAGE_READERS.get(name), plain)
+
+
+def _step(name: str, field: Any, bit: int) -> Step:
+    kind = TABLE.get(name, {}).get(field.name)
+    if kind is None:
+        return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
+    if isinstance(kind, Refused):
+        return Step(Op.REFUSE, why=kind.why)
+    reader = FIELD_READERS.get(f"{name}.{field.name}")
+    if field.enum_type is not None:
+        return Step(Op.CODES, bit, reader, frozenset(value.number for value in field.enum_type.values))
+    return Step(_op(kind, field), bit, reader)
+
+
+def _op(kind: Field, field: Any) -> Op:
+    inner = field.message_type
+    if inner is not None and inner.GetOptions().map_entry:
+        if inner.fields_by_name["value"].message_type is not None:
+            return Op.VALUES
+        return Op.NAMES if kind is Field.NAMES else Op.NOTHING
+    if inner is not None:
+        # Whatever else it is, its own fields have rows.
+        return Op.MANY if field.is_repeated else Op.ONE
+    if kind is Field.NAMES:
+        return Op.NAMES if field.is_repeated else Op.NAME
+    return Op.SCHEMA if kind is Field.SCHEMA else Op.NOTHING
+
+
+STEPS: dict[Any, Steps] = {GetMessageClass(each): _steps(each) for each in message_types(*ROOTS)}
+"""By message class."""

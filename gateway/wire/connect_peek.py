@@ -1,0 +1,148 @@
+"""The first tags of an ExecutePlanResponse tell what it is; its batch of rows is never decoded.
+
+Every response of a stream passes here: a few microseconds, whatever its size, and no protobuf classes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gateway.wire.protobuf import BYTES, VARINT, ProtobufError, malformed, read_varint, skip
+
+NONE = 0
+ARROW_BATCH = 2
+SQL_COMMAND_RESULT = 5
+WRITE_STREAM_OPERATION_START_RESULT = 8
+STREAMING_QUERY_COMMAND_RESULT = 9
+GET_RESOURCES_COMMAND_RESULT = 10
+STREAMING_QUERY_MANAGER_COMMAND_RESULT = 11
+RESULT_COMPLETE = 14
+STREAMING_QUERY_LISTENER_EVENTS_RESULT = 16
+CREATE_RESOURCE_PROFILE_COMMAND_RESULT = 17
+EXECUTION_PROGRESS = 18
+CHECKPOINT_COMMAND_RESULT = 19
+ML_COMMAND_RESULT = 20
+PIPELINE_EVENT_RESULT = 21
+PIPELINE_COMMAND_RESULT = 22
+PIPELINE_QUERY_FUNCTION_EXECUTION_SIGNAL = 23
+EXTENSION = 999
+
+CASES = frozenset(
+    {
+        ARROW_BATCH,
+        SQL_COMMAND_RESULT,
+        WRITE_STREAM_OPERATION_START_RESULT,
+        STREAMING_QUERY_COMMAND_RESULT,
+        GET_RESOURCES_COMMAND_RESULT,
+        STREAMING_QUERY_MANAGER_COMMAND_RESULT,
+        RESULT_COMPLETE,
+        STREAMING_QUERY_LISTENER_EVENTS_RESULT,
+        CREATE_RESOURCE_PROFILE_COMMAND_RESULT,
+        EXECUTION_PROGRESS,
+        CHECKPOINT_COMMAND_RESULT,
+        ML_COMMAND_RESULT,
+        PIPELINE_EVENT_RESULT,
+        PIPELINE_COMMAND_RESULT,
+        PIPELINE_QUERY_FUNCTION_EXECUTION_SIGNAL,
+        EXTENSION,
+    }
+)
+"""The fields of `ExecutePlanResponse.response_type`; 0 stands for a response that has none of them."""
+
+_METRICS, _OBSERVED_METRICS, _SCHEMA = 4, 6, 7
+_OPERATION_ID, _RESPONSE_ID, _SERVER_SESSION = 12, 13, 15
+_PLAIN = frozenset({1, _METRICS, _OBSERVED_METRICS, _SCHEMA, _OPERATION_ID, _RESPONSE_ID, _SERVER_SESSION})
+_MAX_FIELDS = 10_000
+"""Observed metrics come as often as a plan observes; a response has no other field more than once."""
+
+
+class ResponsePeek(NamedTuple):
+    """What one response of a stream is."""
+
+    case: int
+    """Field number of its `response_type`; 0 when it has none, as responses with metrics or a schema only."""
+    rows: int
+    """Rows of its Arrow batch. Chunks of one batch all tell the rows of the batch: count the first's."""
+    operation_id: str
+    response_id: str
+    server_session: str
+    """The server's id of the session; another one means that Spark has lost it."""
+    first_chunk: bool = True
+    """Whether its batch is whole or the first chunk of one."""
+    schema: bool = False
+    """Whether it carries the schema of the result."""
+    metrics: bool = False
+    """Whether it carries metrics or observed metrics."""
+    unknown: bool = False
+    """Whether it has fields that the pinned Spark does not."""
+
+
+def peek(data: bytes) -> ResponsePeek:
+    """Say what the response is. Raises ProtobufError when the bytes cannot be an ExecutePlanResponse."""
+    case = rows = at = fields = 0
+    first_chunk, schema, metrics, unknown = True, False, False, False
+    texts: dict[int, str] = {}
+    end = len(data)
+    while at < end:
+        fields += 1
+        if fields > _MAX_FIELDS:
+            raise ProtobufError("TOO_LARGE", f"a response with more than {_MAX_FIELDS} fields")
+        tag, at = read_varint(data, at, end)
+        number = tag >> 3
+        if number == 0:
+            raise malformed()
+        if tag & 7 != BYTES:
+            at = skip(data, at, end, tag & 7)
+            unknown = True
+            continue
+        length, at = read_varint(data, at, end)
+        stop = at + length
+        if stop > end:
+            raise malformed()
+        if number in CASES:
+            # The last one counts where a oneof comes twice.
+            case = number
+            rows, first_chunk = _batch(data, at, stop) if number == ARROW_BATCH else (0, True)
+        elif number in (_OPERATION_ID, _RESPONSE_ID, _SERVER_SESSION):
+            texts[number] = _text(data[at:stop])
+        elif number == _SCHEMA:
+            schema = True
+        elif number in (_METRICS, _OBSERVED_METRICS):
+            metrics = True
+        elif number not in _PLAIN:
+            unknown = True
+        at = stop
+    return ResponsePeek(
+        case,
+        rows,
+        texts.get(_OPERATION_ID, ""),
+        texts.get(_RESPONSE_ID, ""),
+        texts.get(_SERVER_SESSION, ""),
+        first_chunk,
+        schema,
+        metrics,
+        unknown,
+    )
+
+
+def _batch(data: bytes, at: int, end: int) -> tuple[int, bool]:
+    """Return an ArrowBatch's row count and whether its chunk, if it is one, is the first."""
+    rows = chunk = 0
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        if tag == 1 << 3 | VARINT:
+            rows, at = read_varint(data, at, end)
+        elif tag == 4 << 3 | VARINT:
+            chunk, at = read_varint(data, at, end)
+        else:
+            at = skip(data, at, end, tag & 7)
+    if rows >= 1 << 63:
+        raise malformed()
+    return rows, chunk == 0
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise malformed() from None
