@@ -1,0 +1,104 @@
+"""`judge`: a statement and a snapshot in, Cleared or Refused out. The only place that makes a Cleared.
+
+The passes, in order: read (Spark's parser), classify, resolve, analyse (sqlglot, an advisor), evaluate
+(policies), guard (splices), prove (Spark's parser again). Each takes what the one before it gave; anything
+that one of them does not know is refused. Nothing here does I/O but asking the reader.
+
+`texts.py` has the passes for SQL text, `plans.py` those for Spark Connect plans, which hold SQL texts and
+expressions within: these go the way of all SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import Cleared, NeedsCatalog, PlanRequest, Refused, Statement, Verdict
+from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop
+from gateway.pipeline.texts import govern
+from gateway.reader.port import ReaderPort
+
+__all__ = ["MAX_VIEW_DEPTH", "Rules", "judge"]
+
+
+async def judge(
+    statement: Statement, snapshot: Snapshot, reader: ReaderPort, rules: Rules | None = None
+) -> Verdict | NeedsCatalog:
+    """Say whether the statement may pass, and as what text or plan.
+
+    Returns NeedsCatalog when tables must be looked up first; the caller does that and asks again. Each
+    level of views can ask once more, so at most MAX_VIEW_DEPTH + 1 rounds are needed.
+    """
+    judging = Judging(
+        principal=statement.principal,
+        snapshot=snapshot,
+        reader=reader,
+        rules=rules or Rules(),
+        door=statement.context.door if statement.plan is None else "connect",
+    )
+    if statement.plan is not None:
+        return await _judge_plan(statement, statement.plan, judging)
+    outcome = await govern(statement.text, statement.context, judging, depth=0)
+    if isinstance(outcome, NeedsCatalog):
+        return outcome
+    if isinstance(outcome, Stop):
+        return _refused(outcome, statement, snapshot)
+    return Cleared(
+        statement=statement,
+        forwarded=outcome.text,
+        plan_class=outcome.reading.root,
+        decisions=outcome.decisions,
+        scans=outcome.scans,
+        snapshot_version=snapshot.version,
+        effects=outcome.wants.effects,
+        answer=outcome.answer,
+        readers_agree=outcome.agree,
+        provisional=outcome.provisional,
+        facets=outcome.facets,
+        written_by_us=outcome.words,
+        temp_views_read=outcome.temp_views,
+    )
+
+
+async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
+    # pyspark's protobuf classes take seconds to import: only gateways that get plans pay for them.
+    from gateway.pipeline.plans import govern_plan
+
+    outcome = await govern_plan(statement, request, judging)
+    if isinstance(outcome, NeedsCatalog):
+        return outcome
+    told = replace(statement, text=outcome.rendering)
+    if isinstance(outcome.end, Stop):
+        return _refused(outcome.end, told, judging.snapshot)
+    plan = outcome.end
+    return Cleared(
+        statement=told,
+        forwarded=plan.text,
+        plan_class=plan.root,
+        decisions=plan.decisions,
+        scans=plan.scans,
+        snapshot_version=judging.snapshot.version,
+        effects=plan.effects,
+        answer=plan.answer,
+        readers_agree=plan.agree,
+        provisional=plan.provisional,
+        facets=plan.facets,
+        written_by_us=plan.words,
+        temp_views_read=plan.temp_views,
+        forwarded_plan=plan.message,
+        plan_texts=plan.texts,
+        echo=plan.echo,
+        code=plan.code,
+    )
+
+
+def _refused(stop: Stop, statement: Statement, snapshot: Snapshot) -> Refused:
+    return Refused(
+        statement=statement,
+        code=stop.code,
+        sqlstate=stop.sqlstate,
+        message=stop.message,
+        plan_class=stop.plan_class,
+        decisions=stop.decisions,
+        snapshot_version=snapshot.version,
+    )

@@ -1,0 +1,136 @@
+"""The reads of a plan become guarded ones; the queries that stand in for them are read by Spark's parser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.reading import Reading, RelationRole
+from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.policies import Policies
+from gateway.pipeline.texts import nested_text
+from gateway.plan.facts import PlanFacts, Read
+from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
+from gateway.plan.reading import TableRead
+from gateway.plan.scope import pinned
+from gateway.reader.port import ReaderPort
+from gateway.sql import guard
+from gateway.sql.names import TempViewName
+from gateway.sql.wants import NotGovernable
+
+KEPT_QUERIES = 4096
+"""Guarded queries whose relations are remembered for a reader; a full store is emptied."""
+
+Parts = tuple[str, ...]
+_READ: WeakKeyDictionary[ReaderPort, dict[str, frozenset[Parts]]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarding:
+    """How one read is to be guarded; without a query it gets its full name."""
+
+    read: Read
+    table: Table
+    query: str | None
+
+
+async def guard_reads(
+    facts: PlanFacts, policies: Policies, bodies: Mapping[TableName, Governed], judging: Judging
+) -> tuple[Guarding, ...] | NotGovernable:
+    """Say what stands in for every read of a table; each query was read, and reads what it may read."""
+    found = []
+    written: dict[tuple[TableName, str, bool], str | None] = {}
+    for read in facts.reads:
+        if read.name is None:
+            continue
+        name = read.name.folded()
+        table = judging.snapshot.catalog.table(name)
+        suffix = read_suffix(read.read)
+        if isinstance(suffix, NotGovernable):
+            return suffix
+        key = (name, suffix, read.read.streaming)
+        if key not in written:
+            query = _query(read.name, read.read, table, suffix, policies, bodies)
+            if isinstance(query, NotGovernable):
+                return query
+            allowed = {_parts(read.name, table)} | policies.relations
+            if (body := bodies.get(name)) is not None:
+                allowed |= body.allowed
+            if query is not None and not await _reads_only(query, frozenset(allowed), judging.reader):
+                return NotGovernable(f"what guards {read.name} could not be proved to read nothing else")
+            written[key] = query
+        if read.read.changes and written[key] is not None:
+            return NotGovernable(
+                f"the change feed of {read.name} cannot be filtered or masked, and its rows are for this user"
+                if table is not None
+                else f"{read.name} has no change feed that could be read"
+            )
+        found.append(Guarding(read=read, table=table or _missing(read.name), query=written[key]))
+    return tuple(found)
+
+
+def _query(
+    name: TableName,
+    read: TableRead,
+    table: Table | None,
+    suffix: str,
+    policies: Policies,
+    bodies: Mapping[TableName, Governed],
+) -> str | NotGovernable | None:
+    view = policies.views[name.folded()]
+    if table is None or view is None:
+        return guard.missing_query(_missing(name), suffix, stream=read.streaming)
+    body = nested_text(bodies.get(name.folded()))
+    if body is not None and (read.streaming or suffix):
+        return NotGovernable(
+            f"{name} is a view over filtered or masked tables and cannot be read as a stream"
+        )
+    return guard.table_query(table, view, suffix=suffix, stream=read.streaming, vouched=False, body=body)
+
+
+def _missing(name: TableName) -> Table:
+    return Table(name=name, kind=TableKind.TABLE, columns=())
+
+
+def _parts(name: TableName, table: Table | None) -> Parts:
+    return guard.pinned_parts(table or _missing(name))
+
+
+async def _reads_only(query: str, allowed: frozenset[Parts], reader: ReaderPort) -> bool:
+    """Whether Spark's parser takes the text for one query over relations that are all allowed.
+
+    What a text reads never changes, so it is asked for once.
+    """
+    known = _READ.setdefault(reader, {})
+    relations = known.get(query)
+    if relations is None:
+        reading = await reader.read(query)
+        if not isinstance(reading, Reading) or reading.commands or reading.parameters:
+            return False
+        relations = frozenset(r.parts for r in reading.relations if r.role is not RelationRole.CTE)
+        if len(known) >= KEPT_QUERIES:
+            known.clear()
+        known[query] = relations
+    return relations <= allowed
+
+
+def write_guards(
+    facts: PlanFacts, guarding: tuple[Guarding, ...], edits: Edits
+) -> tuple[tuple[str, str], ...]:
+    """Put the guards into the plan; return (what we wrote, what the user wrote) pairs for messages."""
+    words: dict[tuple[str, str], None] = {}
+    for one in guarding:
+        name = full_name(one.table)
+        theirs = ".".join(one.read.read.parts)
+        if one.query is None:
+            pin_read(one.read.read, name, edits)
+        else:
+            guard_read(one.read.read, one.table, one.query, edits)
+            words[(one.query, theirs)] = None
+        words[(name, theirs)] = None
+    for read in facts.reads:
+        if read.name is None:
+            pin_read(read.read, pinned(TempViewName(read.read.parts[0])), edits)
+    return tuple(words)

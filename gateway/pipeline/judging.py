@@ -1,0 +1,143 @@
+"""What one judging keeps: its settings, what stays the same from text to text, and how a text ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gateway.model.catalog import Table, TableName
+from gateway.model.decision import Decision
+from gateway.model.principal import Principal
+from gateway.model.reading import Reading
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import AnswerRule, NeedsCatalog, ScanRecord
+from gateway.policy.engine import engine_for
+from gateway.reader.port import ReaderPort
+from gateway.sql.analyse import Silent, Usage
+from gateway.sql.evaluate import Denied, Evaluation, Scan
+from gateway.sql.wants import NotGovernable, Wants
+
+MAX_VIEW_DEPTH = 20
+"""Views over views beyond this depth are refused; Spark's own limit is 100."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Settings that change verdicts."""
+
+    star: Literal["refuse", "visible"] = "refuse"
+    """What `*` means on a table with columns that the principal may not select."""
+    views: Literal["definer", "invoker"] = "definer"
+    """Whether reading a view needs select on its base tables too (`invoker`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Why judging ends early; becomes a Refused."""
+
+    code: str
+    sqlstate: str
+    message: str
+    decisions: tuple[Decision, ...] = ()
+    plan_class: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Governed:
+    """One text with its scans guarded and proved."""
+
+    text: str
+    reading: Reading
+    wants: Wants
+    allowed: frozenset[tuple[str, ...]]
+    decisions: tuple[Decision, ...]
+    scans: tuple[ScanRecord, ...]
+    words: tuple[tuple[str, str], ...]
+    agree: bool | None
+    obliged: bool
+    """Whether any scan is guarded, views inside included; a table that does not exist is too, so that a
+    view over it cannot show rows of one that appears meanwhile."""
+    answer: AnswerRule
+    provisional: bool
+    facets: frozenset[str]
+    guarded: tuple[TableName, ...] = ()
+    """The tables that are guarded and exist."""
+    temp_views: frozenset[str] = frozenset()
+    """Temporary views of the session that it reads, lower case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """What stays the same while one statement and the views that it reads are judged."""
+
+    principal: Principal
+    snapshot: Snapshot
+    reader: ReaderPort
+    rules: Rules
+    door: Literal["thrift", "connect"] = "thrift"
+    """Where it came in: through Spark Connect, Spark does not know who the user is."""
+    bodies: dict[TableName, Governed] = field(default_factory=dict)
+    """Views that were judged already: one that stands in many others is judged once."""
+
+    def evaluation(self) -> Evaluation:
+        return Evaluation(
+            principal=self.principal,
+            engine=engine_for(self.snapshot.policies),
+            catalog=self.snapshot.catalog,
+            context=self.snapshot.context,
+            star_shows_visible=self.rules.star == "visible",
+        )
+
+    def exists(self, table: Table) -> bool:
+        return self.snapshot.catalog.table(table.name) is not None
+
+    def unknown(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
+        """Return the names that must be looked up before the statement can be judged."""
+        return tuple(dict.fromkeys(n.folded() for n in names if not self.snapshot.catalog.knows(n)))
+
+
+Outcome = Governed | Stop | NeedsCatalog
+
+
+def not_governable(refusal: NotGovernable) -> Stop:
+    return Stop(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
+
+
+def access_denied(denied: Denied, evaluation: Evaluation) -> Stop:
+    decisions = tuple(dict.fromkeys(evaluation.decisions))
+    return Stop(code="ACCESS_DENIED", sqlstate="42501", message=denied.message, decisions=decisions)
+
+
+def commanded(wants: Wants) -> tuple[TableName, ...]:
+    """Return the tables that commands show, change or describe without reading them as rows."""
+    described = () if wants.described is None else (wants.described,)
+    return (*wants.raw, *wants.shown, *described)
+
+
+def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:
+    """Return the columns that are read, as `database.table.column`; all of the tables' columns when the
+    analyst could not tell, which is the safe side for a policy on what may not be read together."""
+    found: set[str] = set()
+    for name in {name.folded() for name in names}:
+        table = snapshot.catalog.table(name)
+        columns = [column.name.lower() for column in table.columns] if table is not None else []
+        used = usage.columns.get(name, frozenset()) if isinstance(usage, Usage) else columns
+        found.update(f"{name.database}.{name.table}.{column}" for column in used)
+    return frozenset(found)
+
+
+def agreement(usage: Usage | Silent) -> bool | None:
+    """Whether both readers saw the same relations; None when the analyst could not read the statement."""
+    if isinstance(usage, Usage):
+        return True
+    return False if usage.disagrees else None
+
+
+def names_of(scans: Sequence[Scan]) -> tuple[TableName, ...]:
+    return tuple(name for _, name in scans)
+
+
+def obliged_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+    """Return the views whose sources carry obligations."""
+    return frozenset(name for name, body in bodies.items() if body.obliged)

@@ -1,0 +1,145 @@
+"""The SQL texts and expressions within a plan, on the way of all SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gateway.model.statement import SessionContext
+from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
+from gateway.pipeline.texts import Place, Prepared, prepare, scanned_tables, usage_of
+from gateway.plan.analyse import TextUse, analyse_plan
+from gateway.plan.arguments import argument_refusal, schemas_in
+from gateway.plan.facts import PlanFacts
+from gateway.plan.guard import Edits
+from gateway.plan.reading import ExpressionText, PlanReading, SqlText
+from gateway.sql.analyse import ScannedTable, Silent, Usage
+from gateway.sql.schema_text import check_schema
+from gateway.sql.scope import CannotClassify
+from gateway.sql.wants import NotGovernable
+
+MAX_STATEMENTS = 1_000
+MAX_EXPRESSIONS = 10_000
+"""Texts of one plan. Each costs the reader a question and the analyst about a millisecond."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PlanTexts:
+    """Every text of a plan, prepared: statements first, then expressions, as the plan's reading has them."""
+
+    statements: tuple[tuple[SqlText, Prepared], ...]
+    expressions: tuple[tuple[ExpressionText, Prepared], ...]
+    usages: dict[int, Usage | Silent] = field(default_factory=dict)
+
+    @property
+    def all(self) -> tuple[Prepared, ...]:
+        return tuple([p for _, p in self.statements] + [p for _, p in self.expressions])
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The texts as the client wrote them."""
+        return tuple(prepared.text for prepared in self.all)
+
+    def usage(self, prepared: Prepared) -> Usage | Silent:
+        """Return what the analyst says of one text by itself."""
+        return self.usages.get(id(prepared), Silent("nothing is read"))
+
+    def write(self, governed: Sequence[Governed], edits: Edits) -> None:
+        """Put the guarded texts in the place of those that the client wrote."""
+        count = len(self.statements)
+        for (found, _), one in zip(self.statements, governed[:count], strict=True):
+            edits.write(found.relation.sql, "query", one.text)
+            edits.queries.add(one.text)
+        for (expression, _), one in zip(self.expressions, governed[count:], strict=True):
+            edits.write(expression.message, "expression", one.text)
+            edits.expressions.add(one.text)
+
+
+async def prepare_texts(reading: PlanReading, context: SessionContext, judging: Judging) -> PlanTexts | Stop:
+    """Read, classify and analyse every text of a plan; a Stop when nothing of one can pass.
+
+    Analysed one by one, between questions to the reader: all at once they would hold up everybody else.
+    """
+    for found, most, kind in (
+        (reading.texts, MAX_STATEMENTS, "SQL texts"),
+        (reading.expressions, MAX_EXPRESSIONS, "expressions in SQL"),
+    ):
+        if len(found) > most:
+            return not_governable(NotGovernable(f"the plan holds more than {most} {kind}; run it in parts"))
+    usages: dict[int, Usage | Silent] = {}
+    statements = []
+    for text in reading.texts:
+        why = argument_refusal(text.relation.sql)
+        if why is not None:
+            return not_governable(NotGovernable(why))
+        place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases)
+        prepared = await prepare(text.text, context, judging, place)
+        if isinstance(prepared, Stop):
+            return prepared
+        refusal = _schema_refusal(text, prepared)
+        if refusal is not None:
+            return not_governable(refusal)
+        usages[id(prepared)] = usage_of(prepared, judging)
+        statements.append((text, prepared))
+    expressions = []
+    for one in reading.expressions:
+        place = Place(expression=True, commands=False, aliases=one.aliases)
+        prepared = await prepare(one.text, context, judging, place)
+        if isinstance(prepared, Stop):
+            return prepared
+        usages[id(prepared)] = usage_of(prepared, judging)
+        expressions.append((one, prepared))
+    return PlanTexts(statements=tuple(statements), expressions=tuple(expressions), usages=usages)
+
+
+def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:
+    """Refuse an argument that a function takes for a schema and that holds what Spark would evaluate."""
+    if not any(argument.parameter for f in prepared.reading.functions for argument in f.arguments):
+        return None
+    try:
+        for schema in schemas_in(text.relation.sql):
+            check_schema(schema)
+    except CannotClassify as problem:
+        return problem.refusal
+    return None
+
+
+def usage_of_plan(
+    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, judging: Judging
+) -> Usage | Silent:
+    """Return what the analyst says of the whole plan, with the texts within."""
+    catalog = judging.snapshot.catalog
+    tables: dict[int, ScannedTable] = {}
+    for position, one in enumerate(facts.reads):
+        table = catalog.table(one.name) if one.name is not None else None
+        if one.name is not None and table is None:
+            return Silent("a table does not exist")
+        tables[position] = ScannedTable(
+            parts=one.read.parts,
+            name=one.name.folded() if one.name is not None else None,
+            columns=table.columns if table is not None else (),
+        )
+    uses: list[dict[int, TextUse]] = [{}, {}]
+    for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
+        for position, (_, prepared) in enumerate(pairs):
+            use = _use(prepared, texts, judging)
+            if use is None:
+                return Silent("a table does not exist")
+            into[position] = use
+    return analyse_plan(reading, tables, *uses)
+
+
+def _use(prepared: Prepared, texts: PlanTexts, judging: Judging) -> TextUse | None:
+    scans = scanned_tables(prepared, judging)
+    if scans is None:
+        return None
+    bound = prepared.place.aliases
+    return TextUse(
+        scans=[s for s in scans if s.name is not None or s.parts[0].lower() not in bound],
+        references=prepared.reading.columns,
+        usage=None if prepared.place.expression or bound else _own(prepared, texts),
+    )
+
+
+def _own(prepared: Prepared, texts: PlanTexts) -> Usage | Silent | None:
+    return texts.usage(prepared) if prepared.scans else None

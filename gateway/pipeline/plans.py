@@ -1,0 +1,332 @@
+"""The passes for Spark Connect plans: read by the walk, and every text within goes the way of all SQL.
+
+One evaluation is asked for the whole plan, so that all missing privileges are told at once and a policy on
+what may not be read together sees everything that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import TableName
+from gateway.model.decision import Decision
+from gateway.model.statement import (
+    RELAY,
+    AnswerRule,
+    NeedsCatalog,
+    PlanRequest,
+    ScanRecord,
+    SessionEffect,
+    Statement,
+)
+from gateway.pipeline.guarded_plans import Guarding, guard_reads, write_guards
+from gateway.pipeline.judging import (
+    Governed,
+    Judging,
+    Stop,
+    access_denied,
+    agreement,
+    not_governable,
+    obliged_names,
+    together,
+)
+from gateway.pipeline.pace import in_turn
+from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan
+from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, policies_of, shown_only
+from gateway.pipeline.texts import Seen, ask, finish, scan_records, see, see_tables, view_bodies
+from gateway.plan import unread
+from gateway.plan.catalog_calls import DOES_NOT_EXIST
+from gateway.plan.facts import PlanFacts, facts_of
+from gateway.plan.facts import names_metadata as plan_names_metadata
+from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
+from gateway.plan.prove import proved
+from gateway.plan.reading import Malformed, PlanReading
+from gateway.plan.rendering import render
+from gateway.plan.walk import read_plan
+from gateway.sql.analyse import Silent, Usage
+from gateway.sql.evaluate import Denied, Evaluation
+from gateway.sql.names import Names
+from gateway.sql.wants import NotGovernable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GovernedPlan:
+    """A plan with everything in it guarded and proved."""
+
+    text: str
+    """The guarded plan, rendered."""
+    root: str
+    message: bytes
+    texts: tuple[str, ...]
+    echo: bytes
+    code: tuple[str, ...]
+    decisions: tuple[Decision, ...]
+    scans: tuple[ScanRecord, ...]
+    words: tuple[tuple[str, str], ...]
+    agree: bool | None
+    answer: AnswerRule
+    effects: tuple[SessionEffect, ...]
+    provisional: bool
+    facets: frozenset[str]
+    temp_views: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """How the judging of a plan ended, and the plan as it came, rendered."""
+
+    rendering: str
+    end: GovernedPlan | Stop
+
+
+async def govern_plan(
+    statement: Statement, request: PlanRequest, judging: Judging
+) -> PlanOutcome | NeedsCatalog:
+    """Run every pass on a plan."""
+    reading = await in_turn(lambda: read_plan(request))
+    if isinstance(reading, Malformed):
+        sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
+        return PlanOutcome("", Stop(code=reading.code, sqlstate=sqlstate, message=reading.why))
+    if isinstance(reading, NotGovernable):
+        return PlanOutcome(unread.rendered(request), not_governable(reading))
+    message = reading.message
+    rendering = await in_turn(lambda: render(message))
+    end = await _Plan(statement, judging, reading, rendering).govern()
+    if isinstance(end, NeedsCatalog):
+        return end
+    if isinstance(end, Stop):
+        end = replace(end, plan_class=reading.root)
+    return PlanOutcome(rendering, end)
+
+
+class _Plan:
+    """One plan under judgement."""
+
+    def __init__(self, statement: Statement, judging: Judging, reading: PlanReading, rendering: str) -> None:
+        self.context = replace(statement.context, door="connect")
+        self.judging = judging
+        self.reading = reading
+        self.rendering = rendering
+        self.names = Names(self.context, judging.snapshot.catalog.catalogs)
+        self.evaluation: Evaluation = judging.evaluation()
+        self.evaluation.context = replace(self.evaluation.context, request_data=rendering)
+        if reading.analysis:
+            # It returns no rows: the schema of a table is what may be seen of it.
+            self.evaluation.star_shows_visible = True
+
+    async def govern(self) -> GovernedPlan | Stop | NeedsCatalog:
+        original = await in_turn(lambda: bytes_of(self.reading.message))
+        facts = await in_turn(lambda: facts_of(self.reading, self.names))
+        if isinstance(facts, NotGovernable):
+            return not_governable(facts)
+        texts = await prepare_texts(self.reading, self.context, self.judging)
+        if isinstance(texts, Stop):
+            return texts
+        asked = await in_turn(lambda: self._ask(facts, texts))
+        if not isinstance(asked, bool):
+            return asked
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging))
+        seen = await in_turn(lambda: self._see(facts, texts, usage))
+        if isinstance(seen, Denied):
+            return access_denied(seen, self.evaluation)
+        return await self._guard(facts, texts, usage, seen, original, exists=asked)
+
+    def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Stop | NeedsCatalog:
+        """Put everything that is wanted to the policies; return whether what is asked for may be known."""
+        evaluation, judging = self.evaluation, self.judging
+        evaluation.wants(facts.wants)
+        evaluation.visibility(one.name for one in facts.reads if one.name is not None)
+        for prepared in texts.all:
+            ask(prepared, evaluation)
+        secrets = [part.secret for part in facts.parts if part.secret is not None]
+        known = [evaluation.knows_of(secret) for secret in secrets]
+        if (denied := evaluation.denied()) is not None:
+            return access_denied(denied, evaluation)
+        tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
+        tables += [*facts.raw, *facts.described, *(name for p in texts.all for name in p.tables)]
+        if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
+            return NeedsCatalog(unknown)
+        return all(known)
+
+    def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:
+        """Decide on the columns that are used: of the reads first, then of each text."""
+        evaluation = self.evaluation
+        reads = [one.name for one in facts.reads if one.name is not None]
+        every = [*reads, *(name for p in texts.all for _, name in p.scans)]
+        found = together(usage, every, self.judging.snapshot)
+        if isinstance(usage, Silent):
+            parts = [
+                together(texts.usage(p), [n for _, n in p.scans], self.judging.snapshot) for p in texts.all
+            ]
+            found = together(usage, reads, self.judging.snapshot).union(*parts)
+        evaluation.context = replace(evaluation.context, accessed_together=found)
+        seen: list[Seen] = []
+        refusal: Denied | None = None
+        for step in (None, *texts.all):
+            if step is None:
+                one = see_tables(reads, usage, evaluation)
+            else:
+                one = see(step, usage if isinstance(usage, Usage) else texts.usage(step), evaluation)
+            if isinstance(one, Denied):
+                refusal = refusal or one
+            else:
+                seen.append(one)
+        return refusal or evaluation.denied() or tuple(seen)
+
+    async def _guard(
+        self,
+        facts: PlanFacts,
+        texts: PlanTexts,
+        usage: Usage | Silent,
+        seen: tuple[Seen, ...],
+        original: bytes,
+        *,
+        exists: bool,
+    ) -> GovernedPlan | Stop | NeedsCatalog:
+        judging, evaluation = self.judging, self.evaluation
+        read = tuple(one.name for one in facts.reads if one.name is not None)
+        bodies = await view_bodies((*read, *facts.raw, *facts.described), judging, 0)
+        if not isinstance(bodies, dict):
+            return bodies
+        policies = await policies_of(seen[0].views, judging)
+        if isinstance(policies, NotGovernable):
+            return not_governable(policies)
+        if isinstance(policies, NeedsCatalog):
+            return policies
+        guarding = await guard_reads(facts, policies, bodies, judging)
+        if isinstance(guarding, NotGovernable):
+            return not_governable(guarding)
+        governed: list[Governed] = []
+        for prepared, one in zip(texts.all, seen[1:], strict=True):
+            outcome = await finish(
+                prepared,
+                usage if isinstance(usage, Usage) else texts.usage(prepared),
+                one,
+                evaluation,
+                judging,
+            )
+            if not isinstance(outcome, Governed):
+                return outcome
+            governed.append(outcome)
+        records = scan_records(seen[0], vouched=False, evaluation=evaluation)
+        refusal = self._past_guards(facts, texts, guarding, governed, bodies.values(), records)
+        refusal = evaluation.raw(facts.raw, facts.shown, obliged_names(bodies)) or refusal
+        if isinstance(refusal, Denied):
+            return access_denied(refusal, evaluation)
+        if refusal is not None:
+            return not_governable(refusal)
+        return await self._written(
+            facts, texts, usage, guarding, governed, bodies, records, original, exists=exists
+        )
+
+    def _past_guards(
+        self,
+        facts: PlanFacts,
+        texts: PlanTexts,
+        guarding: tuple[Guarding, ...],
+        governed: Iterable[Governed],
+        bodies: Iterable[Governed],
+        records: tuple[ScanRecord, ...],
+    ) -> Denied | NotGovernable | None:
+        """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
+        obliged = [
+            one.table.name for one in guarding if one.query is not None and self.judging.exists(one.table)
+        ]
+        scans = records
+        for one in governed:
+            obliged += one.guarded
+            scans += one.scans
+        user = self.judging.principal.user
+        kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
+        if self.reading.analysis in ("explain", "input_files"):
+            if obliged:
+                return plan_shown(obliged[0], user)
+            if kept:
+                return NotGovernable("a plan over a temporary view would print what the view was made of")
+        named = plan_names_metadata(self.reading) or any(
+            names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
+        )
+        if named and obliged:
+            return metadata_shown(obliged[0], user)
+        if named and kept:
+            return NotGovernable("`_metadata` of a temporary view could tell where its rows are stored")
+        keeps = any(part.keeps for part in facts.parts)
+        return shown_only(scans if keeps else (), bodies, self.judging)
+
+    async def _written(
+        self,
+        facts: PlanFacts,
+        texts: PlanTexts,
+        usage: Usage | Silent,
+        guarding: tuple[Guarding, ...],
+        governed: list[Governed],
+        bodies: dict[TableName, Governed],
+        records: tuple[ScanRecord, ...],
+        original: bytes,
+        *,
+        exists: bool,
+    ) -> GovernedPlan | Stop:
+        """Write everything into the plan and prove it."""
+        reading, evaluation = self.reading, self.evaluation
+        command = reading.command
+        echo = b""
+        if command is not None and command.WhichOneof("command_type") == "sql_command":
+            echo = bytes_of(command.sql_command.input)
+        edits = Edits()
+        words = write_guards(facts, guarding, edits)
+        texts.write(governed, edits)
+        if exists:
+            edits.pin(facts.names)
+        if any(is_identity(call) for call in reading.functions):
+            bind_identities(reading.message, self.judging.principal.user, edits)
+        answer = self._answer(facts, governed, bodies)
+        if not exists:
+            relation = reading.catalog_calls[0].relation
+            edits.keep(relation)
+            relation.sql.query = DOES_NOT_EXIST
+            edits.queries.add(DOES_NOT_EXIST)
+            answer = RELAY
+        forwarded = await in_turn(lambda: bytes_of(reading.message))
+        rendered = self.rendering
+        if edits.changed:
+            rendered = await in_turn(lambda: render(reading.message))
+        if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
+            return not_governable(
+                NotGovernable(
+                    "the guarded plan could not be proved equal to the original; write it in a simpler form"
+                )
+            )
+        inside = [*governed, *bodies.values()]
+        return GovernedPlan(
+            text=rendered,
+            root=reading.root,
+            message=forwarded,
+            texts=texts.written,
+            echo=echo,
+            code=facts.code,
+            decisions=tuple(dict.fromkeys(evaluation.decisions)),
+            scans=(*records, *(scan for one in inside for scan in one.scans)),
+            words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
+            agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
+            answer=answer,
+            effects=(*facts.effects, *(effect for one in governed for effect in one.wants.effects)),
+            provisional=any(not self.judging.exists(one.table) for one in guarding)
+            or any(self.judging.snapshot.catalog.table(name) is None for name in facts.shown)
+            or any(one.provisional for one in inside),
+            facets=frozenset(evaluation.facets).union(*(one.facets for one in inside)),
+            temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
+        )
+
+    def _answer(
+        self, facts: PlanFacts, governed: list[Governed], bodies: dict[TableName, Governed]
+    ) -> AnswerRule:
+        """Return what is done with the answer's rows: those of a catalog call, or of a command in SQL."""
+        for part in facts.parts:
+            if part.wants.answer is RELAY:
+                continue
+            rule = self.evaluation.answer(part.wants, obliged_names(bodies))
+            if part.details is not None and not self.evaluation.holds(part.details):
+                rule = replace(rule, details=False)
+            return rule
+        return next((one.answer for one in governed if one.answer is not RELAY), RELAY)

@@ -1,0 +1,125 @@
+"""What policies put on tables, as texts: whether they can be relied on, and what would tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Table, TableName
+from gateway.model.decision import ColumnMask, RowFilter
+from gateway.model.reading import Reading, RelationRole
+from gateway.model.statement import NeedsCatalog, ScanRecord
+from gateway.pipeline.judging import Governed, Judging
+from gateway.policy.engine import TableView
+from gateway.sql import guard, policy_text
+from gateway.sql.classify import is_builtin
+from gateway.sql.evaluate import Denied
+from gateway.sql.identity import identity_splices
+from gateway.sql.wants import NotGovernable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """What holds for the tables of a text, with texts that were read and mean only what they say."""
+
+    views: Mapping[TableName, TableView | None]
+    """As given, with the identities of masks and filters bound where Spark does not know the user."""
+    relations: frozenset[tuple[str, ...]]
+    """The tables that masks and filters read."""
+
+
+def plan_shown(name: TableName, user: str) -> Denied:
+    return Denied(f"plans over {name} are not shown, because it is filtered or masked for user {user}")
+
+
+def metadata_shown(name: TableName, user: str) -> Denied:
+    return Denied(f"`_metadata` is not available, because {name} is filtered or masked for user {user}")
+
+
+def names_metadata(parts: Iterable[str]) -> bool:
+    """Whether a column's name could mean Spark's hidden `_metadata`, which tells where rows are stored."""
+    return "_metadata" in (part.lower() for part in parts)
+
+
+def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: Judging) -> Denied | None:
+    """Deny views over columns that may only be shown: what a later statement does with them is not seen.
+
+    `kept` are the scans of a view that is being made.
+    """
+    for scan in (*(scan for body in bodies for scan in body.scans), *kept):
+        for obligation in scan.obligations:
+            if isinstance(obligation, ColumnMask) and obligation.predicate == "deny":
+                return Denied(
+                    f"column {scan.table}.{obligation.column} is masked for user {judging.principal.user} "
+                    f"and may only be shown, not be read through a view"
+                )
+    return None
+
+
+async def policies_of(
+    views: Mapping[TableName, TableView | None], judging: Judging
+) -> Policies | NotGovernable | NeedsCatalog:
+    """Check that row filters and masks speak of columns that exist; find the tables that they read.
+
+    A column that is nowhere inside of the guard could be answered by a relation of the user's, outside of it.
+    """
+    bound = dict(views)
+    relations: set[tuple[str, ...]] = set()
+    for name, view in views.items():
+        table = judging.snapshot.catalog.table(name)
+        if table is None or view is None:
+            continue
+        texts: dict[str, str] = {}
+        for text in _texts_of(view):
+            checked = await _checked(text, table, judging)
+            if not isinstance(checked, tuple):
+                return checked
+            texts[text] = checked[0]
+            relations |= checked[1]
+        if any(text != written for text, written in texts.items()):
+            bound[name] = _with_texts(view, texts)
+    return Policies(views=bound, relations=frozenset(relations))
+
+
+def _texts_of(view: TableView) -> tuple[str, ...]:
+    masks = tuple([mask.expression for mask in view.masks.values()])
+    return masks if view.row_filter is None else (*masks, view.row_filter.expression)
+
+
+def _with_texts(view: TableView, texts: Mapping[str, str]) -> TableView:
+    masks: dict[str, ColumnMask] = {
+        name: replace(mask, expression=texts[mask.expression]) for name, mask in view.masks.items()
+    }
+    rows: RowFilter | None = view.row_filter
+    if rows is not None:
+        rows = replace(rows, expression=texts[rows.expression])
+    return replace(view, masks=masks, row_filter=rows)
+
+
+async def _checked(
+    text: str, table: Table, judging: Judging
+) -> tuple[str, frozenset[tuple[str, ...]]] | NotGovernable | NeedsCatalog:
+    """Return a policy's text as it is to be written, and the tables that it reads."""
+    reading = await judging.reader.read_expression(text)
+    if not isinstance(reading, Reading):
+        return NotGovernable(f"a policy for {table.name} cannot be read")
+    read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
+    if any(len(parts) != 3 for parts in read):
+        return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")
+    names = [TableName(*parts) for parts in read]
+    if unknown := judging.unknown(names):
+        return NeedsCatalog(unknown)
+    tables = [judging.snapshot.catalog.table(name) for name in names]
+    if not policy_text.fits(text, reading, table, tables):
+        return NotGovernable(f"a policy for {table.name} does not fit its columns")
+    if judging.door == "connect" and any(
+        len(function.parts) != 3 and not is_builtin(function) for function in reading.functions
+    ):
+        # A session that registered a function of that name would have it called in the other's place.
+        return NotGovernable(f"a policy for {table.name} calls a function without its catalog and database")
+    if judging.door != "connect" or not reading.identities:
+        return text, frozenset(read)
+    splices = identity_splices(reading, judging.principal.user, (table, *tables), named=False)
+    if isinstance(splices, NotGovernable):
+        return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
+    return guard.apply(text, splices), frozenset(read)

@@ -1,0 +1,441 @@
+"""The passes for SQL text: statements, the bodies of views, and the texts and expressions within plans.
+
+`prepare` reads and classifies, `ask` puts its wants to the policies, `see` says which columns it uses and
+what may be seen of them, `finish` guards and proves. `govern` is all of them for a text by itself; a plan
+prepares everything within it first, so that what is missing is told all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import TableKind, TableName
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
+from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
+from gateway.pipeline.judging import (
+    MAX_VIEW_DEPTH,
+    Governed,
+    Judging,
+    Outcome,
+    Stop,
+    access_denied,
+    agreement,
+    commanded,
+    names_of,
+    not_governable,
+    obliged_names,
+    together,
+)
+from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, policies_of, shown_only
+from gateway.policy.engine import TableView
+from gateway.sql import guard
+from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.classify import classify
+from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
+from gateway.sql.identity import identity_splices
+from gateway.sql.names import Names
+from gateway.sql.wants import NotGovernable, Want, Wants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a text stands and what is bound around it."""
+
+    depth: int = 0
+    """0: what a client sent; above: the body of a view, that many views deep."""
+    expression: bool = False
+    """It is an expression, not a statement."""
+    commands: bool = True
+    arguments: bool = False
+    """It comes with arguments for its parameter markers."""
+    aliases: frozenset[str] = frozenset()
+    """Names (lower case) that are bound around it, as common table expressions would be."""
+
+
+TOP = Place()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """One text that was read and classified."""
+
+    text: str
+    place: Place
+    reading: Reading
+    names: Names
+    wants: Wants
+    functions: tuple[Want, ...]
+    scans: tuple[Scan, ...]
+    vouched: bool
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """Every table that must be known before the text can be judged."""
+        return (*names_of(self.scans), *commanded(self.wants))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the principal may see of the tables that a text reads."""
+
+    views: Mapping[TableName, TableView | None]
+    used: Mapping[TableName, tuple[str, ...] | None]
+    """Columns used of each table, None when the analyst could not tell."""
+
+
+async def govern(text: str, context: SessionContext, judging: Judging, depth: int) -> Outcome:
+    """Run every pass on one text: the statement itself at depth 0, the body of a view below."""
+    prepared = await prepare(text, context, judging, Place(depth=depth, commands=depth == 0))
+    if isinstance(prepared, Stop):
+        return prepared
+    outcome = await _govern(prepared, judging)
+    return replace(outcome, plan_class=prepared.reading.root) if isinstance(outcome, Stop) else outcome
+
+
+async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
+    evaluation = judging.evaluation()
+    ask(prepared, evaluation)
+    if (denied := evaluation.denied()) is not None:
+        return access_denied(denied, evaluation)
+    if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(prepared.tables)))):
+        return NeedsCatalog(unknown)
+    usage = usage_of(prepared, judging)
+    evaluation.context = replace(
+        evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)
+    )
+    seen = see(prepared, usage, evaluation)
+    if isinstance(seen, Denied):
+        return access_denied(seen, evaluation)
+    return await finish(prepared, usage, seen, evaluation, judging)
+
+
+async def prepare(
+    text: str, context: SessionContext, judging: Judging, place: Place = TOP
+) -> Prepared | Stop:
+    """Read a text and say what it wants; a Stop when nothing of it can pass."""
+    reading = await (judging.reader.read_expression(text) if place.expression else judging.reader.read(text))
+    if isinstance(reading, NotParsed):
+        # Spark's own words and SQLSTATE: the client must not notice who answered.
+        return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+    if isinstance(reading, NotRead):
+        sqlstate = "54001" if reading.code.startswith("TOO_") else "57000"
+        return Stop(code=reading.code, sqlstate=sqlstate, message=reading.message)
+    found = _classified(text, reading, context, judging, place)
+    if isinstance(found, NotGovernable):
+        return replace(not_governable(found), plan_class=reading.root)
+    return found
+
+
+def _classified(
+    text: str, reading: Reading, context: SessionContext, judging: Judging, place: Place
+) -> Prepared | NotGovernable:
+    bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
+    names = Names(bound, judging.snapshot.catalog.catalogs)
+    wants = classify(reading, names, parameters=place.arguments)
+    if isinstance(wants, NotGovernable):
+        return wants
+    if reading.commands and not place.commands:
+        where = "the text of a view" if place.depth else "SQL within a plan"
+        return NotGovernable(f"{where} is not a query")
+    scans = scans_of(reading, names)
+    if isinstance(scans, NotGovernable):
+        return scans
+    functions = function_wants(reading.functions, names)
+    if isinstance(functions, NotGovernable):
+        return functions
+    if _keeps(reading) and _bound_scans(reading, place):
+        return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
+    return Prepared(
+        text=text,
+        place=place,
+        reading=reading,
+        names=names,
+        wants=wants,
+        functions=functions,
+        scans=scans,
+        # A view's owner vouched for what it reads, so its body asks for nothing of the reader by default;
+        # masks and filters of the reader hold all the same.
+        vouched=place.depth > 0 and judging.rules.views == "definer",
+    )
+
+
+def _keeps(reading: Reading) -> bool:
+    """Whether Spark keeps the text as a view, to read it again later."""
+    return any(command.node == "CreateViewCommand" for command in reading.commands)
+
+
+def _bound_scans(reading: Reading, place: Place) -> bool:
+    return any(
+        relation.role is RelationRole.SCAN
+        and len(relation.parts) == 1
+        and relation.parts[0].lower() in place.aliases
+        for relation in reading.relations
+    )
+
+
+def ask(prepared: Prepared, evaluation: Evaluation) -> None:
+    """Put the text's wants to the policies, and the question whether its tables may be known at all."""
+    if not prepared.vouched:
+        evaluation.wants((*prepared.wants.wants, *prepared.functions))
+        evaluation.visibility(names_of(prepared.scans))
+
+
+def usage_of(prepared: Prepared, judging: Judging) -> Usage | Silent:
+    """Return what the analyst says of a text."""
+    if not prepared.scans:
+        return Silent("nothing is read")
+    scanned = scanned_tables(prepared, judging)
+    if scanned is None:
+        return Silent("a table does not exist")
+    if prepared.place.expression:
+        return Silent("an expression by itself does not say what its columns mean")
+    return analyse(prepared.text, scanned, prepared.reading.columns)
+
+
+def scanned_tables(prepared: Prepared, judging: Judging) -> list[ScannedTable] | None:
+    """Return the relations that a text reads, as the analyst wants them; None when one does not exist."""
+    names = {relation.span: name for relation, name in prepared.scans}
+    scanned = []
+    for relation in prepared.reading.relations:
+        if relation.role is not RelationRole.SCAN:
+            continue
+        name = names.get(relation.span)
+        table = judging.snapshot.catalog.table(name) if name is not None else None
+        if name is not None and table is None:
+            return None
+        columns = table.columns if table is not None else ()
+        folded = name.folded() if name is not None else None
+        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
+    return scanned
+
+
+def see(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Seen | Denied:
+    """Decide on the columns that a text uses; what is missing is left with the evaluation."""
+    return see_tables(names_of(prepared.scans), usage, evaluation, vouched=prepared.vouched)
+
+
+def see_tables(
+    names: Iterable[TableName], usage: Usage | Silent, evaluation: Evaluation, *, vouched: bool = False
+) -> Seen | Denied:
+    views: dict[TableName, TableView | None] = {}
+    used: dict[TableName, tuple[str, ...] | None] = {}
+    denied: Denied | None = None
+    for name in dict.fromkeys(name.folded() for name in names):
+        table, view = evaluation.catalog.table(name), evaluation.view(name)
+        views[name] = view
+        if table is None or view is None:
+            continue
+        columns = None if vouched else evaluation.columns(table, view, usage)
+        if isinstance(columns, Denied):
+            denied = denied or columns  # the other tables are decided on all the same, for the record
+            continue
+        used[name] = columns
+    return denied or Seen(views=views, used=used)
+
+
+async def finish(
+    prepared: Prepared, usage: Usage | Silent, seen: Seen, evaluation: Evaluation, judging: Judging
+) -> Outcome:
+    """Guard the text's scans, pin its targets and have the result proved."""
+    text, reading, wants = prepared.text, prepared.reading, prepared.wants
+    if (denied := evaluation.denied()) is not None:
+        return access_denied(denied, evaluation)
+    bodies = await view_bodies(prepared.tables, judging, prepared.place.depth)
+    if not isinstance(bodies, dict):
+        return bodies
+    policies = await policies_of(seen.views, judging)
+    if isinstance(policies, NotGovernable):
+        return not_governable(policies)
+    if isinstance(policies, NeedsCatalog):
+        return policies
+    guarded = _guarded(prepared, policies.views, bodies, evaluation)
+    if isinstance(guarded, NotGovernable):
+        return not_governable(guarded)
+    records = scan_records(seen, vouched=prepared.vouched, evaluation=evaluation)
+    obliged = [scan.table.name for scan in guarded if scan.query is not None and judging.exists(scan.table)]
+    denied = (
+        evaluation.raw(wants.raw, wants.shown, obliged_names(bodies))
+        or _past_guards(reading, wants, obliged, judging)
+        or shown_only(records if _keeps(reading) else (), bodies.values(), judging)
+    )
+    if denied is not None:
+        return access_denied(denied, evaluation)
+
+    written = guard.splices(text, reading, guarded)
+    pinned = guard.pin_targets(reading, wants, prepared.names)
+    if isinstance(written, NotGovernable):
+        return not_governable(written)
+    if isinstance(pinned, NotGovernable):
+        return not_governable(pinned)
+    identities = _identities(prepared, evaluation, judging)
+    if isinstance(identities, NotGovernable):
+        return not_governable(identities)
+    temporary = {r.parts for r in reading.relations if r.role is RelationRole.SCAN} - {
+        relation.parts for relation, _ in prepared.scans
+    }
+    allowed = frozenset(
+        {guard.pinned_parts(scan.table) for scan in guarded}
+        | pinned[1]
+        | temporary
+        | policies.relations
+        | {parts for body in bodies.values() for parts in body.allowed}
+    )
+    splices = (*written[0], *pinned[0], *identities)
+    forwarded = guard.apply(text, splices)
+    unproved = await _prove(prepared, forwarded, splices, allowed, judging)
+    if unproved is not None:
+        return not_governable(unproved)
+    return Governed(
+        text=forwarded,
+        reading=reading,
+        wants=wants,
+        allowed=allowed,
+        decisions=tuple(dict.fromkeys(evaluation.decisions)),
+        scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
+        words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
+        agree=agreement(usage) if prepared.scans else None,
+        obliged=any(scan.query is not None for scan in guarded),
+        guarded=tuple(obliged),
+        answer=evaluation.answer(wants, obliged_names(bodies)),
+        provisional=any(not judging.exists(scan.table) for scan in guarded)
+        or any(body.provisional for body in bodies.values()),
+        facets=frozenset(evaluation.facets).union(*(body.facets for body in bodies.values())),
+        temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
+    )
+
+
+def _guarded(
+    prepared: Prepared,
+    views: Mapping[TableName, TableView | None],
+    bodies: Mapping[TableName, Governed],
+    evaluation: Evaluation,
+) -> list[guard.GuardedRelation] | NotGovernable:
+    guarded: list[guard.GuardedRelation] = []
+    for relation, name in prepared.scans:
+        folded = name.folded()
+        table, view = evaluation.catalog.table(name), views[folded]
+        if table is None or view is None:
+            guarded.append(guard.guard_missing(prepared.text, relation, name))
+            continue
+        scan = guard.guard_scan(
+            prepared.text,
+            relation,
+            table,
+            view,
+            vouched=prepared.vouched,
+            body=nested_text(bodies.get(folded)),
+        )
+        if isinstance(scan, NotGovernable):
+            return scan
+        guarded.append(scan)
+    return guarded
+
+
+def _identities(
+    prepared: Prepared, evaluation: Evaluation, judging: Judging
+) -> tuple[Splice, ...] | NotGovernable:
+    """Return what binds `current_user()` and its likes where Spark would answer with another user."""
+    reading = prepared.reading
+    if judging.door != "connect" or not reading.identities:
+        return ()
+    mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
+    named = {id(relation): evaluation.catalog.table(name) for relation, name in prepared.scans}
+    return identity_splices(
+        reading,
+        judging.principal.user,
+        [named.get(id(relation)) for relation in mentions],
+        leave_bare=prepared.place.expression,
+    )
+
+
+def nested_text(body: Governed | None) -> str | None:
+    """Return the guarded text of a view whose sources carry obligations."""
+    return body.text if body is not None and body.obliged else None
+
+
+def scan_records(seen: Seen, *, vouched: bool, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
+    """Return for the audit record what is read and what was done to it."""
+    records = []
+    for name, view in seen.views.items():
+        table = evaluation.catalog.table(name)
+        if table is not None and view is not None:
+            obligations = obligations_of(view, vouched=vouched)
+            records.append(
+                ScanRecord(
+                    table=table.name, access="select", columns=seen.used[name], obligations=obligations
+                )
+            )
+    return tuple(records)
+
+
+async def view_bodies(
+    names: Sequence[TableName], judging: Judging, depth: int
+) -> dict[TableName, Governed] | Stop | NeedsCatalog:
+    """Govern the text of every persistent view among `names`, in the session that it was written in."""
+    bodies: dict[TableName, Governed] = {}
+    for name in dict.fromkeys(name.folded() for name in names):
+        table = judging.snapshot.catalog.table(name)
+        if table is None or table.kind is not TableKind.VIEW:
+            continue
+        if name in judging.bodies:
+            bodies[name] = judging.bodies[name]
+            continue
+        if table.view is None:
+            return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
+        if depth >= MAX_VIEW_DEPTH:
+            return not_governable(
+                NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+            )
+        context = SessionContext(
+            catalog=table.view.catalog, namespace=(table.view.database,), door=judging.door
+        )
+        body = await govern(table.view.text, context, judging, depth + 1)
+        if isinstance(body, Stop) and body.code == "SPARK":
+            return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+        if not isinstance(body, Governed):
+            return body
+        bodies[name] = judging.bodies[name] = body
+    return bodies
+
+
+def _past_guards(
+    reading: Reading, wants: Wants, obliged: Sequence[TableName], judging: Judging
+) -> Denied | None:
+    """Deny what would tell of guarded relations past their guard: plans, shared definitions, metadata."""
+    if not obliged:
+        return None
+    name, user = obliged[0], judging.principal.user
+    if wants.explains:
+        return plan_shown(name, user)
+    if wants.shares:
+        return Denied(
+            f"{name} is filtered or masked for user {user}, and a view made from it would show that to all"
+        )
+    if any(names_metadata(column.parts) for column in reading.columns):
+        return metadata_shown(name, user)
+    return None
+
+
+async def _prove(
+    prepared: Prepared,
+    forwarded: str,
+    splices: Sequence[Splice],
+    allowed: frozenset[tuple[str, ...]],
+    judging: Judging,
+) -> NotGovernable | None:
+    if not splices:
+        # The text goes on as it was read; what is left to show is that every relation was accounted for.
+        relations = prepared.reading.relations
+        loose = [r for r in relations if r.role is not RelationRole.CTE and r.parts not in allowed]
+        return NotGovernable(f"`{'.'.join(loose[0].parts)}` is not accounted for") if loose else None
+    if prepared.place.expression:
+        proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed, expression=True)
+    else:
+        proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed)
+    if proof.holds:
+        return None
+    return NotGovernable(
+        "the guarded statement could not be proved equal to the original; "
+        "give its tables plain aliases or write it in a simpler form"
+    )
