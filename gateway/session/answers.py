@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from gateway.model.reading_settings import is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
 
@@ -46,7 +47,21 @@ def filter_rows(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list
             return _describe(rule, rows)
         case AnswerFilter.SETTINGS:
             # `SET` has key and value, `SET -v` two or three columns more.
-            return [row for row in rows if visible(Resource.setting(_text(row, 0, len(row))))]
+            return [row for row in rows if _sees_setting(_text(row, 0, len(row)), visible)]
+        case AnswerFilter.CONNECT_CATALOGS:
+            return _connect_catalogs(rule, rows, visible)
+        case AnswerFilter.CONNECT_DATABASES:
+            return _connect_databases(rule, rows, visible)
+        case AnswerFilter.CONNECT_TABLES:
+            return _connect_tables(rule, rows, visible)
+        case AnswerFilter.CONNECT_FUNCTIONS:
+            return _connect_functions(rule, rows, visible)
+        case AnswerFilter.CONNECT_COLUMNS:
+            return _connect_columns(rule, rows)
+
+
+def _sees_setting(key: str, visible: Visible) -> bool:
+    return not is_servers_own(key) and visible(Resource.setting(key))
 
 
 def unquoted(name: str) -> str:
@@ -159,6 +174,86 @@ def _describe_column(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
     if not _shows_column(rule, unquoted(_text(rows[0], 1, 2)).split(".")[0]):
         return []
     return list(rows) if rule.details else list(rows[:3])
+
+
+def _connect_catalogs(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Filter CatalogMetadata (name, description)."""
+    shown = [row for row in _wide(rows, 2) if visible(Resource.catalog(_name(row, 0)))]
+    return shown if rule.details else [_blank(row, 1) for row in shown]
+
+
+def _connect_databases(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Filter Database (name, catalog, description, locationUri)."""
+    shown = [
+        row
+        for row in _wide(rows, 4)
+        if visible(Resource.database(_catalog(rule, row, 1), unquoted(_name(row, 0))))
+    ]
+    return shown if rule.details else [_blank(row, 2, 3) for row in shown]
+
+
+def _connect_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Filter Table (name, catalog, namespace, description, tableType, isTemporary)."""
+    shown: list[Row] = []
+    for row in _wide(rows, 6):
+        name, namespace = _name(row, 0), _namespace(row, 2)
+        if _flag(row[5]):
+            # The session's own views; those of `global_temp` were judged for somebody else.
+            if not namespace:
+                shown.append(row)
+        elif len(namespace) == 1:
+            catalog, database = _catalog(rule, row, 1), unquoted(namespace[0])
+            if visible(Resource.table(catalog, database, unquoted(name))):
+                shown.append(row if rule.details else _blank(row, 3))
+    return shown
+
+
+def _connect_functions(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
+    """Filter Function (name, catalog, namespace, description, className, isTemporary).
+
+    What is built in counts as temporary. The description of a persistent SQL function holds its text.
+    """
+    shown: list[Row] = []
+    for row in _wide(rows, 6):
+        name, namespace = _name(row, 0), _namespace(row, 2)
+        if _flag(row[5]):
+            shown.append(row)
+        elif len(namespace) == 1:
+            catalog, database = _catalog(rule, row, 1), unquoted(namespace[0])
+            if visible(Resource.udf(catalog, database, unquoted(name))):
+                shown.append(row if rule.details else _blank(row, 3, 4))
+    return shown
+
+
+def _connect_columns(rule: AnswerRule, rows: Sequence[Row]) -> list[Row]:
+    """Filter Column (name, description, dataType, nullable, isPartition, isBucket; since 4.0 isCluster)."""
+    if any(len(row) not in (6, 7) for row in rows):
+        raise UnknownShape("columns that are described by other than 6 or 7 fields")
+    return [row for row in rows if _shows_column(rule, _name(row, 0))]
+
+
+def _name(row: Row, index: int) -> str:
+    name = _text(row, index)
+    if name == "":
+        raise UnknownShape("a row without a name")
+    return name
+
+
+def _catalog(rule: AnswerRule, row: Row, index: int) -> str:
+    return _text(row, index) or _known(rule.catalog)
+
+
+def _namespace(row: Row, index: int) -> list[str]:
+    value = row[index]
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise UnknownShape("a namespace that is no list of names")
+    return value
+
+
+def _blank(row: Row, *indexes: int) -> Row:
+    return [None if index in indexes else value for index, value in enumerate(row)]
 
 
 def _shows_column(rule: AnswerRule, name: str) -> bool:

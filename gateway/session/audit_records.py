@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gateway.model.audit import AuditEvent
-from gateway.model.decision import NO_POLICY, Decision, Obligation, PolicyRef, RowFilter
+from gateway.model.decision import NO_POLICY, Decision
 from gateway.model.principal import Principal
-from gateway.model.statement import Cleared, Client, Refused, ScanRecord, Verdict
+from gateway.model.statement import Cleared, Client, Verdict
+from gateway.session import audit_parts as parts
 
 Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
@@ -53,6 +54,11 @@ def format_time(unix_us: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{microseconds:06d}Z"
 
 
+def digest(text: str) -> str:
+    """Return the SHA-256 of the text in hexadecimal; a lone surrogate counts as its three bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def decided(
     verdict: Verdict,
     *,
@@ -64,19 +70,21 @@ def decided(
     snapshot: str = "",
     duration_us: int,
     session: str = "",
+    operation: str = "",
     repository: str = "spark",
 ) -> AuditEvent:
     """Build the record of a verdict. `duration_us` is the time that judging took, `snapshot` the version
-    that the statement was judged under when the verdict itself does not say."""
+    that the statement was judged under when the verdict itself does not say, `operation` the id that client
+    and Spark know a plan's execution by."""
     statement = verdict.statement
     cleared = isinstance(verdict, Cleared)
     body: dict[str, Any] = {
-        **_ranger_summary(verdict),
+        **parts.ranger_summary(verdict),
         "repo": repository,
         "enforcer": ENFORCER,
         "sess": session,
-        **_principal(statement.principal),
-        **_client(client),
+        **parts.of_principal(statement.principal),
+        **parts.of_client(client),
         "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
         "verdict": "cleared" if cleared else "refused",
@@ -85,19 +93,27 @@ def decided(
         "namespace": list(statement.context.namespace),
         "snapshot": verdict.snapshot_version or snapshot,
         "duration_us": duration_us,
-        "decisions": _decisions(verdict.decisions),
-        "resources": _resources(verdict),
-        "policies": _policies(verdict),
+        "decisions": parts.of_decisions(verdict.decisions),
+        "resources": parts.resources_of(verdict),
+        "policies": parts.policies_of(verdict),
     }
     if isinstance(verdict, Cleared):
         body["forwarded"] = verdict.forwarded
         body["forwarded_sha256"] = digest(verdict.forwarded)
         body["readers_agree"] = verdict.readers_agree
-        body["scans"] = [_scan(scan) for scan in verdict.scans]
+        body["scans"] = [parts.of_scan(scan) for scan in verdict.scans]
+        if statement.plan is not None:
+            body["forwarded_plan_sha256"] = hashlib.sha256(verdict.forwarded_plan).hexdigest()
+            body["texts"] = list(verdict.plan_texts)
+            body["user_code"] = list(verdict.code)
     else:
         body["code"] = verdict.code
         body["sqlstate"] = verdict.sqlstate
         body["message"] = verdict.message
+    if statement.plan is not None:
+        body["plan"] = statement.plan.kind
+        body["plan_sha256"] = hashlib.sha256(statement.plan.message).hexdigest()
+        body["operation"] = operation
     return AuditEvent(
         event_id=event_id,
         kind="decided",
@@ -167,8 +183,8 @@ def login(
 ) -> AuditEvent:
     """Build the record of an attempt to log in; `principal` is known only when it was accepted."""
     body: dict[str, Any] = {
-        **(_principal(principal) if principal is not None else {"reqUser": user}),
-        **_client(client),
+        **(parts.of_principal(principal) if principal is not None else {"reqUser": user}),
+        **parts.of_client(client),
         "sess": session,
         "action": "login",
         "result": int(accepted),
@@ -217,12 +233,91 @@ def metadata_decided(
             "repo": repository,
             "enforcer": ENFORCER,
             "sess": session,
-            **_principal(principal),
-            **_client(client),
+            **parts.of_principal(principal),
+            **parts.of_client(client),
             "reqData": text,
             "reqData_sha256": digest(text),
             "verdict": "cleared",
             "plan_class": call,
+        },
+    )
+
+
+def call_decided(
+    call: str,
+    names: Sequence[str],
+    *,
+    statement_id: str,
+    time: str,
+    gateway: str,
+    principal: Principal,
+    client: Client,
+    session: str,
+    decisions: Sequence[Decision],
+    refusal: tuple[str, str, str] | None,
+    repository: str = "spark",
+) -> AuditEvent:
+    """Build the record of a call without a statement that changes a session: `AddArtifacts` with the names
+    of its files, `Config.set` with keys. `refusal` is code, SQLSTATE and message."""
+    text = f"{call}({', '.join(names)})"
+    body: dict[str, Any] = {
+        **parts.deciding(decisions, refused=refusal is not None),
+        "repo": repository,
+        "enforcer": ENFORCER,
+        "sess": session,
+        **parts.of_principal(principal),
+        **parts.of_client(client),
+        "reqData": text[:REFUSED_CHARS],
+        "reqData_sha256": digest(text),
+        "verdict": "cleared" if refusal is None else "refused",
+        "plan_class": call,
+        "decisions": parts.of_decisions(decisions),
+        "resources": sorted({str(decision.request.resource) for decision in decisions}),
+        "policies": sorted({d.policy.name for d in decisions} - {""}),
+    }
+    if refusal is not None:
+        body["code"], body["sqlstate"], body["message"] = refusal
+    return AuditEvent(
+        event_id=statement_id,
+        kind="decided",
+        time=time,
+        statement_id=statement_id,
+        gateway=gateway,
+        user=principal.user,
+        body=body,
+    )
+
+
+def reattached(
+    *,
+    event_id: str,
+    time: str,
+    gateway: str,
+    principal: Principal,
+    client: Client,
+    session: str,
+    operation: str,
+    rows: int,
+    relayed_bytes: int,
+    complete: bool,
+) -> AuditEvent:
+    """Build the record of an execution that was taken up again after its gateway had ended."""
+    return AuditEvent(
+        event_id=event_id,
+        kind="reattached",
+        time=time,
+        statement_id="",
+        gateway=gateway,
+        user=principal.user,
+        body={
+            **parts.of_principal(principal),
+            **parts.of_client(client),
+            "sess": session,
+            "action": "reattach",
+            "operation": operation,
+            "rows": rows,
+            "bytes": relayed_bytes,
+            "complete": complete,
         },
     )
 
@@ -247,8 +342,8 @@ def security(
         gateway=gateway,
         user=principal.user,
         body={
-            **_principal(principal),
-            **(_client(client) if client is not None else {}),
+            **parts.of_principal(principal),
+            **(parts.of_client(client) if client is not None else {}),
             "sess": session,
             "action": action,
             "result": 0,
@@ -256,124 +351,3 @@ def security(
             "reason": reason,
         },
     )
-
-
-def digest(text: str) -> str:
-    """Return the SHA-256 of the text in hexadecimal; a lone surrogate counts as its three bytes."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _principal(principal: Principal) -> dict[str, Any]:
-    return {
-        "reqUser": principal.user,
-        "groups": sorted(principal.groups),
-        "roles": sorted(principal.roles),
-    }
-
-
-def _client(client: Client) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "cliIP": client.address,
-        "cliType": client.protocol,
-        "application": client.application,
-    }
-    if client.extra:
-        found["client"] = dict(client.extra)
-    return found
-
-
-def _ranger_summary(verdict: Verdict) -> dict[str, Any]:
-    """Name the one decision that Ranger's single-access format would show: the first that says no, else
-    the first."""
-    refused = isinstance(verdict, Refused)
-    deciding = next((d for d in verdict.decisions if not d.allowed), None) if refused else None
-    if deciding is None and verdict.decisions:
-        deciding = verdict.decisions[0]
-    found: dict[str, Any] = {"result": 0 if refused else 1}
-    if deciding is None:
-        found |= {"policy": NO_POLICY.id, "policy_version": NO_POLICY.version}
-        return found
-    return found | {
-        "access": deciding.request.access.upper(),
-        "action": deciding.request.access,
-        "resource": "/".join(value for _, value in deciding.request.resource.elements),
-        "resType": f"@{deciding.request.resource.kind}",
-        "policy": deciding.policy.id,
-        "policy_version": deciding.policy.version,
-        "reason": deciding.reason,
-    }
-
-
-def _decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
-    """List every decision; columns of one table that one policy settled alike share an entry, as in
-    Ranger's Hive handler: a table of 500 columns would otherwise write 500 times the same."""
-    found: list[dict[str, Any]] = []
-    merged: dict[tuple[object, ...], dict[str, Any]] = {}
-    for decision in decisions:
-        elements = decision.request.resource.elements
-        column = elements[-1][1] if elements and elements[-1][0] == "column" else None
-        path = elements if column is None else elements[:-1]
-        what = (decision.request.access, decision.allowed, decision.policy, decision.reason)
-        key = (path, column is None, *what)
-        entry = merged.get(key)
-        if entry is None:
-            entry = {
-                "resource": "/".join(value for _, value in path),
-                "resType": f"@{decision.request.resource.kind}",
-                "action": decision.request.access,
-                "result": int(decision.allowed),
-                **_policy(decision.policy),
-                "reason": decision.reason,
-            }
-            merged[key] = entry
-            found.append(entry)
-        if column is not None:
-            entry.setdefault("columns", []).append(column)
-    return found
-
-
-def _policy(policy: PolicyRef) -> dict[str, Any]:
-    return {"policy": policy.id, "policy_name": policy.name, "policy_version": policy.version}
-
-
-def _scan(scan: ScanRecord) -> dict[str, Any]:
-    return {
-        "table": str(scan.table),
-        "access": scan.access,
-        "columns": None if scan.columns is None else list(scan.columns),
-        "obligations": [_obligation(obligation) for obligation in scan.obligations],
-    }
-
-
-def _obligation(obligation: Obligation) -> Mapping[str, Any]:
-    if isinstance(obligation, RowFilter):
-        return {"type": "ROW_FILTER", "expression": obligation.expression, **_policy(obligation.policy)}
-    return {
-        "type": obligation.mask_type,
-        "column": obligation.column,
-        "expression": obligation.expression,
-        **_policy(obligation.policy),
-    }
-
-
-def _resources(verdict: Verdict) -> list[str]:
-    """Every resource that was asked for, dotted, with the table of each column: what auditors search by."""
-    found = set[str]()
-    for decision in verdict.decisions:
-        resource = decision.request.resource
-        found.add(str(resource))
-        if resource.kind == "column":
-            found.add(".".join(value for _, value in resource.elements[:-1]))
-    if isinstance(verdict, Cleared):
-        found.update(str(scan.table) for scan in verdict.scans)
-    found.discard("")
-    return sorted(found)
-
-
-def _policies(verdict: Verdict) -> list[str]:
-    """Names of all policies that settled something or laid an obligation on the statement."""
-    found = {decision.policy.name for decision in verdict.decisions}
-    if isinstance(verdict, Cleared):
-        found.update(obligation.policy.name for obligation in verdict.obligations)
-    found.discard("")
-    return sorted(found)

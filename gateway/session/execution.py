@@ -5,21 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.statement import (
-    CatalogChanged,
-    Cleared,
-    CreateTempView,
-    Refused,
-    SessionContext,
-    Statement,
-    UseNamespace,
-    Verdict,
-)
+from gateway.model.statement import Cleared, Refused, SessionContext, Statement
+from gateway.session import barriers
 from gateway.session.audit_records import Outcome
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
@@ -38,9 +31,9 @@ from gateway.session.operation import (
 from gateway.session.ports import BackendError, BackendOperation, Catalog, OperationState
 from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
-from gateway.session.session import Session, TempView
+from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
-from gateway.session.view_rules import context_of, quoted, without_dangling_views, without_ended_views
+from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
 
 _log = structlog.get_logger(__name__)
 
@@ -63,13 +56,23 @@ class Execution:
         recorder: Recorder,
         catalog: Catalog,
         limits: SessionLimits,
-        lose: Callable[[Session, str], Awaitable[None]],
+        lose: Callable[[Session, str], Coroutine[Any, Any, None]],
     ) -> None:
         self._verdicts = verdicts
         self._recorder = recorder
         self._catalog = catalog
         self._limits = limits
-        self._lose = lose
+        self._close_lost = lose
+        self._losing: dict[Session, asyncio.Task[None]] = {}
+
+    async def _lose(self, session: Session, reason: str) -> None:
+        """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
+        task = self._losing.get(session)
+        if task is None:
+            task = asyncio.ensure_future(self._close_lost(session, reason))
+            self._losing[session] = task
+            task.add_done_callback(lambda _: self._losing.pop(session, None))
+        await asyncio.shield(task)
 
     async def execute(
         self, session: Session, text: str, *, timeout_s: int = 0, wait: bool = True
@@ -82,7 +85,7 @@ class Execution:
             require_open(session)
             await self._settle_pending(session)
             await self._renew_views(session)
-            operation = await self._start(session, text, session.context, timeout_s)
+            operation = await self._start(session, self._statement(session, text, session.context), timeout_s)
         if wait:
             await self._wait(operation)
         return operation
@@ -96,15 +99,12 @@ class Execution:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
 
-    async def _start(
-        self, session: Session, text: str, context: SessionContext, timeout_s: int = 0
-    ) -> Operation:
+    async def _start(self, session: Session, statement: Statement, timeout_s: int = 0) -> Operation:
         """Judge, record and forward. The session's turn is held."""
         if len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
-        statement = Statement(text=text, principal=session.principal, context=context)
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
@@ -226,103 +226,56 @@ class Execution:
             session.pending = None
         if cleared is None or not cleared.effects:
             return True
-        for effect in cleared.effects:
-            if isinstance(effect, CatalogChanged):
-                # Whatever its outcome: a statement that failed may have done half of its work.
-                self._catalog.invalidate(effect.tables, effect.databases)
-        if operation.state == FINISHED:
-            session.finished(cleared, operation.policies_version)
-            return True
-        stopped = operation.state != ERROR
-        # A view that was being replaced may be the old one or the new one now.
-        uncertain = (UseNamespace, CreateTempView)
-        return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
+        return barriers.settle(
+            session,
+            cleared,
+            operation.policies_version,
+            self._catalog,
+            finished=operation.state == FINISHED,
+            stopped=operation.state not in (FINISHED, ERROR),
+        )
 
     async def _settle_pending(self, session: Session) -> None:
-        """Wait for the statement before this one, if it changes names or tables.
-
-        INVARIANT (effect barrier): nothing is judged while `pending` is set, because it would be judged in a
-        context that Spark is just leaving.
-        """
         pending = session.pending
         if pending is None:
             return
-        try:
-            async with asyncio.timeout(self._limits.settle_timeout_s):
-                while session.pending is pending and pending.running:
-                    await self.poll(pending)
-        except TimeoutError:
-            await self._lose(session, "a statement that changes names did not end in time")
+        await barriers.settle_pending(
+            self._ended(pending),
+            timeout_s=self._limits.settle_timeout_s,
+            lose=lambda reason: self._lose(session, reason),
+        )
         require_open(session)
         session.pending = None
 
     async def _let_others_end(self, session: Session) -> None:
-        """Wait until nothing runs in the session any more, before names begin to mean something else.
-
-        INVARIANT (names are judged as Spark will resolve them), the other direction: Spark analyses a running
-        statement at a moment of its own choosing. One that was judged to read the temporary view `v` would
-        read a table `v`, unguarded, if a DROP VIEW overtook it; one that calls a function by its bare name
-        would call another database's after a USE.
-        """
-        try:
-            async with asyncio.timeout(self._limits.settle_timeout_s):
-                for operation in list(session.operations.values()):
-                    while operation.running:
-                        await self.poll(operation)
-        except TimeoutError:
-            raise LimitExceeded(
-                "statements of this session are still running; its database and temporary views "
-                "can only change when they have ended"
-            ) from None
+        running = (self._ended(operation) for operation in list(session.operations.values()))
+        await barriers.let_others_end(running, timeout_s=self._limits.settle_timeout_s)
         require_open(session)
 
-    # -- temporary views under changed policies ------------------------------------------------------------
+    async def _ended(self, operation: Operation) -> None:
+        while operation.running:
+            await self.poll(operation)
 
     async def _renew_views(self, session: Session) -> None:
-        """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
+        def drop(name: str) -> Statement:
+            return self._statement(session, f"DROP VIEW IF EXISTS {quoted(name)}", session.context)
 
-        A view whose text would be the same stays. One that would be written differently is dropped and made
-        again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
-        """
-        version = self._verdicts.policies_version
-        judged: set[str] = set()
-        while due := [
-            view
-            for name, view in session.views.items()
-            if name not in judged or view.policies_version < version
-        ]:
-            judged.add(due[0].name.lower())
-            await self._renew(session, due[0], version)
+        await barriers.renew_views(
+            session,
+            self._verdicts.policies_version,
+            judge=lambda statement: self._verdicts.judge(statement, session.client),
+            run=lambda statement: self._run_inside(session, statement),
+            drop=drop,
+        )
 
-    async def _renew(self, session: Session, view: TempView, version: int) -> None:
-        verdict = await self._judge_view(session, view)
-        if isinstance(verdict, Cleared) and verdict.forwarded == view.forwarded:
-            session.view_still_right(view, version)
-            return
-        # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
-        # view: a reader left behind would find a table where its view was.
-        chain = [view, *session.readers_of(view.name)]
-        for ended in reversed(chain):
-            # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
-            # catalog and cannot reach the old view.
-            with contextlib.suppress(StatementRefused, StatementFailed):
-                await self._run_inside(session, f"DROP VIEW IF EXISTS {quoted(ended.name)}", session.context)
-            session.end_view(ended.name)
-        for ended in chain:
-            with contextlib.suppress(StatementRefused, StatementFailed):
-                await self._run_inside(session, ended.text, context_of(session, ended))
-        made_again = [ended.name.lower() in session.views for ended in chain]
-        _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
-
-    async def _judge_view(self, session: Session, view: TempView) -> Verdict:
-        statement = Statement(text=view.text, principal=session.principal, context=context_of(session, view))
-        return without_ended_views(session, await self._verdicts.judge(statement, session.client))
-
-    async def _run_inside(self, session: Session, text: str, context: SessionContext) -> None:
+    async def _run_inside(self, session: Session, statement: Statement) -> None:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
-        operation = await self._start(session, text, context)
+        operation = await self._start(session, statement)
         await self._wait(operation)
         await self.close(operation)
+
+    def _statement(self, session: Session, text: str, context: SessionContext) -> Statement:
+        return Statement(text=text, principal=session.principal, context=context)
 
     # -- its end -----------------------------------------------------------------------------------------
 

@@ -35,6 +35,11 @@ def new_event_id() -> str:
     return new_id(time.time_ns() // 1_000_000, os.urandom(10))
 
 
+def new_uuid() -> str:
+    """Make a random UUID, as Spark names operations and responses."""
+    return str(uuid.uuid4())
+
+
 def now() -> str:
     """Write the current time as audit events have it."""
     return format_time(time.time_ns() // 1000)

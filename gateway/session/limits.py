@@ -27,9 +27,29 @@ class SessionLimits:
     """How often judging may ask for more of the catalog: views of views, each one level further."""
     verdicts_cached: int = 4096
     verdict_text_chars: int = 32_768
-    """Longest statement whose verdict is kept."""
+    """Longest statement whose verdict is kept; of a plan its bytes count."""
     verdict_age_s: float = 10.0
     """How long a clearance is used again: policies may end at a moment without a new version."""
+    detached_s: float = 600.0
+    """Seconds that an operation of Spark Connect waits for its client to come back or to release it; Spark
+    itself gives it 5 minutes."""
+    stream_s: float = 120.0
+    """How long a stream of an answer that the gateway holds lasts before the client has to come again, as
+    Spark's own streams do: clients give each of theirs 10 minutes."""
+    kept_answer_bytes: int = 64 * 1024 * 1024
+    """Bytes of answers of one Spark Connect session that the gateway holds, because they must be changed."""
+    kept_plan_bytes: int = 64 * 1024 * 1024
+    """Bytes of plans that one session keeps to judge its temporary views and cached relations again."""
+    origins: int = 64
+    """Statements that a cached relation was computed from, as far as they are remembered."""
+    handles: int = 10_000
+    """Cached relations and streaming queries of one session, and uploaded files that it may ask about."""
+    error_ids: int = 256
+    """Errors of one session whose details may be asked for."""
+    tags: int = 64
+    tag_chars: int = 256
+    client_type_chars: int = 2048
+    """pyspark's own bound."""
     lookup_batch: int = 200
     """Tables that one look-up for GetColumns asks for."""
     close_timeout_s: float = 10.0

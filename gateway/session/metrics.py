@@ -48,6 +48,10 @@ class Metrics:
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
+        self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)
+        self.connect_operations = Gauge(
+            "sluice_connect_operations", "Open Spark Connect operations", registry=None
+        )
         self.cleared = self.statements.labels("cleared")
         self.refused = self.statements.labels("refused")
 

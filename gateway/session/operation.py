@@ -146,6 +146,19 @@ class Operation:
         return self.cleared is not None and changes_names(self.cleared.effects)
 
     @property
+    def user(self) -> str:
+        return self.session.principal.user
+
+    @property
+    def session_id(self) -> str:
+        return str(self.session.handle)
+
+    @property
+    def backend_id(self) -> str:
+        """Spark's id of it; empty before Spark has it."""
+        return self.upstream.id if self.upstream is not None else ""
+
+    @property
     def obliged(self) -> bool:
         """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
         return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)

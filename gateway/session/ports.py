@@ -5,7 +5,7 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +26,17 @@ class BackendError(Exception):
     message: str
     sqlstate: str | None
     error_code: int = 0
+
+
+@dataclass(eq=False)
+class RpcError(Exception):
+    """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until scrubbed."""
+
+    code: int
+    """gRPC status code, 14 for UNAVAILABLE."""
+    message: str
+    details: bytes = b""
+    """`grpc-status-details-bin`: a serialized `google.rpc.Status`."""
 
 
 class FrameSink(Protocol):
@@ -119,6 +130,53 @@ class Backend(Protocol):
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
     ) -> BackendSession:
         """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What surrounds a plan on its way to Spark Connect; the gateway made or checked every value."""
+
+    session_id: str
+    user: str
+    """The principal. Spark keeps sessions, operations and artifacts by (user, session)."""
+    client_type: str = ""
+    operation_id: str = ""
+    tags: tuple[str, ...] = ()
+    reattachable: bool = False
+    chunked: bool = False
+    """Whether the client takes Arrow batches in chunks."""
+    chunk_bytes: int | None = None
+    """Size of chunk that the client prefers."""
+    server_session: str = ""
+    """The server-side session id that the gateway has seen: Spark refuses the call when it is another one,
+    whose names and views the gateway would not know."""
+
+
+class ConnectBackend(Protocol):
+    """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
+    BackendUnavailable when Spark cannot be reached at all."""
+
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+        """Run a cleared plan; yields serialized `ExecutePlanResponse`. Closing the iterator ends the call.
+        No response is read from Spark before the one before it was taken, beyond gRPC's own window."""
+        ...
+
+    async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
+        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`."""
+        ...
+
+    def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+        """Take up an execution again: a serialized `ReattachExecuteRequest` whose ids were checked."""
+        ...
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        """Make a unary call that carries no plan: `Config`, `ArtifactStatus`, `Interrupt`, `ReleaseExecute`,
+        `ReleaseSession`, `FetchErrorDetails`, `CloneSession`, `GetStatus`. Raises ValueError for others."""
+        ...
+
+    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
+        """Upload artifacts that were judged; returns a serialized `AddArtifactsResponse`."""
         ...
 
 

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Protocol
 
 import structlog
 
-from gateway.errors import LedgerUnavailable
+from gateway.errors import LedgerUnavailable, SluiceError
 from gateway.model.audit import AuditEvent
+from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, Refused, Verdict
 from gateway.session import audit_records
 from gateway.session.audit_records import Outcome
 from gateway.session.identifiers import Handle, new_event_id, now
 from gateway.session.metrics import Metrics
-from gateway.session.operation import Operation
 from gateway.session.ports import Ledger
 
 _log = structlog.get_logger(__name__)
+
+
+class Ending(Protocol):
+    """An operation of either door, as far as its closing event tells of it."""
+
+    statement_id: str
+    decided: bool
+    completed: bool
+    started: float
+    relayed_rows: int
+    relayed_bytes: int
+    error: SluiceError | None
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def backend_id(self) -> str: ...
 
 
 class Recorder:
@@ -29,7 +52,14 @@ class Recorder:
         self._metrics = metrics
 
     async def decided(
-        self, verdict: Verdict, *, statement_id: str, client: Client, session: Handle, judged_s: float
+        self,
+        verdict: Verdict,
+        *,
+        statement_id: str,
+        client: Client,
+        session: Handle | str,
+        judged_s: float,
+        operation: str = "",
     ) -> None:
         """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded."""
         refused = isinstance(verdict, Refused)
@@ -44,6 +74,7 @@ class Recorder:
                 client=client,
                 duration_us=round(judged_s * 1_000_000),
                 session=str(session),
+                operation=operation,
             )
         )
 
@@ -55,7 +86,7 @@ class Recorder:
         statement_id: str,
         principal: Principal,
         client: Client,
-        session: Handle,
+        session: Handle | str,
     ) -> None:
         """Make durable that a metadata call is answered. Raises LedgerUnavailable."""
         self._metrics.cleared.inc()
@@ -72,29 +103,88 @@ class Recorder:
             )
         )
 
-    async def completed(self, operation: Operation, outcome: Outcome, error: str = "") -> None:
+    async def completed(self, operation: Ending, outcome: Outcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
         # INVARIANT (one closing event): flag and write are not separated by an await.
         if operation.completed or not operation.decided:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
-        session = operation.session
         failure = operation.error
         await self._record(
             audit_records.completed(
                 statement_id=operation.statement_id,
                 time=now(),
                 gateway=self._gateway,
-                user=session.principal.user,
+                user=operation.user,
                 outcome=outcome,
                 rows=operation.relayed_rows,
                 relayed_bytes=operation.relayed_bytes,
                 duration_ms=round((time.monotonic() - operation.started) * 1000, 3),
-                backend_operation=operation.upstream.id if operation.upstream is not None else "",
+                backend_operation=operation.backend_id,
                 error=error or (failure.text if failure is not None else ""),
                 sqlstate=failure.sqlstate if failure is not None else "",
-                session=str(session.handle),
+                session=operation.session_id,
+            )
+        )
+
+    async def call_decided(
+        self,
+        call: str,
+        names: Sequence[str],
+        *,
+        statement_id: str,
+        principal: Principal,
+        client: Client,
+        session: str,
+        decisions: Sequence[Decision],
+        refusal: tuple[str, str, str] | None,
+    ) -> None:
+        """Make durable what was decided on a call that changes a session without a statement: uploaded
+        files, settings. Raises LedgerUnavailable: then nothing may be forwarded.
+
+        `refusal` is code, SQLSTATE and message.
+        """
+        (self._metrics.refused if refusal is not None else self._metrics.cleared).inc()
+        await self._ledger.decided(
+            audit_records.call_decided(
+                call,
+                names,
+                statement_id=statement_id,
+                time=now(),
+                gateway=self._gateway,
+                principal=principal,
+                client=client,
+                session=session,
+                decisions=decisions,
+                refusal=refusal,
+            )
+        )
+
+    async def reattached(
+        self,
+        principal: Principal,
+        client: Client,
+        *,
+        session: str,
+        operation: str,
+        rows: int,
+        relayed_bytes: int,
+        complete: bool,
+    ) -> None:
+        """Record what was relayed of an execution whose verdict another run of a gateway has recorded."""
+        await self._record(
+            audit_records.reattached(
+                event_id=new_event_id(),
+                time=now(),
+                gateway=self._gateway,
+                principal=principal,
+                client=client,
+                session=session,
+                operation=operation,
+                rows=rows,
+                relayed_bytes=relayed_bytes,
+                complete=complete,
             )
         )
 
@@ -135,6 +225,7 @@ class Recorder:
         accepted: bool,
         reason: str = "",
         principal: Principal | None = None,
+        mechanism: str = "PLAIN",
     ) -> None:
         """Record an attempt to log in."""
         await self._record(
@@ -145,7 +236,7 @@ class Recorder:
                 user=user,
                 client=client,
                 accepted=accepted,
-                mechanism="PLAIN",
+                mechanism=mechanism,
                 reason=reason,
                 principal=principal,
             )

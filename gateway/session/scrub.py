@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
@@ -29,6 +30,17 @@ _PATH = re.compile(
 )
 
 VALUE = "'***'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorKind:
+    """What Spark Connect tells of an error beside its message; over Thrift the message is all there is."""
+
+    error_class: str
+    """Spark's error class, empty when it has none; not read from the message, which a user can write."""
+    analysis: bool
+    """Whether it came before any row was read, as the exception's class tells."""
+
 
 _TYPE = r'("[A-Z][A-Z_ ]*(?:\([0-9, ]+\))?")'
 _CAST = re.compile(rf"The value .* of the type {_TYPE} cannot be cast to {_TYPE}", re.DOTALL)
@@ -64,26 +76,40 @@ def scrub(
     *,
     written_by_us: Sequence[tuple[str, str]] = (),
     obliged: bool = False,
+    kind: ErrorKind | None = None,
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
     `written_by_us` are (ours, the user's) pairs of text, put back into the user's words; `obliged` says that
     the statement carries row filters or masks, so that a runtime error is told in our words, without values.
+    Without `kind` the message itself tells its class, as Thrift Server writes it.
     """
     error_class, body = _head(message)
+    if kind is not None:
+        error_class = kind.error_class
     named_state = _SQLSTATE.search(body)
-    if obliged and not _ANALYSIS.match(message):
+    if obliged and not (kind.analysis if kind is not None else _ANALYSIS.match(message)):
         # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
         state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
         return _tell(error_class, _without_values(error_class, body), state)
     end = _END.search(body)
     body = _SQLSTATE.sub("", body[: end.start()] if end else body)
     body = _POSITION.sub("", body).rstrip("; \t")
+    body = without_paths(in_users_words(body, written_by_us))
+    body = " ".join(body.split()) or UNKNOWN
+    return _tell(error_class, body, named_state.group(1) if named_state else "")
+
+
+def in_users_words(text: str, written_by_us: Sequence[tuple[str, str]]) -> str:
+    """Put what we wrote back into the words that stood there, the longest first."""
     for ours, theirs in sorted(written_by_us, key=lambda pair: -len(pair[0])):
         if ours and ours != theirs:
-            body = body.replace(ours, theirs)
-    body = _PATH.sub("<path>", " ".join(body.split())) or UNKNOWN
-    return _tell(error_class, body, named_state.group(1) if named_state else "")
+            text = text.replace(ours, theirs)
+    return text
+
+
+def without_paths(text: str) -> str:
+    return _PATH.sub("<path>", text)
 
 
 def _tell(error_class: str, body: str, state: str) -> str:

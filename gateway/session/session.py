@@ -1,10 +1,11 @@
-"""A client's session: whose it is, what names mean in it, and what is open in it. State only, no I/O."""
+"""Sessions: whose they are, what names mean in them, and what is open in them. State only, no I/O."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -13,12 +14,49 @@ from gateway.model.statement import (
     Client,
     CreateTempView,
     DropTempView,
+    Refused,
+    RegisterCode,
     SessionContext,
+    Statement,
     UseNamespace,
+    Verdict,
 )
 from gateway.session.identifiers import Handle
 from gateway.session.operation import Operation
 from gateway.session.ports import BackendSession
+
+_WORD = re.compile(r"\w+")
+
+
+_REGISTERED = ("function:", "table_function:", "data_source:")
+"""Handles of code by name, which a clone of a session has too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A statement that Spark has worked off, and what it was given: judged again, it must give the same."""
+
+    statement: Statement
+    forwarded: str
+    forwarded_plan: bytes
+
+    def same(self, verdict: Verdict) -> bool:
+        """Whether the verdict is a clearance that would hand Spark the same once more."""
+        if isinstance(verdict, Refused):
+            return False
+        if self.statement.plan is not None:
+            return verdict.forwarded_plan == self.forwarded_plan
+        return verdict.forwarded == self.forwarded
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept for it."""
+        plan = self.statement.plan
+        return len(self.forwarded_plan) + (len(plan.message) if plan is not None else 0)
+
+
+Basis = tuple[Judged, ...] | None
+"""What something in Spark's session was computed from; None when that is no longer known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,55 +65,61 @@ class TempView:
 
     name: str
     text: str
-    """The user's statement, as it was sent."""
-    context: SessionContext
-    """What names meant when it was made."""
-    forwarded: str
-    """What Spark was given: as long as judging gives this text again, the view is still right."""
+    """The user's statement, as it was sent; of a plan its rendering and the SQL in it."""
+    made: Judged
+    policies_version: int
+    reads: frozenset[str] = frozenset()
+    """Temporary views that it is known to read, lower case."""
+    basis: Basis = ()
+    """What the cached relations were computed from that it reads."""
+    words: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Everything in its text that could be a name without backticks, lower case."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", _words_of(self.text))
+
+    def may_read(self, name: str) -> bool:
+        """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
+        return name in self.reads or _mentions(self.text, name, self.words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedRelation:
+    """A relation that Spark's session keeps under an id: its rows were governed when they were computed."""
+
+    basis: Basis
     policies_version: int
 
 
-class Session:
-    """Only the service changes it. `turn` is held while a statement is judged and handed to Spark.
+class NamesInForce:
+    """What names and ids mean in a session of Spark, through whichever door it was opened.
 
     INVARIANT (names are judged as Spark will resolve them): `context` is what Spark's session holds for
     certain. A view enters it only after the gateway has seen its statement FINISHED, and leaves it as soon as
-    a drop is forwarded; the namespace changes only after FINISHED; while `pending` is set, nothing is judged.
-    A view that is missing here is harmless: its name is pinned to a table of the catalog, never to the view.
-    A view that is here and not in Spark would let its name reach an unguarded table: that must not happen.
+    a drop is forwarded; the namespace changes only after FINISHED. A view that is missing here is harmless:
+    its name is pinned to a table of the catalog, never to the view. A view that is here and not in Spark
+    would let its name reach an unguarded table: that must not happen.
     """
 
-    def __init__(
-        self,
-        *,
-        handle: Handle,
-        principal: Principal,
-        client: Client,
-        protocol_version: int,
-        backend: BackendSession,
-        opened: float,
-    ) -> None:
-        self.handle = handle
+    def __init__(self, principal: Principal, client: Client, context: SessionContext) -> None:
         self.principal = principal
         self.client = client
-        self.protocol_version = protocol_version
-        self.backend = backend
-        self.context = SessionContext()
-        self.operations: dict[bytes, Operation] = {}
+        self.context = context
         self.views: dict[str, TempView] = {}
         self.ended_views: set[str] = set()
-        self.pending: Operation | None = None
+        self.relations: dict[str, CachedRelation] = {}
         self.turn = asyncio.Lock()
-        self.used_at = opened
-        self.closed = False
         self.views_obliged = False
         """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
         of a statement can still be computed when the view that it read is long dropped."""
 
     @property
-    def busy(self) -> bool:
-        """Whether a statement is being judged or may still be running."""
-        return self.turn.locked() or any(operation.running for operation in self.operations.values())
+    def kept_bytes(self) -> int:
+        """Bytes of plans that are kept, to judge them again."""
+        kept = [view.made for view in self.views.values()]
+        for basis in (*(v.basis for v in self.views.values()), *(r.basis for r in self.relations.values())):
+            kept.extend(basis or ())
+        return sum({id(judged): judged.size for judged in kept}.values())
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -94,6 +138,8 @@ class Session:
                     self.context = _used(self.context, effect)
                 case CreateTempView():
                     self._remember(effect.name, cleared, policies_version)
+                case RegisterCode():
+                    self.add_handle(effect.handle)
                 case DropTempView() | CatalogChanged():
                     pass
 
@@ -104,7 +150,9 @@ class Session:
         while wanted:
             mentioned = wanted.pop()
             for folded, view in self.views.items():
-                if folded not in found and folded != name.lower() and _mentions(view.text, mentioned):
+                if folded in found or folded == name.lower():
+                    continue
+                if view.may_read(mentioned):
                     found.add(folded)
                     wanted.append(folded)
         return [view for folded, view in self.views.items() if folded in found]
@@ -121,23 +169,93 @@ class Session:
         """Return the ended view that the statement mentions by its bare name, if it reads a table instead."""
         if not self.ended_views:
             return None
+        text = _words(cleared)
         for scan in cleared.scans:
             name = scan.table.table.lower()
             bare = rf"(?<![\w.`])`?{re.escape(name)}`?(?![\w`])"
-            if name in self.ended_views and re.search(bare, cleared.statement.text, re.IGNORECASE):
+            if name in self.ended_views and re.search(bare, text, re.IGNORECASE):
                 return name
         return None
 
+    def keep_relation(self, handle: str, cleared: Cleared, policies_version: int, *, most: int) -> None:
+        """Remember a relation that Spark has computed from a cleared plan and keeps under an id.
+
+        Its origin is remembered in at most `most` statements and, with everything else, bytes; beyond that
+        it lasts as long as the policies stay as they are.
+        """
+        basis = self._basis(cleared)
+        if basis is not None:
+            basis = (*basis, _judged(cleared))
+            if len(basis) > most:
+                basis = None
+        self.relations[handle] = CachedRelation(basis=basis, policies_version=policies_version)
+        self.context = replace(self.context, handles=self.context.handles | {handle})
+
+    def forget_origin(self, handle: str) -> None:
+        """Keep a relation only as long as the policies stay as they are."""
+        self.relations[handle] = replace(self.relations[handle], basis=None)
+
+    def add_handle(self, handle: str) -> None:
+        """Let plans refer to something of Spark's session that this session made."""
+        self.context = replace(self.context, handles=self.context.handles | {handle})
+
+    def drop_handle(self, handle: str) -> None:
+        """Let plans no longer refer to it."""
+        self.relations.pop(handle, None)
+        self.context = replace(self.context, handles=self.context.handles - {handle})
+
+    def copy_names(self, other: NamesInForce) -> None:
+        """Begin with what names mean in another session: Spark has cloned it."""
+        registered = frozenset(h for h in other.context.handles if h.startswith(_REGISTERED))
+        self.context = replace(other.context, handles=registered)
+        self.views = dict(other.views)
+        self.ended_views = set(other.ended_views)
+        self.views_obliged = other.views_obliged
+
+    def _basis(self, cleared: Cleared) -> Basis:
+        """Return what the relations and views were computed from that a plan reads."""
+        found: dict[int, Judged] = {}
+        for basis in self._bases_of(cleared):
+            if basis is None:
+                return None
+            found.update((id(judged), judged) for judged in basis)
+        return tuple(found.values())
+
+    def _bases_of(self, cleared: Cleared) -> Iterator[Basis]:
+        for handle, relation in self.relations.items():
+            if handle.partition(":")[2].encode() in cleared.forwarded_plan:
+                yield relation.basis
+        for name in cleared.temp_views_read:
+            if (view := self.views.get(name)) is not None:
+                for one in (view, *(self.views[n] for n in self._read_by(view))):
+                    yield (one.made,)
+                    yield one.basis
+
+    def _read_by(self, view: TempView) -> set[str]:
+        """Return the names of the views that a view reads, through others too."""
+        found: set[str] = set()
+        pending = [view]
+        while pending:
+            reader = pending.pop()
+            for name, other in self.views.items():
+                if name not in found and other is not view and other is not reader and reader.may_read(name):
+                    found.add(name)
+                    pending.append(other)
+        return found
+
     def _remember(self, name: str, cleared: Cleared, policies_version: int) -> None:
         folded = name.lower()
+        relations = replace(cleared, temp_views_read=frozenset())
+        basis = self._basis(relations) if self.relations else ()
         self.views.pop(folded, None)
         # Last in order: views are renewed in the order they were made, because one may read another.
         self.views[folded] = TempView(
             name=name,
-            text=cleared.statement.text,
-            context=cleared.statement.context,
-            forwarded=cleared.forwarded,
+            text=_words(cleared),
+            made=_judged(cleared),
             policies_version=policies_version,
+            reads=cleared.temp_views_read,
+            basis=basis,
         )
         self.ended_views.discard(folded)
         self.context = replace(self.context, temp_views=self.context.temp_views | {folded})
@@ -148,7 +266,55 @@ class Session:
         self.context = replace(self.context, temp_views=self.context.temp_views - {folded})
 
 
-def _mentions(text: str, name: str) -> bool:
+class Session(NamesInForce):
+    """A session of a Thrift client. Only the service changes it.
+
+    `turn` is held while a statement is judged and handed to Spark; while `pending` is set, nothing is judged.
+    """
+
+    def __init__(
+        self,
+        *,
+        handle: Handle,
+        principal: Principal,
+        client: Client,
+        protocol_version: int,
+        backend: BackendSession,
+        opened: float,
+    ) -> None:
+        super().__init__(principal, client, SessionContext())
+        self.handle = handle
+        self.protocol_version = protocol_version
+        self.backend = backend
+        self.operations: dict[bytes, Operation] = {}
+        self.pending: Operation | None = None
+        self.used_at = opened
+        self.closed = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a statement is being judged or may still be running."""
+        return self.turn.locked() or any(operation.running for operation in self.operations.values())
+
+
+def _judged(cleared: Cleared) -> Judged:
+    statement = cleared.statement
+    if statement.plan is not None:
+        # A verdict carries the plan's rendering, which is not part of what was asked.
+        statement = replace(statement, text="")
+    return Judged(statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan)
+
+
+def _words(cleared: Cleared) -> str:
+    """Return everything of a statement in which a name can stand."""
+    return "\n".join((cleared.statement.text, *cleared.plan_texts))
+
+
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _mentions(text: str, name: str, words: frozenset[str] | None = None) -> bool:
     """Whether the name stands anywhere in the text, in a comment or a literal too: more than need be.
 
     Spark's identifiers have no escapes but the doubled backtick, and its lexer takes the longest run of
@@ -157,8 +323,8 @@ def _mentions(text: str, name: str) -> bool:
     """
     if not name.isascii():
         return True
-    if re.fullmatch(r"\w+", name):
-        return re.search(rf"(?<!\w){name}(?!\w)", text.lower()) is not None
+    if _WORD.fullmatch(name):
+        return name in (_words_of(text) if words is None else words)
     return name.replace("`", "``") in text.lower()
 
 

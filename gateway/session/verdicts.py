@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from gateway.errors import PoliciesStale
 from gateway.model.context import AccessContext
+from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -92,6 +93,21 @@ class Verdicts:
 
         return may_know
 
+    def deciding_for(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
+        """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
+        stale = self._stale()
+        if stale is not None:
+            raise PoliciesStale(stale)
+        authority = self._authority(self._policies())
+        context = self._context(client, action, "")
+
+        def decide(resource: Resource, access: str) -> Decision:
+            return authority.decide(
+                AccessRequest(principal=principal, resource=resource, access=access, context=context)
+            )
+
+        return decide
+
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times."""
         begun = time.perf_counter()
@@ -108,7 +124,9 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        kept = self._find((statement, policies.version, catalog.version), context)
+        # Looking for a plan of megabytes would take as long as judging a small one.
+        keepable = self._is_keepable(statement)
+        kept = self._find((statement, policies.version, catalog.version), context) if keepable else None
         if kept is not None:
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return kept
@@ -117,7 +135,7 @@ class Verdicts:
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
                 self._metrics.judge_cold.observe(time.perf_counter() - begun)
-                if isinstance(answer, Cleared) and not answer.provisional:
+                if keepable and isinstance(answer, Cleared) and not answer.provisional:
                     self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
             catalog = await self._catalog.look_up(answer.tables)
@@ -151,9 +169,12 @@ class Verdicts:
         self._kept.move_to_end(key)
         return found.cleared
 
+    def _is_keepable(self, statement: Statement) -> bool:
+        plan = statement.plan
+        size = len(statement.text) + (len(plan.message) if plan is not None else 0)
+        return size <= self._limits.verdict_text_chars
+
     def _keep(self, key: _Key, cleared: Cleared, context: AccessContext) -> None:
-        if len(key[0].text) > self._limits.verdict_text_chars:
-            return
         self._kept[key] = _Kept(self._clock(), cleared, _circumstances(cleared, context))
         self._kept.move_to_end(key)
         while len(self._kept) > self._limits.verdicts_cached:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Verdict
-from gateway.session.session import Session, TempView
+from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Statement, Verdict
+from gateway.session.session import NamesInForce, TempView
 
 
 def quoted(name: str) -> str:
@@ -14,12 +14,18 @@ def quoted(name: str) -> str:
     return f"`{escaped}`"
 
 
-def context_of(session: Session, view: TempView) -> SessionContext:
+def context_of(session: NamesInForce, view: TempView) -> SessionContext:
     """Return what names meant where the view was made, with the temporary views that exist now."""
-    return replace(view.context, temp_views=session.context.temp_views - {view.name.lower()})
+    made = view.made.statement.context
+    return replace(made, temp_views=session.context.temp_views - {view.name.lower()})
 
 
-def without_ended_views(session: Session, verdict: Verdict) -> Verdict:
+def statement_of(session: NamesInForce, view: TempView) -> Statement:
+    """Return the statement that makes the view again."""
+    return replace(view.made.statement, context=context_of(session, view))
+
+
+def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     """Refuse a statement that would read a table where its sender means a view that has ended."""
     if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
         return verdict
@@ -32,7 +38,7 @@ def without_ended_views(session: Session, verdict: Verdict) -> Verdict:
     )
 
 
-def without_dangling_views(session: Session, verdict: Verdict) -> Verdict:
+def without_dangling_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     """Refuse to drop a temporary view that another one reads: the other would then read a table."""
     if isinstance(verdict, Refused):
         return verdict

@@ -1,0 +1,166 @@
+"""What keeps names meaning what they were judged to mean, whichever door a session came through.
+
+A door says how it waits for one of its operations, how it judges and how it runs a statement of its own; the
+order of things, and what becomes of the names, is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+
+import structlog
+
+from gateway.errors import LimitExceeded
+from gateway.model.statement import (
+    CatalogChanged,
+    Cleared,
+    CreateTempView,
+    Statement,
+    UseNamespace,
+    Verdict,
+)
+from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.ports import Catalog
+from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
+from gateway.session.view_rules import statement_of, without_ended_views
+from gateway.wire.protobuf import read_varint
+
+_log = structlog.get_logger(__name__)
+
+Judging = Callable[[Statement], Awaitable[Verdict]]
+
+
+async def settle_pending(
+    ended: Awaitable[None], *, timeout_s: float, lose: Callable[[str], Awaitable[None]]
+) -> None:
+    """Wait for the statement before this one, if it changes names or tables; `lose` the session otherwise.
+
+    INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because it
+    would be judged in a context that Spark is just leaving.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            await ended
+    except TimeoutError:
+        await lose("a statement that changes names did not end in time")
+
+
+async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) -> None:
+    """Wait until nothing of the session looks names up any more, before they begin to mean something else.
+
+    INVARIANT (names are judged as Spark will resolve them), the other direction: Spark analyses a running
+    statement at a moment of its own choosing. One that was judged to read the temporary view `v` would
+    read a table `v`, unguarded, if a DROP VIEW overtook it; one that calls a function by its bare name
+    would call another database's after a USE.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            for one in ended:
+                await one
+    except TimeoutError:
+        raise LimitExceeded(
+            "statements of this session are still running; its database and temporary views "
+            "can only change when they have ended"
+        ) from None
+
+
+def settle(
+    session: NamesInForce,
+    cleared: Cleared,
+    policies_version: int,
+    catalog: Catalog,
+    *,
+    finished: bool,
+    stopped: bool,
+) -> bool:
+    """Put a statement's effects in force. False when what names mean is no longer certain.
+
+    `stopped`: it ended neither FINISHED nor with an error of Spark's, so that it may have done its work.
+    """
+    for effect in cleared.effects:
+        if isinstance(effect, CatalogChanged):
+            # Whatever its outcome: a statement that failed may have done half of its work.
+            catalog.invalidate(effect.tables, effect.databases)
+    if finished:
+        session.finished(cleared, policies_version)
+        return True
+    # A view that was being replaced may be the old one or the new one now.
+    uncertain = (UseNamespace, CreateTempView)
+    return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
+
+
+async def renew_views(
+    session: NamesInForce,
+    version: int,
+    *,
+    judge: Judging,
+    run: Callable[[Statement], Awaitable[None]],
+    drop: Callable[[str], Statement],
+) -> None:
+    """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
+
+    A view whose text would be the same stays. One that would be written differently is dropped and made
+    again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
+    """
+    judged: set[str] = set()
+    while due := [
+        view for name, view in session.views.items() if name not in judged or view.policies_version < version
+    ]:
+        judged.add(due[0].name.lower())
+        await _renew(session, due[0], version, judge, run, drop)
+
+
+async def _renew(
+    session: NamesInForce,
+    view: TempView,
+    version: int,
+    judge: Judging,
+    run: Callable[[Statement], Awaitable[None]],
+    drop: Callable[[str], Statement],
+) -> None:
+    verdict = without_ended_views(session, await judge(statement_of(session, view)))
+    origin = CachedRelation(basis=view.basis, policies_version=view.policies_version)
+    if view.made.same(verdict) and await still_right(origin, version, judge):
+        session.view_still_right(view, version)
+        return
+    # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
+    # view: a reader left behind would find a table where its view was.
+    chain = [view, *session.readers_of(view.name)]
+    for ended in reversed(chain):
+        # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
+        # catalog and cannot reach the old view.
+        with contextlib.suppress(StatementRefused, StatementFailed):
+            await run(drop(ended.name))
+        session.end_view(ended.name)
+    for ended in chain:
+        if _starts_stream(ended.made.forwarded_plan):
+            continue  # nobody asked for another stream; its view has ended
+        with contextlib.suppress(StatementRefused, StatementFailed):
+            await run(statement_of(session, ended))
+    made_again = [ended.name.lower() in session.views for ended in chain]
+    _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
+
+
+def _starts_stream(plan: bytes) -> bool:
+    """Whether a plan's command (field 2) is a WriteStreamOperationStart (field 6), as Spark was handed it."""
+    if plan[:1] != b"\x12":
+        return False
+    _, at = read_varint(plan, 1, len(plan))
+    return plan[at : at + 1] == b"\x32"
+
+
+async def still_right(relation: CachedRelation, version: int, judge: Judging) -> bool:
+    """Whether everything that it was computed from would be computed in the same way now."""
+    if relation.basis is None:
+        return relation.policies_version == version
+    return await all_same(relation.basis, judge)
+
+
+async def all_same(basis: tuple[Judged, ...], judge: Judging) -> bool:
+    """Whether judging gives again what Spark was handed, for each of the statements."""
+    for judged in basis:
+        if not judged.same(await judge(judged.statement)):
+            return False
+    return True

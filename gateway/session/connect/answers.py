@@ -1,0 +1,189 @@
+"""Answers of Spark Connect that list names or carry a relation, as the client may see them.
+
+Everything here is pure: protobuf messages and Arrow bytes in, bytes out. An answer that does not have the
+shape that Spark 4 is known to give it raises UnknownShape, and nothing of it may be shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.session.answers import UnknownShape, Visible, filter_rows
+from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+
+MAX_ROWS = 100_000
+"""Rows of an answer that is filtered here, as `SessionLimits.answer_rows`."""
+MAX_BYTES = 64 * 1024 * 1024
+"""Arrow bytes of an answer that is filtered here. 100,000 rows of SHOW TABLES are about 8 MB."""
+
+_ENVELOPES = frozenset({None, "execution_progress", "result_complete"})
+"""Cases of a response that may stand between the batches of an answer; None has a schema or metrics only."""
+_ECHOED = frozenset({"sql", "with_relations"})
+"""What Spark answers a query in a SqlCommand with: the relation that it was sent."""
+
+
+def filter_responses(
+    rule: AnswerRule,
+    responses: Sequence[Message],
+    visible: Visible,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> list[bytes]:
+    """Return the responses of one execution with the rows that `rule` lets the client see, serialized.
+
+    `responses` are `ExecutePlanResponse` from the first batch, or from the first one after a whole batch.
+    A batch in chunks becomes one batch in the place of its last chunk, so whoever takes up the execution
+    again after any response that was shown finds the next batch whole. Raises UnknownShape.
+    """
+    answer = _Answer(rule, visible, max_rows, max_bytes)
+    shown = [kept for response in responses if (kept := answer.take(response)) is not None]
+    answer.end()
+    return shown
+
+
+def patch_sql_result(
+    rule: AnswerRule,
+    echo: bytes,
+    response: Message,
+    visible: Visible,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> bytes:
+    """Return a response of a SqlCommand with the client's own relation in it, or its rows filtered.
+
+    Spark answers a query with the relation that it was given, which is the guarded one: shown, it would tell
+    the policies, and sent again it would be masked twice. `echo` is the relation that the client sent.
+    Commands are answered with rows. Raises UnknownShape.
+    """
+    patched = type(response)()
+    patched.CopyFrom(response)
+    if rule.filter is not AnswerFilter.RELAY:
+        # How many rows there were before they were filtered.
+        patched.ClearField("metrics")
+        patched.ClearField("observed_metrics")
+    if patched.WhichOneof("response_type") != "sql_command_result":
+        if patched.WhichOneof("response_type") not in _ENVELOPES:
+            raise UnknownShape("a response that a SQL command does not give")
+        return serialize(patched)
+    relation = patched.sql_command_result.relation
+    case = relation.WhichOneof("rel_type")
+    if case in _ECHOED:
+        relation.CopyFrom(_own_relation(echo))
+    elif case != "local_relation":
+        raise UnknownShape("a SQL command that is answered with neither rows nor its query")
+    elif rule.filter is not AnswerFilter.RELAY and relation.local_relation.HasField("data"):
+        schema, rows = _decode(relation.local_relation.data, max_rows, max_bytes)
+        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible))
+    return serialize(patched)
+
+
+def _own_relation(echo: bytes) -> Message:
+    """Read the relation that the client sent; without one there is nothing that could be shown."""
+    if not echo:
+        raise UnknownShape("the answer to a query whose own relation is not known")
+    try:
+        return parse(pb.Relation, echo)
+    except ProtobufError as error:
+        raise UnknownShape("the relation that the client sent cannot be read again") from error
+
+
+class _Answer:
+    """Filters the responses of one execution, one after the other."""
+
+    def __init__(self, rule: AnswerRule, visible: Visible, max_rows: int, max_bytes: int) -> None:
+        self._rule = rule
+        self._visible = visible
+        self._rows_left = max_rows
+        self._bytes_left = max_bytes
+        self._chunks: list[bytes] = []
+        self._first: bool = True
+        self._shown: int | None = 0
+        """Rows shown so far; None when the batches before are not known."""
+
+    def take(self, response: Message) -> bytes | None:
+        """Return what the client gets in the place of a response; None for a chunk before the last."""
+        case = response.WhichOneof("response_type")
+        kept = type(response)()
+        kept.CopyFrom(response)
+        kept.ClearField("metrics")  # Spark's counts are of the rows before they are filtered.
+        kept.ClearField("observed_metrics")
+        if case == "arrow_batch":
+            return self._batch(kept)
+        if case not in _ENVELOPES or self._chunks:
+            raise UnknownShape("a response that does not belong to a list")
+        return serialize(kept)
+
+    def end(self) -> None:
+        if self._chunks:
+            raise UnknownShape("an answer that ends within a batch")
+
+    def _batch(self, response: Message) -> bytes | None:
+        batch = response.arrow_batch
+        if batch.chunk_index != len(self._chunks):
+            raise UnknownShape("chunks of a batch that are out of order")
+        self._bytes_left -= len(batch.data)
+        if self._bytes_left < 0:
+            raise UnknownShape("an answer that is too large to be filtered")
+        self._chunks.append(batch.data)
+        if len(self._chunks) < batch.num_chunks_in_batch:
+            return None
+        data, self._chunks = b"".join(self._chunks), []
+        schema, rows = _decode(data, self._rows_left, len(data))
+        self._rows_left -= len(rows)
+        if len(rows) != batch.row_count:
+            raise UnknownShape("a batch that does not have the rows that it announces")
+        shown = filter_rows(self._rule, rows, self._visible)
+        if self._first and batch.start_offset != 0:
+            self._shown = None
+        self._first = False
+        numbered = batch.HasField("start_offset") and self._shown is not None
+        batch.Clear()
+        batch.data = _encode(schema, shown)
+        batch.row_count = len(shown)
+        if numbered and self._shown is not None:
+            batch.start_offset = self._shown
+        if self._shown is not None:
+            self._shown += len(shown)
+        return serialize(response)
+
+
+def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[Any, list[tuple[Any, ...]]]:
+    """Return schema and rows of an Arrow stream of names, flags and lists of names. Raises UnknownShape."""
+    if len(data) > max_bytes:
+        raise UnknownShape("an answer that is too large to be filtered")
+    rows: list[tuple[Any, ...]] = []
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            schema = reader.schema
+            if not all(_is_plain(field.type) for field in schema):
+                raise UnknownShape("an answer with columns of other types than a list of names has")
+            for batch in reader:
+                batch.validate(full=True)
+                if len(rows) + batch.num_rows > max_rows:
+                    raise UnknownShape(f"it has more than {max_rows} rows")
+                rows.extend(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise UnknownShape("an answer whose rows cannot be read") from error
+    return schema, rows
+
+
+def _is_plain(kind: Any) -> bool:
+    if pa.types.is_list(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind))
+
+
+def _encode(schema: Any, rows: Sequence[Sequence[Any]]) -> bytes:
+    """Return the rows as an Arrow stream of the same schema, with one batch as Spark writes it."""
+    columns = [pa.array([row[index] for row in rows], type=field.type) for index, field in enumerate(schema)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

@@ -1,0 +1,210 @@
+"""Files that clients upload into their session: which names may come, and that the stream is what it says.
+
+An artifact is code or data that Spark puts on the driver and the executors. Only `cache/`, the rows of local
+data that a plan names by their hash, needs no grant; everything else is code that nothing here can hold back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gateway.model.resource import Resource
+from gateway.pipeline.local_data import LocalDataCheck
+from gateway.wire.connect import Message
+
+MayCreate = Callable[[Resource], bool]
+"""Whether policies let the principal `create` an artifact."""
+
+CODE_PREFIXES = ("archives", "classes", "files", "jars", "pyfiles")
+"""Folders that Spark knows, whose content becomes part of what sessions run."""
+MAX_NAME_CHARS = 512
+SHOWN = 5
+"""Grants that a refusal names: gRPC takes 8 KB for a status and everything beside it."""
+
+_CACHED = re.compile(r"cache/[0-9a-f]{64}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\u0080-\u009f\ud800-\udfff\\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactLimits:
+    """Bounds of one upload. Nothing of it is kept here; Spark keeps it on its disk."""
+
+    total_bytes: int = 4 * 1024**3
+    """pyspark sends local data of up to 3 GB (`spark.sql.session.localRelationSizeLimit`) in one upload."""
+    artifacts: int = 10_000
+    """Files in one upload."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRefusal:
+    """Why an upload is refused; `message` is for the person who sent it."""
+
+    code: str
+    """`ACCESS_DENIED`, `NOT_GOVERNABLE`, `MALFORMED`, `LIMIT_EXCEEDED`."""
+    sqlstate: str
+    message: str
+
+
+def judge_names(names: Iterable[str], user: str, may_create: MayCreate) -> ArtifactRefusal | None:
+    """Say whether artifacts of these names may be uploaded, or asked for; None when all of them may.
+
+    Names that are no names are told first, then all missing grants at once.
+    """
+    missing: list[str] = []
+    for name in names:
+        if (odd := _odd(name)) is not None:
+            return odd
+        if _CACHED.fullmatch(name):
+            continue
+        resource = Resource.artifact(name)
+        if not may_create(resource):
+            missing.append(f"create on {resource.kind} {resource}")
+    if not missing:
+        return None
+    needed = ", ".join(dict.fromkeys(missing[:SHOWN])) + (", …" if len(missing) > SHOWN else "")
+    return ArtifactRefusal(code="ACCESS_DENIED", sqlstate="42501", message=f"user {user} needs {needed}")
+
+
+def _odd(name: str) -> ArtifactRefusal | None:
+    """Say what is wrong with a name in itself. Spark makes a path of it, below a folder of the session."""
+    if not name or len(name) > MAX_NAME_CHARS or _CONTROL.search(name):
+        return _malformed("an artifact has a name of 1 to 512 characters without control characters and `\\`")
+    prefix, slash, rest = name.partition("/")
+    if prefix == "forward_to_fs":
+        return ArtifactRefusal(
+            code="NOT_GOVERNABLE",
+            sqlstate="0A000",
+            message="files cannot be copied to Spark's file system through artifacts; write a table instead",
+        )
+    if prefix == "cache":
+        if _CACHED.fullmatch(name):
+            return None
+        return _malformed("the name of cached local data is `cache/` and the SHA-256 of its bytes")
+    if prefix not in CODE_PREFIXES or not slash:
+        known = ", ".join(f"`{folder}/`" for folder in CODE_PREFIXES)
+        return _malformed(f"the name of an artifact begins with one of {known} or `cache/`")
+    path, mark, fragment = rest.partition("#")
+    if mark and (prefix != "archives" or not _is_plain(fragment) or "#" in fragment or "/" in fragment):
+        # `archives/x.zip#name` is unpacked as `name`.
+        return _malformed("only the name of an archive may end in `#` and the folder that it is unpacked as")
+    if not all(_is_plain(segment) for segment in path.split("/")):
+        return _malformed("the name of an artifact has no empty part, `.` or `..` in it")
+    return None
+
+
+def _is_plain(segment: str) -> bool:
+    return segment.strip() not in ("", ".", "..") and segment == segment.strip()
+
+
+def _malformed(message: str) -> ArtifactRefusal:
+    return ArtifactRefusal(code="MALFORMED", sqlstate="22023", message=message)
+
+
+def _ungovernable(why: str) -> ArtifactRefusal:
+    return ArtifactRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=why)
+
+
+class ArtifactStream:
+    """Judges the messages of one AddArtifacts call in their order.
+
+    INVARIANT: a message may be forwarded only after `take` returned None for it and for all before it, and
+    the upload is whole only after `finish` returned None.
+    """
+
+    def __init__(self, user: str, may_create: MayCreate, limits: ArtifactLimits | None = None) -> None:
+        self._user = user
+        self._may_create = may_create
+        self._limits = limits or ArtifactLimits()
+        self._bytes = 0
+        self._open = ""
+        self._chunks_due = 0
+        self._bytes_due = 0
+        self._check: LocalDataCheck | None = None
+        self.names: list[str] = []
+        """What was taken, for the record."""
+
+    def take(self, request: Message) -> ArtifactRefusal | None:
+        """Judge one `AddArtifactsRequest`."""
+        match request.WhichOneof("payload"):
+            case "batch":
+                return self._batch(request.batch)
+            case "begin_chunk":
+                return self._begin(request.begin_chunk)
+            case "chunk":
+                return self._chunk(request.chunk)
+            case _:
+                return _malformed("a message of an upload without artifacts in it")
+
+    def finish(self) -> ArtifactRefusal | None:
+        """Judge the end of the stream."""
+        if self._chunks_due:
+            return _malformed(f"the upload ended within `{self._open}`")
+        return None
+
+    def _batch(self, batch: Message) -> ArtifactRefusal | None:
+        if self._chunks_due:
+            return _malformed(f"other artifacts came before `{self._open}` was complete")
+        return (
+            self._names([artifact.name for artifact in batch.artifacts])
+            or self._count(sum(len(artifact.data.data) for artifact in batch.artifacts))
+            or self._contents(batch.artifacts)
+        )
+
+    def _contents(self, artifacts: Iterable[Message]) -> ArtifactRefusal | None:
+        for artifact in artifacts:
+            if _CACHED.fullmatch(artifact.name):
+                why = LocalDataCheck().refusal(artifact.data.data, last=True)
+                if why is not None:
+                    return _ungovernable(why)
+        return None
+
+    def _begin(self, begin: Message) -> ArtifactRefusal | None:
+        if self._chunks_due:
+            return _malformed(f"another artifact began before `{self._open}` was complete")
+        if (refusal := self._names([begin.name])) is not None:
+            return refusal
+        if begin.num_chunks < 1 or begin.total_bytes < 0:
+            return _malformed(f"`{begin.name}` announces less than nothing")
+        if begin.total_bytes > self._limits.total_bytes - self._bytes:
+            return self._too_large()
+        self._open, self._chunks_due, self._bytes_due = begin.name, begin.num_chunks, begin.total_bytes
+        self._check = LocalDataCheck() if _CACHED.fullmatch(begin.name) else None
+        return self._chunk(begin.initial_chunk)
+
+    def _chunk(self, chunk: Message) -> ArtifactRefusal | None:
+        if not self._chunks_due:
+            return _malformed("a chunk came that no artifact announced")
+        self._chunks_due -= 1
+        self._bytes_due -= len(chunk.data)
+        if self._bytes_due < 0 or (not self._chunks_due and self._bytes_due):
+            return _malformed(f"`{self._open}` does not have the size that was announced")
+        if self._check is not None:
+            why = self._check.refusal(chunk.data, last=not self._chunks_due)
+            if why is not None:
+                return _ungovernable(why)
+        return self._count(len(chunk.data))
+
+    def _names(self, names: list[str]) -> ArtifactRefusal | None:
+        if len(self.names) + len(names) > self._limits.artifacts:
+            return ArtifactRefusal(
+                code="LIMIT_EXCEEDED",
+                sqlstate="54000",
+                message=f"an upload has at most {self._limits.artifacts} artifacts",
+            )
+        refusal = judge_names(names, self._user, self._may_create)
+        if refusal is None:
+            self.names.extend(names)
+        return refusal
+
+    def _count(self, size: int) -> ArtifactRefusal | None:
+        self._bytes += size
+        return self._too_large() if self._bytes > self._limits.total_bytes else None
+
+    def _too_large(self) -> ArtifactRefusal:
+        return ArtifactRefusal(
+            code="LIMIT_EXCEEDED",
+            sqlstate="54000",
+            message=f"an upload has at most {self._limits.total_bytes} bytes",
+        )

@@ -1,0 +1,253 @@
+"""Unary calls that carry no plan: settings, interrupts, releases, error details, states of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.model.decision import Decision
+from gateway.model.principal import Principal
+from gateway.model.resource import Resource
+from gateway.model.statement import Client
+from gateway.session.connect.artifacts import judge_names
+from gateway.session.connect.config import ConfigRefusal, answer_config, judge_config
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.errors import Scrubbing, scrub_details
+from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
+from gateway.session.connect.operation import ConnectOperation
+from gateway.session.connect.requests import operation_id_of
+from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.streams import Streams
+from gateway.session.connect.uploads import Call, refused
+from gateway.session.failures import StatementFailed
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.recorder import Recorder
+from gateway.session.verdicts import Verdicts
+from gateway.wire.connect import Message, parse, pb, serialize
+
+UNTOLD_BYTES = 8 * 1024**2
+"""Bytes of responses that the client has and Spark may go on keeping for it."""
+UNKNOWN_CHARS = 64
+"""Characters of an id that is repeated in an error."""
+
+
+class Calls:
+    """Answers calls; the service has found the session, and made the principal the user of the request."""
+
+    def __init__(
+        self,
+        *,
+        backend: ConnectBackend,
+        endings: Endings,
+        streams: Streams,
+        verdicts: Verdicts,
+        recorder: Recorder,
+        limits: SessionLimits,
+        secrets: Sequence[str],
+    ) -> None:
+        self._backend = backend
+        self._endings = endings
+        self._streams = streams
+        self._verdicts = verdicts
+        self._recorder = recorder
+        self._limits = limits
+        self._secrets = tuple(secrets)
+
+    # -- settings and artifacts: of an adopted session ------------------------------------------------------
+
+    async def config(
+        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+    ) -> bytes:
+        """Set, unset or tell settings, as far as policies allow it; what changes them is recorded."""
+        decide = self._verdicts.deciding_for(principal, client, "CONFIG")
+        visible = self._verdicts.visible_to(principal, client)
+        decisions: list[Decision] = []
+
+        def may_set(key: str) -> bool:
+            decisions.append(decide(Resource.setting(key), "set"))
+            return decisions[-1].allowed
+
+        def may_read(key: str) -> bool:
+            return visible(Resource.setting(key))
+
+        question = judge_config(request, principal.user, may_set, may_read)
+        case = request.operation.WhichOneof("op_type")
+        if isinstance(question, ConfigRefusal):
+            told = (question.code, question.sqlstate, question.message)
+            refusal = await self._decided(session, principal, client, request, decisions, told)
+            raise refused(session, f"Config.{case}", *told, refusal.statement_id)
+        call: Call | None = None
+        if case in ("set", "unset"):
+            call = await self._decided(session, principal, client, request, decisions, None)
+        request.operation.CopyFrom(question.operation)
+        request.client_observed_server_side_session_id = session.server_session
+        finished = False
+        try:
+            data = await self._forward(session, "Config", request, self._endings.plain)
+            finished = True
+        finally:
+            if call is not None:
+                await self._endings.surely(
+                    self._recorder.completed(call, "finished" if finished else "failed")
+                )
+        answer = answer_config(question, parse(pb.ConfigResponse, data), may_read, secrets=self._secrets)
+        if answer is None:
+            raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered", "0A000", 0, "")
+        return answer
+
+    async def _decided(
+        self,
+        session: ConnectSession,
+        principal: Principal,
+        client: Client,
+        request: Message,
+        decisions: Sequence[Decision],
+        refusal: tuple[str, str, str] | None,
+    ) -> Call:
+        call = Call(user=principal.user, session_id=session.session_id)
+        case = request.operation.WhichOneof("op_type") or "nothing"
+        await self._recorder.call_decided(
+            f"Config.{case}",
+            _keys(request),
+            statement_id=call.statement_id,
+            principal=principal,
+            client=client,
+            session=session.session_id,
+            decisions=decisions,
+            refusal=refusal,
+        )
+        return call
+
+    async def artifact_status(
+        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+    ) -> bytes:
+        """Say whether files are there: local data by its hash, and what this session has uploaded."""
+        decide = self._verdicts.deciding_for(principal, client, "ARTIFACT STATUS")
+        names = [name for name in request.names if name not in session.artifacts]
+        refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
+        if refusal is not None:
+            raise refused(session, "ArtifactStatus", refusal.code, refusal.sqlstate, refusal.message, "")
+        request.client_observed_server_side_session_id = session.server_session
+        return await self._forward(session, "ArtifactStatus", request, self._endings.plain)
+
+    # -- operations ----------------------------------------------------------------------------------------
+
+    async def interrupt(self, session: ConnectSession | None, request: Message) -> bytes:
+        """Stop operations in Spark; each one's end is recorded when Spark says it, or now if nobody reads."""
+        if request.HasField("operation_id"):
+            request.operation_id = operation_id_of(request.operation_id)
+        if len(request.operation_tag) > self._limits.tag_chars:
+            raise Malformed(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
+        self._observe(session, request)
+        data = await self._forward(session, "Interrupt", request, self._endings.plain)
+        if session is not None:
+            for operation_id in parse(pb.InterruptResponse, data).interrupted_ids:
+                operation = session.operations.get(operation_id)
+                if operation is not None:
+                    await self._interrupted(operation)
+        return data
+
+    async def _interrupted(self, operation: ConnectOperation) -> None:
+        operation.interrupted = True
+        if operation.kept is None and not operation.attached and operation.reattachable:
+            await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
+
+    async def release_execute(self, session: ConnectSession | None, request: Message) -> bytes:
+        """Free responses that the client has, or the whole operation. It comes once for each response."""
+        request.operation_id = operation_id_of(request.operation_id)
+        key = request.user_context.user_id, request.session_id, request.operation_id
+        until = request.release_until.response_id if request.HasField("release_until") else None
+        self._streams.windows.taken(key, until)
+        operation = session.operations.get(request.operation_id) if session is not None else None
+        if session is None or operation is None or operation.kept is None:
+            if session is not None and operation is not None and _is_small(operation, request):
+                return _released(operation)
+            request.ClearField("client_observed_server_side_session_id")
+            data = await self._forward(session, "ReleaseExecute", request, self._endings.plain)
+            if operation is not None and request.HasField("release_all"):
+                await self._streams.release(operation, "released by the client before its end")
+            return data
+        if not operation.reattachable:
+            raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
+        match request.WhichOneof("release"):
+            case "release_all":
+                await self._streams.release(operation, "released by the client before its end")
+            case "release_until":
+                operation.kept.release(request.release_until.response_id)
+            case _:
+                raise Malformed("the request releases nothing")
+        return _released(operation)
+
+    async def get_status(self, session: ConnectSession | None, request: Message) -> bytes:
+        """Say how operations stand."""
+        if request.extensions or request.operation_status.extensions:
+            raise NotGovernable("extensions of a request cannot be judged")
+        for operation_id in request.operation_status.operation_ids:
+            operation_id_of(operation_id)
+        self._observe(session, request)
+        data = await self._forward(session, "GetStatus", request, self._endings.plain)
+        answer = parse(pb.GetStatusResponse, data)
+        answer.ClearField("extensions")
+        for status in answer.operation_statuses:
+            status.ClearField("extensions")
+        return serialize(answer)
+
+    async def error_details(self, session: ConnectSession | None, request: Message) -> bytes:
+        """Tell more of an error that this session was given; of another one as little as can be."""
+        strictest = self._endings.strictest
+        scrubbing = strictest
+        if session is not None:
+            scrubbing = session.errors.get(request.error_id, strictest)
+        self._observe(session, request)
+        data = await self._forward(session, "FetchErrorDetails", request, strictest)
+        return scrub_details(parse(pb.FetchErrorDetailsResponse, data), scrubbing)
+
+    def _observe(self, session: ConnectSession | None, request: Message) -> None:
+        """Let Spark refuse when its session is another one; what the client says is checked here."""
+        if session is not None:
+            request.client_observed_server_side_session_id = session.server_session
+
+    async def _forward(
+        self, session: ConnectSession | None, method: str, request: Message, scrubbing: Scrubbing
+    ) -> bytes:
+        try:
+            return await self._backend.call(method, serialize(request))
+        except RpcError as fault:
+            scrubbed = self._endings.scrubbed(session, fault, scrubbing)
+            raise await self._endings.lost_with(session, fault, scrubbed) from None
+
+
+def _keys(request: Message) -> list[str]:
+    """Return the keys that a call names; not their values, which are nobody's but the session's."""
+    operation = request.operation
+    match operation.WhichOneof("op_type"):
+        case "set":
+            return [pair.key for pair in operation.set.pairs]
+        case "get_with_default":
+            return [pair.key for pair in operation.get_with_default.pairs]
+        case "unset" | "get" | "get_option" | "is_modifiable" as case:
+            return list(getattr(operation, case).keys)
+        case _:
+            return []
+
+
+def _is_small(operation: ConnectOperation, request: Message) -> bool:
+    """Whether Spark need not hear of it that the client has some responses: it keeps few bytes for it, and
+    none when the whole is released, and PySpark releases each response by itself."""
+    if request.WhichOneof("release") != "release_until":
+        return False
+    if operation.relayed_bytes - operation.told_bytes < UNTOLD_BYTES:
+        return True
+    operation.told_bytes = operation.relayed_bytes
+    return False
+
+
+def _released(operation: ConnectOperation) -> bytes:
+    session = operation.session
+    return serialize(
+        pb.ReleaseExecuteResponse(
+            session_id=session.session_id,
+            server_side_session_id=session.server_session,
+            operation_id=operation.operation_id,
+        )
+    )

@@ -1,0 +1,227 @@
+"""How operations end, whatever ends them: recorded once, effects in force, errors in words for the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from gateway.errors import BackendUnavailable, SluiceError
+from gateway.session import barriers
+from gateway.session.audit_records import Outcome
+from gateway.session.connect import faults
+from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
+from gateway.session.connect.operation import ConnectOperation
+from gateway.session.connect.session import ConnectSession
+from gateway.session.failures import StatementFailed
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import Catalog, ConnectBackend, RpcError
+from gateway.session.recorder import Recorder
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
+
+_log = structlog.get_logger(__name__)
+
+_OVERTAKEN_S = (0.01, 0.05, 0.2, 0.5)
+"""Seconds between the attempts to stop what may not have reached Spark yet."""
+
+
+class Lose(Protocol):
+    async def __call__(
+        self, session: ConnectSession, reason: str, *, release: bool = True, ending: Exception | None = None
+    ) -> None:
+        """Close a session whose state in Spark is no longer known."""
+
+
+class Endings:
+    """Ends operations. `lose` closes a session whose state in Spark is no longer known."""
+
+    def __init__(
+        self,
+        *,
+        backend: ConnectBackend,
+        recorder: Recorder,
+        catalog: Catalog,
+        limits: SessionLimits,
+        lose: Lose,
+        secrets: Sequence[str],
+    ) -> None:
+        self.lose = lose
+        self._backend = backend
+        self._recorder = recorder
+        self._catalog = catalog
+        self._limits = limits
+        self._secrets = tuple(secrets)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- its end -----------------------------------------------------------------------------------------
+
+    async def conclude(
+        self,
+        operation: ConnectOperation,
+        outcome: Outcome,
+        error: SluiceError | None = None,
+        *,
+        reason: str = "",
+        known: bool | None = None,
+    ) -> None:
+        """Put an operation's effects in force and record its end; every call after the first does nothing.
+
+        `known`: whether Spark has said how it ended; by default, when it finished.
+        """
+        if operation.ended.is_set():
+            return
+        operation.ended.set()
+        operation.resolved.set()
+        operation.outcome, operation.error = outcome, error
+        session = operation.session
+        if session.pending is operation:
+            session.pending = None
+        finished = outcome == "finished"
+        stopped = outcome != "not_forwarded" and not (finished if known is None else known)
+        certain = barriers.settle(
+            session,
+            operation.cleared,
+            operation.policies_version,
+            self._catalog,
+            finished=finished,
+            stopped=stopped,
+        )
+        await self.surely(self._recorder.completed(operation, outcome, reason))
+        if not certain:
+            await self.lose(session, "a statement that changes names was stopped half-way")
+
+    async def failed(self, operation: ConnectOperation, fault: RpcError) -> RpcError:
+        """Note what an error of Spark means for an operation; return what the client may read of it."""
+        session = operation.session
+        scrubbed = self.scrubbed(session, fault, self.scrubbing(operation))
+        if faults.ends_stream_only(fault):
+            return scrubbed
+        canceled = operation.interrupted or faults.is_canceled(fault)
+        # Without an error class or details it is not Spark's word on the statement but the connection's.
+        told = bool(faults.class_of(fault) or error_id(fault))
+        known = told and not canceled and not faults.ends_operation(fault)
+        error = StatementFailed(scrubbed.message, "HY000", scrubbed.code, operation.statement_id)
+        await self.conclude(operation, "canceled" if canceled else "failed", error, known=known)
+        if faults.ends_operation(fault):
+            self.forget(operation)
+        return await self.lost_with(session, fault, scrubbed)
+
+    async def lost_with(
+        self, session: ConnectSession | None, fault: RpcError, scrubbed: RpcError
+    ) -> RpcError:
+        """End the session when that is what an error of Spark says; return what the client is told."""
+        if session is not None and faults.ends_session(fault):
+            await self.lose(session, "Spark ended the session", release=False, ending=scrubbed)
+        return scrubbed
+
+    @property
+    def plain(self) -> Scrubbing:
+        """For calls that carry no plan: their errors show nothing of one."""
+        return Scrubbing(obliged=False, secrets=self._secrets)
+
+    @property
+    def strictest(self) -> Scrubbing:
+        """For what is of unknown origin: nothing of Spark's text that could be a value is shown."""
+        return Scrubbing(obliged=True, secrets=self._secrets)
+
+    def scrubbing(self, operation: ConnectOperation) -> Scrubbing:
+        """Return what is known of an operation, to tell its errors in the user's words."""
+        cleared = operation.cleared
+        return Scrubbing(
+            obliged=operation.obliged,
+            words=cleared.written_by_us,
+            texts=cleared.plan_texts,
+            secrets=self._secrets,
+        )
+
+    def scrubbed(self, session: ConnectSession | None, fault: RpcError, scrubbing: Scrubbing) -> RpcError:
+        """Return what the client may read of an error, and remember that it may ask for its details."""
+        if session is not None:
+            session.remember_error(error_id(fault), scrubbing, self._limits.error_ids)
+        return scrub_error(fault, scrubbing)
+
+    async def stop(self, operation: ConnectOperation, reason: str) -> None:
+        """End an operation that nobody waits for any more, here and in Spark."""
+        if operation.ended.is_set():
+            return
+        self._cancel_task(operation)
+        stopping = self.spawn(self.stop_in_spark(operation))
+        if not operation.names_seen:
+            # Its names must not begin to mean something else before Spark has let go of it.
+            operation.session.stopping.add(stopping)
+            stopping.add_done_callback(operation.session.stopping.discard)
+        await self.conclude(operation, "canceled", reason=reason)
+        if operation.kept is not None:
+            operation.kept.finish(faults.spark_error("OPERATION_CANCELED"))
+
+    async def end_with_session(
+        self, operation: ConnectOperation, reason: str, ending: Exception | None
+    ) -> None:
+        """End an operation whose session ends: Spark ends it by itself."""
+        if operation.ended.is_set():
+            # Whoever works it off says how it ended.
+            return
+        self._cancel_task(operation)
+        await self.conclude(operation, "canceled", reason=reason)
+        if operation.kept is not None:
+            operation.kept.finish(ending)
+
+    def _cancel_task(self, operation: ConnectOperation) -> None:
+        if operation.task is not None and operation.task is not asyncio.current_task():
+            operation.task.cancel()
+
+    async def stop_in_spark(self, operation: ConnectOperation) -> None:
+        """Ask Spark to stop it and to free what it holds for it; whatever it answers, nothing follows."""
+        session = operation.session
+        interrupt = pb.InterruptRequest(
+            session_id=session.session_id,
+            interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
+            operation_id=operation.operation_id,
+            client_observed_server_side_session_id=session.server_session,
+        )
+        release = pb.ReleaseExecuteRequest(session_id=session.session_id, operation_id=operation.operation_id)
+        release.release_all.SetInParent()
+        for request in (interrupt, release):
+            request.user_context.user_id = request.user_context.user_name = session.principal.user
+        try:
+            async with asyncio.timeout(self._limits.close_timeout_s):
+                for pause in _OVERTAKEN_S:
+                    answer = await self._backend.call("Interrupt", serialize(interrupt))
+                    stopped = parse(pb.InterruptResponse, answer).interrupted_ids
+                    if operation.names_seen or operation.operation_id in stopped:
+                        break
+                    # Spark has it no more, or not yet: this call can overtake the one that runs it.
+                    await asyncio.sleep(pause)
+                if operation.kept is None and operation.reattachable:
+                    await self._backend.call("ReleaseExecute", serialize(release))
+        except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
+            _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
+
+    def forget(self, operation: ConnectOperation) -> None:
+        """Take it out of the session; what it has left to do it does unnamed."""
+        operations = operation.session.operations
+        if operations.get(operation.operation_id) is operation:
+            del operations[operation.operation_id]
+
+    # -- tasks -------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something that outlives the call that began it; `close` waits for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def surely(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something to its end, also when the caller is cancelled meanwhile."""
+        await asyncio.shield(self.spawn(work))
+
+    async def close(self) -> None:
+        """Wait for what is still being done, a bounded time."""
+        tasks = {task for task in self._tasks if task is not asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.close_timeout_s)
+        for task in tasks:
+            task.cancel()

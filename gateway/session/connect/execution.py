@@ -1,0 +1,347 @@
+"""The way of a plan through a session: settle, judge, record, hand over, and write down how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.statement import (
+    AnswerFilter,
+    Cleared,
+    Client,
+    CreateTempView,
+    PlanRequest,
+    Refused,
+    RegisterCode,
+    Statement,
+    Verdict,
+)
+from gateway.session import barriers
+from gateway.session.connect import faults
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.requests import ExecuteRequest
+from gateway.session.connect.session import ConnectSession
+from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.identifiers import new_event_id, new_uuid
+from gateway.session.limits import SessionLimits
+from gateway.session.operation import changes_names
+from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.recorder import Recorder
+from gateway.session.verdicts import Verdicts
+from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.wire.connect import pb, serialize
+
+_log = structlog.get_logger(__name__)
+
+ENDED_RELATIONS = 1000
+"""Cached relations that ended of which a session remembers why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How an operation's responses are wanted, and by whom it is known."""
+
+    operation_id: str
+    client_type: str = ""
+    digest: bytes = b""
+    tags: tuple[str, ...] = ()
+    reattachable: bool = False
+    chunked: bool = False
+    chunk_bytes: int | None = None
+    internal: bool = False
+    """Whether the gateway reads the answer itself."""
+
+
+class ConnectExecution:
+    """Judges plans and hands them over.
+
+    `drive` works off those whose answer the gateway holds, `watch` reads one that its client has left until
+    Spark has looked up its names.
+    """
+
+    def __init__(
+        self,
+        *,
+        backend: ConnectBackend,
+        verdicts: Verdicts,
+        recorder: Recorder,
+        endings: Endings,
+        limits: SessionLimits,
+        clock: Callable[[], float],
+        drive: Callable[[ConnectOperation, Envelope], Coroutine[Any, Any, None]],
+        watch: Callable[[ConnectOperation], Awaitable[None]],
+    ) -> None:
+        self._backend = backend
+        self._verdicts = verdicts
+        self._recorder = recorder
+        self._endings = endings
+        self._limits = limits
+        self._clock = clock
+        self._drive = drive
+        self._watch = watch
+
+    # -- executing ---------------------------------------------------------------------------------------
+
+    async def start(
+        self, session: ConnectSession, request: ExecuteRequest, client: Client
+    ) -> tuple[ConnectOperation, Envelope | None]:
+        """Judge, record and register an execution. Without an envelope it is one that was there before.
+
+        Raises StatementRefused, LedgerUnavailable, LimitExceeded, RpcError.
+        """
+        async with session.turn:
+            session.require_open()
+            known = session.operations.get(request.operation_id)
+            if known is not None:
+                # A client that was cut off before the first response asks again, as it would ask Spark.
+                if known.reattachable and known.digest == request.digest and not known.released:
+                    return known, None
+                raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
+            await self.prepare(session, client)
+            wanted = Wanted(
+                operation_id=request.operation_id or new_uuid(),
+                client_type=request.client_type,
+                digest=request.digest,
+                tags=request.tags,
+                reattachable=request.reattachable,
+                chunked=request.chunked,
+                chunk_bytes=request.chunk_bytes,
+            )
+            return await self._begin(session, self.statement(session, request.plan), client, wanted)
+
+    async def analyze(
+        self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
+    ) -> bytes:
+        """Judge, record and make an analysis. Raises as `start` does, and scrubbed RpcErrors of Spark."""
+        async with session.turn:
+            session.require_open()
+            await self.prepare(session, client)
+            wanted = Wanted(operation_id=new_uuid(), client_type=client_type)
+            statement = self.statement(session, plan)
+            operation, envelope = await self._begin(session, statement, client, wanted)
+        try:
+            answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
+            operation.relayed_bytes = len(answer)
+            await self._endings.conclude(operation, "finished")
+            return answer
+        except RpcError as fault:
+            raise await self._endings.failed(operation, fault) from None
+        except BackendUnavailable as fault:
+            await self._endings.conclude(operation, "failed", fault)
+            raise
+        finally:
+            self._endings.forget(operation)
+            await self._endings.conclude(operation, "canceled", reason="the client went away")
+
+    async def run_inside(self, session: ConnectSession, statement: Statement, client: Client) -> KeptAnswer:
+        """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
+
+        Raises StatementRefused and StatementFailed.
+        """
+        wanted = Wanted(operation_id=new_uuid(), internal=True)
+        operation, _ = await self._begin(session, statement, client, wanted)
+        try:
+            await operation.ended.wait()
+        finally:
+            operation.released = True
+            if operation.ended.is_set():
+                self._endings.forget(operation)
+        if operation.outcome != "finished" or operation.kept is None:
+            text = operation.error.text if operation.error is not None else "the statement did not finish"
+            raise StatementFailed(text, "HY000", 0, operation.statement_id)
+        return operation.kept
+
+    async def prepare(self, session: ConnectSession, client: Client) -> None:
+        """Bring the session to where the next plan can be judged. The turn is held."""
+        await self._settle_pending(session)
+        version = self._verdicts.policies_version
+
+        async def judge(statement: Statement) -> Verdict:
+            return await self._verdicts.judge(statement, client)
+
+        async def run(statement: Statement) -> None:
+            await self.run_inside(session, statement, client)
+
+        for handle, relation in list(session.relations.items()):
+            if not await barriers.still_right(relation, version, judge):
+                session.end_relation(handle, ENDED_RELATIONS)
+        await barriers.renew_views(
+            session,
+            version,
+            judge=judge,
+            run=run,
+            drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
+        )
+        session.require_open()
+
+    def statement(self, session: ConnectSession, plan: PlanRequest) -> Statement:
+        return Statement(text="", principal=session.principal, context=session.context, plan=plan)
+
+    def sql(self, session: ConnectSession, text: str) -> Statement:
+        """Write a statement of the gateway's own as the plan that a client would send for it."""
+        plan = pb.Plan()
+        plan.command.sql_command.input.sql.query = text
+        return self.statement(session, PlanRequest(kind="execute", message=serialize(plan)))
+
+    async def _begin(
+        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
+    ) -> tuple[ConnectOperation, Envelope]:
+        """Judge, record, register; of what the gateway works off itself, begin it. The turn is held."""
+        if len(session.operations) >= self._limits.operations_per_session:
+            raise LimitExceeded(
+                f"this session has {len(session.operations)} open operations; let some of them end first"
+            )
+        statement_id = new_event_id()
+        begun = time.perf_counter()
+        version = self._verdicts.policies_version
+        verdict = await self._verdicts.judge(statement, client)
+        verdict = without_dangling_views(session, without_ended_views(session, verdict))
+        verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
+        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+            running = (self._resolved(operation) for operation in list(session.operations.values()))
+            stopping = (_done(task) for task in list(session.stopping))
+            others = itertools.chain(running, stopping)
+            await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
+            session.require_open()
+        await self._recorder.decided(
+            verdict,
+            statement_id=statement_id,
+            client=client,
+            session=session.session_id,
+            judged_s=time.perf_counter() - begun,
+            operation=wanted.operation_id,
+        )
+        if isinstance(verdict, Refused):
+            raise StatementRefused(verdict, statement_id)
+        # INVARIANT (audit first): only below this line may the plan reach Spark.
+        executes = statement.plan is not None and statement.plan.kind == "execute"
+        kept = KeptAnswer() if executes and (wanted.internal or _is_held(verdict)) else None
+        operation = ConnectOperation(
+            session,
+            wanted.operation_id,
+            statement_id,
+            verdict,
+            started=time.monotonic(),
+            policies_version=version,
+            digest=wanted.digest,
+            tags=wanted.tags,
+            reattachable=wanted.reattachable,
+            kept=kept,
+        )
+        operation.used_at = self._clock()
+        session.operations[operation.operation_id] = operation
+        envelope = Envelope(
+            session_id=session.session_id,
+            user=session.principal.user,
+            client_type=wanted.client_type,
+            operation_id=wanted.operation_id,
+            tags=wanted.tags,
+            # INVARIANT (no unchanged answer): what the gateway must change cannot be fetched from Spark by
+            # anybody who comes later, not even through a gateway that was started anew.
+            reattachable=wanted.reattachable and kept is None,
+            chunked=wanted.chunked and kept is None,
+            chunk_bytes=wanted.chunk_bytes if kept is None else None,
+            server_session=session.server_session,
+        )
+        if session.closed:
+            self._endings.forget(operation)
+            await self._endings.conclude(operation, "not_forwarded", reason="the session was closed")
+            session.require_open()
+        session.forwarding(verdict)
+        if "RemoveCachedRemoteRelation" in verdict.plan_class:
+            for handle in list(session.relations):
+                if handle.partition(":")[2].encode() in verdict.forwarded_plan:
+                    session.drop_handle(handle)
+        if kept is not None:
+            if operation.changes_names:
+                session.pending = operation
+            operation.task = self._endings.spawn(self._drive(operation, envelope))
+        return operation, envelope
+
+    async def _resolved(self, operation: ConnectOperation) -> None:
+        if not operation.resolved.is_set():
+            await self._watch(operation)
+        await operation.resolved.wait()
+
+    def _within_bounds(self, session: ConnectSession, verdict: Verdict) -> Verdict:
+        """Refuse what would make the session keep more than it may."""
+        if isinstance(verdict, Refused):
+            return verdict
+        registered = {e.handle for e in verdict.effects if isinstance(e, RegisterCode)}
+        if len(session.context.handles | registered) > self._limits.handles and registered:
+            return _refused(
+                verdict, "LIMIT_EXCEEDED", "54000", "this session has registered too many functions"
+            )
+        if not any(isinstance(effect, CreateTempView) for effect in verdict.effects):
+            return verdict
+        plan = verdict.statement.plan
+        size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
+        if session.kept_bytes + size <= self._limits.kept_plan_bytes:
+            return verdict
+        return _refused(
+            verdict,
+            "LIMIT_EXCEEDED",
+            "54000",
+            "the plans of this session's temporary views are too large to be kept; drop some of the views, "
+            "or save the data as a table",
+        )
+
+    async def _settle_pending(self, session: ConnectSession) -> None:
+        pending = session.pending
+        if pending is None:
+            return
+        await barriers.settle_pending(
+            _ended(pending),
+            timeout_s=self._limits.settle_timeout_s,
+            lose=lambda reason: self._endings.lose(session, reason),
+        )
+        session.require_open()
+        session.pending = None
+
+
+def _is_held(cleared: Cleared) -> bool:
+    """Whether the gateway must see the whole answer: to change it, or to learn its end whatever happens."""
+    filtered = cleared.answer.filter is not AnswerFilter.RELAY
+    return bool(cleared.echo) or filtered or changes_names(cleared.effects)
+
+
+async def _done(task: asyncio.Task[None]) -> None:
+    await asyncio.wait({task})
+
+
+async def _ended(operation: ConnectOperation) -> None:
+    await operation.ended.wait()
+
+
+def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdict:
+    """Tell why a plan names a cached relation that is no more."""
+    plan = verdict.statement.plan
+    if isinstance(verdict, Cleared) or plan is None or session.ended_relation_in(plan.message) is None:
+        return verdict
+    return replace(
+        verdict,
+        code="RELATION_ENDED",
+        sqlstate="42P01",
+        message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
+        "computed from, changed; compute it again",
+    )
+
+
+def _refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
+    return Refused(
+        statement=cleared.statement,
+        code=code,
+        sqlstate=sqlstate,
+        message=message,
+        plan_class=cleared.plan_class,
+        decisions=cleared.decisions,
+        snapshot_version=cleared.snapshot_version,
+    )

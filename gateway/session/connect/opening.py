@@ -1,0 +1,80 @@
+"""The first contact with a session: its settings pinned, and what names mean in it learnt from Spark.
+
+The session may be new in Spark, or one that lived on while the gateway was started anew. Of the latter the
+current catalog and database are asked for. Its temporary views are not known: their names are pinned to the
+catalog, so that they are out of reach until they are made again. Its cached relations are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from gateway.errors import BackendUnavailable
+from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.statement import Client
+from gateway.session.answers import split_name
+from gateway.session.connect.execution import ConnectExecution
+from gateway.session.connect.operation import KeptAnswer
+from gateway.session.connect.session import ConnectSession
+from gateway.session.ports import ConnectBackend
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
+
+CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
+
+
+async def adopt(
+    session: ConnectSession,
+    observed: str,
+    client: Client,
+    *,
+    backend: ConnectBackend,
+    execution: ConnectExecution,
+) -> None:
+    """Make a session ready for plans. The turn is held. Raises RpcError, BackendUnavailable, SluiceErrors.
+
+    `observed` is the server-side session that the client knows: Spark refuses when it is another one by now.
+    """
+    request = pb.ConfigRequest(session_id=session.session_id)
+    request.user_context.user_id = request.user_context.user_name = session.principal.user
+    if observed:
+        request.client_observed_server_side_session_id = observed
+    # INVARIANT (one reading): before the first text reaches Spark, it reads texts as the reader does.
+    pairs = request.operation.set.pairs
+    pairs.extend(pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items())
+    answer = await backend.call("Config", serialize(request))
+    try:
+        server_session = parse(pb.ConfigResponse, answer).server_side_session_id
+    except ProtobufError:
+        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+    if not server_session:
+        raise BackendUnavailable("Spark did not say which session it has; Sluice needs Spark 3.5.1 or newer")
+    session.server_session = server_session
+    # A statement like any other: judged, recorded, and run under the client's name.
+    kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
+    catalog, namespace = _current(kept)
+    session.context = replace(session.context, catalog=catalog, namespace=namespace)
+    session.adopted = True
+
+
+def _current(kept: KeptAnswer) -> tuple[str, tuple[str, ...]]:
+    """Read the answer to SHOW CURRENT NAMESPACE: one row of a catalog and a namespace, quoted if need be."""
+    position = kept.position("")
+    while (data := kept.at(position)) is not None:
+        position += 1
+        try:
+            relation = parse(pb.ExecutePlanResponse, data).sql_command_result.relation
+            if relation.WhichOneof("rel_type") != "local_relation":
+                continue
+            with pa.ipc.open_stream(relation.local_relation.data) as reader:
+                rows = [tuple(row.values()) for batch in reader for row in batch.to_pylist()]
+        except (ProtobufError, pa.ArrowException, OSError, ValueError) as error:
+            raise BackendUnavailable("Spark's current catalog and database could not be read") from error
+        match rows:
+            case [(str(catalog), str(namespace))]:
+                parts = tuple(split_name(namespace))
+                names = split_name(catalog)
+                if parts and len(names) == 1:
+                    return names[0], parts
+    raise BackendUnavailable("Spark's current catalog and database could not be read")

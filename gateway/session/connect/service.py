@@ -1,0 +1,443 @@
+"""The session service of Spark Connect: what its frontend calls, and the only thing it calls.
+
+Sessions, operations and files belong to the principal of the call, whatever the request says of its user.
+Errors are SluiceErrors and RpcErrors whose texts a client may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.pipeline.pace import in_turn
+from gateway.session.connect import requests
+from gateway.session.connect.calls import Calls
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.execution import ConnectExecution
+from gateway.session.connect.faults import ends_session, spark_error
+from gateway.session.connect.opening import adopt
+from gateway.session.connect.session import ConnectSession, SessionKey
+from gateway.session.connect.streams import Streams, closing
+from gateway.session.connect.uploads import Uploads
+from gateway.session.identifiers import new_uuid
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, RpcError
+from gateway.session.recorder import Recorder
+from gateway.session.verdicts import Verdicts
+from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+
+_log = structlog.get_logger(__name__)
+
+UNRELEASED = 10_000
+"""Sessions that are to be released before they are used again, because Spark could not be reached."""
+
+
+class ConnectSessions:
+    """All Spark Connect sessions of one gateway process."""
+
+    def __init__(
+        self,
+        *,
+        judge: Judge,
+        policies: Callable[[], PolicySet],
+        authority: Callable[[PolicySet], Authority],
+        catalog: Catalog,
+        backend: ConnectBackend,
+        ledger: Ledger,
+        gateway: str,
+        metrics: Metrics | None = None,
+        limits: SessionLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        stale: Callable[[], str | None] = lambda: None,
+        secrets: Sequence[str] = (),
+    ) -> None:
+        """`stale` says why the policies in force are too old to be relied on, None when they are not;
+        `secrets` is what no client may read in anything that Spark says: the token that it is shown."""
+        self.metrics = metrics or Metrics()
+        self.limits = limits or SessionLimits()
+        self.recorder = Recorder(ledger, gateway, self.metrics)
+        self._backend = backend
+        self._clock = clock
+        self._verdicts = Verdicts(
+            judge=judge,
+            policies=policies,
+            authority=authority,
+            catalog=catalog,
+            limits=self.limits,
+            metrics=self.metrics,
+            clock=clock,
+            stale=stale,
+        )
+        self._endings = Endings(
+            backend=backend,
+            recorder=self.recorder,
+            catalog=catalog,
+            limits=self.limits,
+            lose=self._close,
+            secrets=secrets,
+        )
+        self._streams = Streams(
+            endings=self._endings,
+            backend=backend,
+            verdicts=self._verdicts,
+            recorder=self.recorder,
+            limits=self.limits,
+            metrics=self.metrics,
+            clock=clock,
+        )
+        self._execution = ConnectExecution(
+            backend=backend,
+            verdicts=self._verdicts,
+            recorder=self.recorder,
+            endings=self._endings,
+            limits=self.limits,
+            clock=clock,
+            drive=self._streams.drive,
+            watch=self._streams.watch,
+        )
+        self._calls = Calls(
+            backend=backend,
+            endings=self._endings,
+            streams=self._streams,
+            verdicts=self._verdicts,
+            recorder=self.recorder,
+            limits=self.limits,
+            secrets=secrets,
+        )
+        self._uploads = Uploads(
+            backend=backend,
+            endings=self._endings,
+            verdicts=self._verdicts,
+            recorder=self.recorder,
+            limits=self.limits,
+        )
+        self._sessions: dict[SessionKey, ConnectSession] = {}
+        self._per_user: Counter[str] = Counter()
+        self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
+        self._closing = False
+        self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._sessions))
+        self.metrics.watch(
+            self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._sessions.values())
+        )
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    # -- plans -------------------------------------------------------------------------------------------
+
+    async def execute(
+        self, principal: Principal, client: Client, request: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        """Run a plan; yields serialized `ExecutePlanResponse`. Closing the iterator is the client's going.
+
+        Raises StatementRefused, InvalidRequest, LedgerUnavailable, LimitExceeded, BackendUnavailable,
+        RpcError.
+        """
+        message = await in_turn(lambda: self._read("ExecutePlan", request, principal))
+        asked = await in_turn(lambda: requests.execute_request(message, self.limits))
+        client = _known_as(client, message)
+        session = await self._session(principal, client, message)
+        operation, envelope = await self._execution.start(session, asked, client)
+        if envelope is not None:
+            stream = self._streams.first(operation, envelope)
+        else:
+            again = pb.ReattachExecuteRequest(
+                session_id=session.session_id, operation_id=operation.operation_id
+            )
+            requests.own(again, principal)
+            stream = self._streams.again(operation, again)
+        async with closing(stream):
+            async for data in stream:
+                yield data
+
+    async def reattach(
+        self, principal: Principal, client: Client, request: bytes
+    ) -> AsyncGenerator[bytes, None]:
+        """Go on with a plan that runs, or has run, after the last response that the client has."""
+        message = self._read("ReattachExecute", request, principal)
+        message.operation_id = requests.operation_id_of(message.operation_id)
+        client = _known_as(client, message)
+        session = self._known(principal, client, message)
+        operation = session.operations.get(message.operation_id) if session is not None else None
+        if operation is not None and not operation.released:
+            stream = self._streams.again(operation, message)
+        else:
+            stream = self._streams.foreign(principal, client, session, message)
+        async with closing(stream):
+            async for data in stream:
+                yield data
+
+    async def analyze(self, principal: Principal, client: Client, request: bytes) -> bytes:
+        """Analyse a plan; returns a serialized `AnalyzePlanResponse`. Raises as `execute` does."""
+        message = await in_turn(lambda: self._read("AnalyzePlan", request, principal))
+        client = _known_as(client, message)
+        plan = await in_turn(lambda: requests.analysis(message))
+        session = await self._session(principal, client, message)
+        return await self._execution.analyze(session, plan, message.client_type, client)
+
+    async def add_artifacts(
+        self, principal: Principal, client: Client, uploaded: AsyncIterator[bytes]
+    ) -> bytes:
+        """Upload files; returns a serialized `AddArtifactsResponse`. Raises as `execute` does."""
+        async with closing(uploaded):
+            first = await anext(uploaded, None)
+            if first is None:
+                raise InvalidRequest("an upload without messages")
+            message = await in_turn(lambda: self._read("AddArtifacts", first, principal))
+            client = _known_as(client, message)
+            session = await self._session(principal, client, message)
+            return await self._uploads.add(session, principal, client, message, uploaded)
+
+    # -- other calls -------------------------------------------------------------------------------------
+
+    async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes:
+        """Answer a unary call that carries no plan. Raises InvalidRequest for a method that is none."""
+        if method not in _CALLS:
+            raise InvalidRequest(f"`{method}` is not a method that Sluice answers")
+        message = await in_turn(lambda: self._read(method, request, principal))
+        client = _known_as(client, message)
+        match method:
+            case "Config":
+                session = await self._session(principal, client, message)
+                return await self._calls.config(session, principal, client, message)
+            case "ArtifactStatus":
+                session = await self._session(principal, client, message)
+                return await self._calls.artifact_status(session, principal, client, message)
+            case "CloneSession":
+                return await self._clone(await self._session(principal, client, message), client, message)
+            case "ReleaseSession":
+                return await self._release(principal, message)
+            case "ReleaseExecute":
+                # It comes once for each response, and Spark itself does not look at the session here.
+                session_if_any = self._sessions.get((principal.user, message.session_id))
+                return await self._calls.release_execute(session_if_any, message)
+        known = self._known(principal, client, message)
+        match method:
+            case "Interrupt":
+                return await self._calls.interrupt(known, message)
+            case "GetStatus":
+                return await self._calls.get_status(known, message)
+            case _:
+                return await self._calls.error_details(known, message)
+
+    async def _release(self, principal: Principal, message: Message) -> bytes:
+        session = self._sessions.get((principal.user, message.session_id))
+        if session is not None:
+            await self._close(session, "the session was released by the client", release=False)
+        try:
+            return await self._backend.call("ReleaseSession", serialize(message))
+        except RpcError as fault:
+            raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+
+    async def _clone(self, source: ConnectSession, client: Client, message: Message) -> bytes:
+        """Clone a session, here and in Spark: what names mean in it goes along, what runs in it does not."""
+        if not message.new_session_id:
+            message.new_session_id = new_uuid()
+        key = (source.principal.user, message.new_session_id)
+        error = "INVALID_CLONE_SESSION_REQUEST.TARGET_SESSION_ID_"
+        if not requests.is_uuid(key[1]):
+            raise spark_error(f"{error}FORMAT", key[1][:64])
+        if key in self._sessions:
+            raise spark_error(f"{error}ALREADY_EXISTS", key[1])
+        clone = self._open(key[1], source.principal, client)
+        try:
+            # Nobody judges in the clone before it is known what names mean there.
+            async with clone.turn, source.turn:
+                source.require_open()
+                await self._execution.prepare(source, client)
+                message.client_observed_server_side_session_id = source.server_session
+                answer = await self._backend.call("CloneSession", serialize(message))
+                clone.server_session = parse(pb.CloneSessionResponse, answer).new_server_side_session_id
+                clone.copy_names(source)
+                clone.adopted = bool(clone.server_session)
+                return answer
+        except RpcError as fault:
+            scrubbed = self._endings.scrubbed(source, fault, self._endings.plain)
+            raise await self._endings.lost_with(source, fault, scrubbed) from None
+        except ProtobufError:
+            raise BackendUnavailable("Spark answered with bytes that are no response") from None
+        finally:
+            if not clone.adopted:
+                self._drop(clone)
+
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    def _read(self, method: str, data: bytes, principal: Principal) -> Message:
+        return requests.read(method, data, principal, self.limits)
+
+    def _known(self, principal: Principal, client: Client, message: Message) -> ConnectSession | None:
+        """Return a session that has plans already, without making one."""
+        session = self._sessions.get((principal.user, message.session_id))
+        if session is None or not session.adopted:
+            return None
+        session.check_observed(requests.observed_of(message))
+        session.client, session.used_at = client, self._clock()
+        return session
+
+    async def _session(self, principal: Principal, client: Client, message: Message) -> ConnectSession:
+        """Return the session of a request, ready for plans; the first contact makes it."""
+        key = (principal.user, message.session_id)
+        observed = requests.observed_of(message)
+        while True:
+            session = self._sessions.get(key)
+            if session is None:
+                await self._release_leftover(key)
+                session = self._sessions.get(key) or self._open(message.session_id, principal, client)
+            if not session.adopted:
+                await self._adopt(session, observed, client)
+            if not session.closed:
+                session.check_observed(observed)
+                session.client, session.used_at = client, self._clock()
+                return session
+            if session.ending is not None:
+                raise session.ending
+
+    def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
+        if self._closing:
+            raise BackendUnavailable("the gateway is shutting down")
+        if len(self._sessions) >= self.limits.sessions:
+            raise LimitExceeded("the gateway has no room for another session; try again later")
+        if self._per_user[principal.user] >= self.limits.sessions_per_user:
+            raise LimitExceeded(
+                f"user {principal.user} has {self.limits.sessions_per_user} open sessions; stop some of them"
+            )
+        session = ConnectSession(
+            session_id=session_id, principal=principal, client=client, opened=self._clock()
+        )
+        self._sessions[session.key] = session
+        self._per_user[principal.user] += 1
+        return session
+
+    async def _adopt(self, session: ConnectSession, observed: str, client: Client) -> None:
+        async with session.turn:
+            if session.adopted or session.closed:
+                return
+            try:
+                await adopt(session, observed, client, backend=self._backend, execution=self._execution)
+            except RpcError as fault:
+                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+            finally:
+                if not session.adopted:
+                    # Who waits for the turn begins anew.
+                    self._drop(session)
+
+    def _drop(self, session: ConnectSession) -> None:
+        """Forget a session that never came to be."""
+        if not session.closed:
+            session.closed = True
+            self._take_out(session)
+
+    def _take_out(self, session: ConnectSession) -> None:
+        self._sessions.pop(session.key, None)
+        user = session.principal.user
+        self._per_user[user] -= 1
+        if not self._per_user[user]:
+            del self._per_user[user]
+
+    async def expire(self) -> None:
+        """End sessions and operations that nobody has used for too long; the owner calls it now and then."""
+        now = self._clock()
+        for session in list(self._sessions.values()):
+            for operation in list(session.operations.values()):
+                idle = operation.reattachable and not operation.attached and not operation.released
+                if idle and now - operation.used_at > self.limits.detached_s:
+                    await self._streams.release(operation, "its client did not come back")
+        idle_sessions = [
+            s for s in self._sessions.values() if not s.busy and now - s.used_at > self.limits.session_idle_s
+        ]
+        await self._close_all(idle_sessions, "the session was idle for too long", release=True)
+
+    async def run(self) -> None:
+        """Expire what is idle, until cancelled."""
+        pause = max(1.0, min(self.limits.session_idle_s, self.limits.detached_s, 600.0) / 10)
+        while True:
+            await asyncio.sleep(pause)
+            await self.expire()
+
+    async def close(self) -> None:
+        """Record the end of all that runs; new sessions are refused from here on.
+
+        Spark keeps its sessions, and what runs in them: clients come back to the next gateway, as they do
+        to one that was killed.
+        """
+        self._closing = True
+        await self._close_all(list(self._sessions.values()), "the gateway is shutting down", release=False)
+        await self._endings.close()
+
+    async def _close_all(self, sessions: Sequence[ConnectSession], reason: str, *, release: bool) -> None:
+        if sessions:
+            await asyncio.gather(*(self._close(session, reason, release=release) for session in sessions))
+
+    async def _close(
+        self,
+        session: ConnectSession,
+        reason: str,
+        *,
+        release: bool = True,
+        ending: Exception | None = None,
+    ) -> None:
+        """Close a session here, and with `release` in Spark; `ending` is what its clients are told."""
+        if session.closed:
+            return
+        session.closed = True
+        session.ending = ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
+        self._take_out(session)
+        # To its end, also when the call that noticed goes away.
+        await self._endings.surely(self._end_all(session, reason, release=release))
+
+    async def _end_all(self, session: ConnectSession, reason: str, *, release: bool) -> None:
+        for operation in list(session.operations.values()):
+            await self._endings.end_with_session(operation, reason, session.ending)
+        if release:
+            await self._release_in_spark(session.key)
+
+    async def _release_leftover(self, key: SessionKey) -> None:
+        """Release a session that could not be released when it ended: what it holds is not what we know."""
+        if key in self._unreleased:
+            await self._release_in_spark(key)
+            if key in self._unreleased:
+                raise BackendUnavailable("Spark cannot be reached")
+
+    async def _release_in_spark(self, key: SessionKey) -> None:
+        request = pb.ReleaseSessionRequest(session_id=key[1])
+        request.user_context.user_id = request.user_context.user_name = key[0]
+        try:
+            async with asyncio.timeout(self.limits.close_timeout_s):
+                await self._backend.call("ReleaseSession", serialize(request))
+        except (RpcError, BackendUnavailable, TimeoutError) as fault:
+            _log.info("session_not_released_upstream", reason=type(fault).__name__)
+            if not (isinstance(fault, RpcError) and ends_session(fault)):
+                self._unreleased[key] = None
+                while len(self._unreleased) > UNRELEASED:
+                    self._unreleased.popitem(last=False)
+                return
+        self._unreleased.pop(key, None)
+
+
+_CALLS = frozenset(
+    {
+        "ArtifactStatus",
+        "CloneSession",
+        "Config",
+        "FetchErrorDetails",
+        "GetStatus",
+        "Interrupt",
+        "ReleaseExecute",
+        "ReleaseSession",
+    }
+)
+
+
+def _known_as(client: Client, message: Message) -> Client:
+    """Return the client as the record names it."""
+    return replace(client, protocol="connect", application=message.client_type or client.application)

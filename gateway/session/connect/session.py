@@ -1,0 +1,106 @@
+"""A session of a Spark Connect client: whose it is, what names and ids mean in it, what runs. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from gateway.errors import SluiceError
+from gateway.model.principal import Principal
+from gateway.model.statement import Client, SessionContext
+from gateway.session.connect.errors import Scrubbing
+from gateway.session.connect.faults import spark_error
+from gateway.session.connect.operation import ConnectOperation
+from gateway.session.session import NamesInForce
+
+SessionKey = tuple[str, str]
+"""User and session id, as Spark keys its own."""
+
+
+class ConnectSession(NamesInForce):
+    """Only the service changes it. `turn` is held while it is adopted, and while a plan is judged and handed
+    to Spark; while `pending` is set, nothing is judged."""
+
+    def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
+        super().__init__(principal, client, SessionContext(door="connect"))
+        self.session_id = session_id
+        self.server_session = ""
+        """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a
+        new one whose names and settings are not known here."""
+        self.adopted = False
+        self.operations: dict[str, ConnectOperation] = {}
+        self.pending: ConnectOperation | None = None
+        self.stopping: set[asyncio.Task[None]] = set()
+        """Calls that stop, in Spark, what may not have looked up its names yet."""
+        self.ended_relations: OrderedDict[str, None] = OrderedDict()
+        """Cached relations that ended because the policies changed; the latest last."""
+        self.free_queries: set[str] = set()
+        """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
+        self.errors: OrderedDict[str, Scrubbing] = OrderedDict()
+        """Errors whose details the client may ask for, by their id."""
+        self.artifacts: set[str] = set()
+        """Names of files that this session has uploaded."""
+        self.used_at = opened
+        self.closed = False
+        self.ending: SluiceError | Exception | None = None
+        """What a client is told that finds the session closed under its hands."""
+
+    @property
+    def key(self) -> SessionKey:
+        return self.principal.user, self.session_id
+
+    @property
+    def busy(self) -> bool:
+        """Whether a plan is being judged, may still be running, or is being read."""
+        return self.turn.locked() or any(not o.ended.is_set() or o.attached for o in self.operations.values())
+
+    def add_query(self, handle: str, *, free: bool) -> None:
+        """Let plans ask about a streaming query; `free`: it is known to read nothing guarded."""
+        self.add_handle(handle)
+        if free:
+            self.free_queries.add(handle)
+
+    def reads_guarded(self, queries: frozenset[str] | None) -> bool:
+        """Whether one of the streaming queries may carry row filters or masks; None: any of the session."""
+        if queries is None:
+            queries = frozenset(h for h in self.context.handles if h.startswith("query:"))
+            # A gateway that was started anew knows of none.
+            return not queries or not queries <= self.free_queries
+        return not queries <= self.free_queries
+
+    def held_bytes(self, but: ConnectOperation) -> int:
+        """Bytes of answers that are held for this session, other than one operation's."""
+        kept = (o.kept for o in self.operations.values() if o is not but)
+        return sum(answer.size for answer in kept if answer is not None)
+
+    def require_open(self) -> None:
+        """Raise what the client is to know when the session is closed."""
+        if self.closed:
+            raise self.ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", self.session_id)
+
+    def check_observed(self, observed: str) -> None:
+        """Raise Spark's error when the client believes to talk to another session of Spark than this one."""
+        if observed and observed != self.server_session:
+            raise spark_error("INVALID_HANDLE.SESSION_CHANGED", self.session_id)
+
+    def end_relation(self, handle: str, most: int) -> None:
+        """Forget a cached relation whose rows would be others now; plans that name it are told why."""
+        self.drop_handle(handle)
+        self.ended_relations[handle] = None
+        while len(self.ended_relations) > most:
+            self.ended_relations.popitem(last=False)
+
+    def ended_relation_in(self, plan: bytes) -> str | None:
+        """Return the ended relation that a plan names, as far as its bytes are not compressed."""
+        for handle in self.ended_relations:
+            if handle.partition(":")[2].encode() in plan:
+                return handle
+        return None
+
+    def remember_error(self, error_id: str, scrubbing: Scrubbing, most: int) -> None:
+        """Remember in whose words the details of an error are to be told."""
+        if not error_id:
+            return
+        self.errors[error_id] = scrubbing
+        while len(self.errors) > most:
+            self.errors.popitem(last=False)

@@ -1,0 +1,450 @@
+"""Responses on their way: relayed as bytes with back-pressure, or held because they must be changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from typing import cast
+
+import structlog
+
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, SluiceError
+from gateway.model.principal import Principal
+from gateway.model.statement import AnswerFilter, Client
+from gateway.session.answers import UnknownShape
+from gateway.session.connect.answers import filter_responses, patch_sql_result
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.errors import Scrubbing, scrub_response
+from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
+from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.window import Windows
+from gateway.session.failures import StatementFailed
+from gateway.session.identifiers import new_uuid
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.ports import ConnectBackend, Envelope, RpcError
+from gateway.session.recorder import Recorder
+from gateway.session.verdicts import Verdicts
+from gateway.wire import connect_peek as peeked
+from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect_peek import ResponsePeek, peek
+
+_log = structlog.get_logger(__name__)
+
+_UNRESOLVED = (peeked.NONE, peeked.EXECUTION_PROGRESS)
+"""Responses that may come before Spark has looked up the plan's names."""
+_TELLING = (
+    peeked.WRITE_STREAM_OPERATION_START_RESULT,
+    peeked.STREAMING_QUERY_COMMAND_RESULT,
+    peeked.STREAMING_QUERY_LISTENER_EVENTS_RESULT,
+)
+"""Responses in which Spark tells, in words, of what it runs."""
+_COUNTING = (peeked.EXECUTION_PROGRESS,)
+WENT_AWAY = "the client went away"
+
+
+class Streams:
+    """Every stream of responses, one upstream message at a time."""
+
+    def __init__(
+        self,
+        *,
+        endings: Endings,
+        backend: ConnectBackend,
+        verdicts: Verdicts,
+        recorder: Recorder,
+        limits: SessionLimits,
+        metrics: Metrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._endings = endings
+        self._backend = backend
+        self._verdicts = verdicts
+        self._recorder = recorder
+        self._limits = limits
+        self._metrics = metrics
+        self._clock = clock
+        self.windows = Windows()
+
+    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
+        """Return the responses of a new execution."""
+        if operation.kept is not None:
+            return self._serve(operation, operation.kept, "")
+        return self._relay(operation, self._backend.execute(operation.cleared, envelope))
+
+    def again(self, operation: ConnectOperation, request: Message) -> AsyncIterator[bytes]:
+        """Return the responses after the last one that the client has, of a known execution.
+
+        `request` is a `ReattachExecuteRequest` whose user and operation id were put right.
+        """
+        if not operation.reattachable:
+            raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
+        if operation.kept is not None:
+            return self._serve(operation, operation.kept, request.last_response_id)
+        session = operation.session
+        request.client_observed_server_side_session_id = session.server_session
+        return self._relay(operation, self._backend.reattach(serialize(request)))
+
+    # -- relaying ----------------------------------------------------------------------------------------
+
+    async def _relay(self, operation: ConnectOperation, source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Pass responses on as they are, reading the next one when this one was taken."""
+        reading = _Reading(operation, self._clock)
+        scrubbing = self._endings.scrubbing(operation)
+        try:
+            key = operation.user, operation.session_id, operation.operation_id
+            async with closing(source), reading, self.windows.over(key) as window:
+                async for data in source:
+                    seen = _peek(data)
+                    await self._note(operation, seen, data)
+                    window.sent(seen.response_id, len(data))
+                    yield _shown(seen, data, scrubbing)
+                    if operation.reattachable:
+                        await window.room()
+                    reading.check()
+            if not operation.reattachable:
+                await self._endings.conclude(operation, "finished")
+        except RpcError as fault:
+            if ends_stream_only(fault) or not reading.current:
+                raise self._endings.scrubbed(operation.session, fault, scrubbing) from None
+            raise await self._endings.failed(operation, fault) from None
+        except SluiceError as fault:
+            if not isinstance(fault, BackendUnavailable):
+                self._endings.spawn(self._endings.stop_in_spark(operation))
+            elif operation.reattachable:
+                # Spark may go on with it, and the client come back.
+                raise
+            await self._endings.conclude(operation, "failed", fault)
+            raise
+        finally:
+            if not operation.reattachable:
+                self._endings.forget(operation)
+                await self._endings.stop(operation, WENT_AWAY)
+
+    async def watch(self, operation: ConnectOperation) -> None:
+        """Read an execution that its client has left, until Spark has looked up its names.
+
+        Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
+        """
+        if operation.kept is not None or operation.attached or not operation.reattachable:
+            return
+        session = operation.session
+        request = pb.ReattachExecuteRequest(
+            session_id=session.session_id,
+            operation_id=operation.operation_id,
+            client_observed_server_side_session_id=session.server_session,
+        )
+        request.user_context.user_id = request.user_context.user_name = session.principal.user
+        try:
+            async with closing(self._backend.reattach(serialize(request))) as source:
+                async for data in source:
+                    seen = _peek(data)
+                    if seen.schema or seen.case not in _UNRESOLVED:
+                        self._learn(operation, seen, data)
+                        if seen.case == peeked.RESULT_COMPLETE:
+                            await self._endings.conclude(operation, "finished")
+                        operation.looked_up()
+                        return
+        except RpcError as fault:
+            await self._endings.failed(operation, fault)
+        except SluiceError as fault:
+            _log.info("operation_not_watched", reason=fault.code)
+
+    async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
+        """Take down what a response says before it goes on."""
+        if seen.case == peeked.SQL_COMMAND_RESULT and operation.kept is None:
+            # Spark's echo of a plan goes nowhere that it was not expected.
+            raise StatementFailed(
+                "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
+                "0A000",
+                0,
+                operation.statement_id,
+            )
+        session = operation.session
+        if seen.server_session and seen.server_session != session.server_session:
+            raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
+        if seen.schema or seen.case not in _UNRESOLVED:
+            operation.looked_up()
+        self._learn(operation, seen, data)
+        self._count(operation, seen, len(data))
+        if seen.case == peeked.RESULT_COMPLETE:
+            await self._endings.conclude(operation, "finished")
+
+    def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
+        rows = seen.rows if seen.first_chunk else 0
+        operation.relayed_rows += rows
+        operation.relayed_bytes += size
+        self._metrics.relayed_rows.inc(rows)
+        self._metrics.relayed_bytes.inc(size)
+
+    def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
+        """Remember what Spark's session keeps from now on under an id."""
+        session = operation.session
+        for handle in handles_in(seen, data):
+            if len(session.context.handles) >= self._limits.handles:
+                raise LimitExceeded("this session has too many checkpoints and streaming queries")
+            if handle.startswith("relation:"):
+                session.keep_relation(
+                    handle, operation.cleared, operation.policies_version, most=self._limits.origins
+                )
+                if session.kept_bytes > self._limits.kept_plan_bytes:
+                    session.forget_origin(handle)
+            else:
+                started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
+                session.add_query(handle, free=started and not operation.obliged)
+
+    # -- holding -----------------------------------------------------------------------------------------
+
+    async def drive(self, operation: ConnectOperation, envelope: Envelope) -> None:
+        """Work off an operation whose answer is held: to its end, whether or not a client waits for it."""
+        kept = operation.kept or KeptAnswer()
+        fault: Exception | None = None
+        try:
+            await self._fill(operation, kept, envelope)
+        except RpcError as error:
+            fault = await self._endings.failed(operation, error)
+        except BackendUnavailable as error:
+            fault = error
+            await self._endings.conclude(operation, "failed", error)
+        except (SluiceError, UnknownShape, ProtobufError) as error:
+            fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
+            await self._endings.stop_in_spark(operation)
+            await self._endings.conclude(operation, "failed", fault)
+        except asyncio.CancelledError:
+            fault = operation.session.ending or spark_error(
+                "INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id
+            )
+            raise
+        finally:
+            kept.finish(fault)
+            if operation.released:
+                self._endings.forget(operation)
+
+    async def _fill(self, operation: ConnectOperation, kept: KeptAnswer, envelope: Envelope) -> None:
+        cleared, session = operation.cleared, operation.session
+        visible = self._verdicts.visible_to(session.principal, session.client)
+        whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
+        scrubbing = self._endings.scrubbing(operation)
+        held: list[Message] = []
+        size = 0
+        async with closing(self._backend.execute(cleared, envelope)) as source:
+            async for data in source:
+                seen = _peek(data)
+                size += len(data)
+                if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
+                    raise LimitExceeded("the answer is too large for the gateway to hold it")
+                if whole:
+                    held.append(parse(pb.ExecutePlanResponse, data))
+                    continue
+                await self._note(operation, seen, data)
+                if cleared.echo:
+                    response = parse(pb.ExecutePlanResponse, data)
+                    data = patch_sql_result(
+                        cleared.answer, cleared.echo, response, visible, max_rows=self._limits.answer_rows
+                    )
+                kept.add(seen.response_id, _shown(seen, data, scrubbing))
+        if whole:
+            rows = self._limits.answer_rows
+            for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
+                seen = _peek(data)
+                await self._note(operation, seen, data)
+                kept.add(seen.response_id, _shown(seen, data, scrubbing))
+        await self._endings.conclude(operation, "finished")
+        if operation.reattachable:
+            # Spark says it only to those who may come back; our client is one, we were not.
+            kept.add(*self._result_complete(operation))
+
+    def _result_complete(self, operation: ConnectOperation) -> tuple[str, bytes]:
+        response = pb.ExecutePlanResponse(
+            session_id=operation.session.session_id,
+            server_side_session_id=operation.session.server_session,
+            operation_id=operation.operation_id,
+            response_id=new_uuid(),
+        )
+        response.result_complete.SetInParent()
+        return response.response_id, serialize(response)
+
+    def _unreadable(self, operation: ConnectOperation, error: Exception) -> StatementFailed:
+        message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {error}"
+        return StatementFailed(message, "0A000", 0, operation.statement_id)
+
+    async def _serve(
+        self, operation: ConnectOperation, kept: KeptAnswer, last_response_id: str
+    ) -> AsyncIterator[bytes]:
+        """Give out what is held, as it comes."""
+        reading = _Reading(operation, self._clock)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._limits.stream_s if operation.reattachable else None
+        try:
+            async with reading:
+                position = kept.position(last_response_id)
+                while True:
+                    while (data := kept.at(position)) is not None:
+                        position += 1
+                        yield data
+                        reading.check_current()
+                    if kept.done:
+                        if kept.fault is not None:
+                            raise kept.fault
+                        return
+                    try:
+                        async with asyncio.timeout_at(until):
+                            await kept.changed()
+                    except TimeoutError:
+                        # Not its end: a client that gets no `result_complete` comes again.
+                        return
+                    reading.check_current()
+        finally:
+            if not operation.reattachable:
+                await self._let_go(operation)
+
+    async def _let_go(self, operation: ConnectOperation) -> None:
+        await self.release(operation, WENT_AWAY)
+
+    async def release(self, operation: ConnectOperation, reason: str) -> None:
+        """End an operation that its client has let go; one that changes names goes on to its end."""
+        operation.released = True
+        if operation.changes_names and not operation.ended.is_set():
+            return
+        self._endings.forget(operation)
+        await self._endings.stop(operation, reason)
+
+    # -- of another run ----------------------------------------------------------------------------------
+
+    async def foreign(
+        self, principal: Principal, client: Client, session: ConnectSession | None, request: Message
+    ) -> AsyncIterator[bytes]:
+        """Relay an execution that this run of the gateway does not know.
+
+        Spark finds it by (user, session), so it can only be the principal's own, and by what was sent it can
+        be taken up again only when its answer needed no change.
+        """
+        rows = size = 0
+        complete = False
+        scrubbing = self._endings.strictest
+        if session is not None and session.adopted:
+            request.client_observed_server_side_session_id = session.server_session
+        source = self._backend.reattach(serialize(request))
+        try:
+            key = principal.user, request.session_id, request.operation_id
+            async with closing(source), self.windows.over(key) as window:
+                async for data in source:
+                    seen = _peek(data)
+                    if seen.case == peeked.SQL_COMMAND_RESULT:
+                        raise InvalidRequest("the gateway was restarted while it ran; run it again")
+                    rows += seen.rows if seen.first_chunk else 0
+                    size += len(data)
+                    complete = complete or seen.case == peeked.RESULT_COMPLETE
+                    window.sent(seen.response_id, len(data))
+                    yield _shown(seen, data, scrubbing)
+                    await window.room()
+        except RpcError as fault:
+            if ends_operation(fault) and await self._has_run(principal, request):
+                # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
+                # would be made twice.
+                fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", request.operation_id)
+            raise self._endings.scrubbed(session, fault, scrubbing) from None
+        finally:
+            if size:
+                await self._endings.surely(
+                    self._recorder.reattached(
+                        principal,
+                        client,
+                        session=request.session_id,
+                        operation=request.operation_id,
+                        rows=rows,
+                        relayed_bytes=size,
+                        complete=complete,
+                    )
+                )
+
+    async def _has_run(self, principal: Principal, request: Message) -> bool:
+        """Whether Spark has seen an operation that it no longer has, or cannot say."""
+        asked = pb.GetStatusRequest(session_id=request.session_id)
+        asked.user_context.user_id = asked.user_context.user_name = principal.user
+        asked.operation_status.operation_ids.append(request.operation_id)
+        try:
+            answer = parse(pb.GetStatusResponse, await self._backend.call("GetStatus", serialize(asked)))
+        except (RpcError, BackendUnavailable, ProtobufError):
+            return True
+        never = (
+            pb.GetStatusResponse.OperationStatus.OPERATION_STATE_UNSPECIFIED,
+            pb.GetStatusResponse.OperationStatus.OPERATION_STATE_UNKNOWN,
+        )
+        return any(status.state not in never for status in answer.operation_statuses)
+
+
+class _Reading:
+    """One client's reading of an operation, from its first response to its going."""
+
+    def __init__(self, operation: ConnectOperation, clock: Callable[[], float]) -> None:
+        self._operation = operation
+        self._clock = clock
+        self._number = 0
+
+    async def __aenter__(self) -> None:
+        self._operation.readers += 1
+        self._operation.reading += 1
+        self._number = self._operation.reading
+
+    async def __aexit__(self, *_: object) -> None:
+        self._operation.readers -= 1
+        self._operation.used_at = self._operation.session.used_at = self._clock()
+
+    @property
+    def current(self) -> bool:
+        """Whether no other client has taken over."""
+        return self._operation.reading == self._number
+
+    def check_current(self) -> None:
+        """Raise when this reader has been disconnected."""
+        if not self.current:
+            raise spark_error("INVALID_CURSOR.DISCONNECTED")
+
+    def check(self) -> None:
+        """Raise when this reader has been disconnected or its session closed."""
+        self.check_current()
+        if not self._operation.ended.is_set() or self._operation.session.closed:
+            self._operation.session.require_open()
+
+
+def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
+    """Return what a response gives an id to: `relation:ID` and `query:ID`."""
+    if seen.case == peeked.CHECKPOINT_COMMAND_RESULT:
+        result = parse(pb.ExecutePlanResponse, data).checkpoint_command_result
+        return [f"relation:{result.relation.relation_id}"]
+    if seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT:
+        query = parse(pb.ExecutePlanResponse, data).write_stream_operation_start_result.query_id
+        return [f"query:{query.id}", f"query:{query.run_id}"]
+    if seen.case == peeked.STREAMING_QUERY_MANAGER_COMMAND_RESULT:
+        result = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
+        queries = [*result.active.active_queries]
+        if result.WhichOneof("result_type") == "query":
+            queries.append(result.query)
+        return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
+    return []
+
+
+def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
+    """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
+    if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
+        return scrub_response(parse(pb.ExecutePlanResponse, data), scrubbing)
+    return data
+
+
+def _peek(data: bytes) -> ResponsePeek:
+    try:
+        return peek(data)
+    except ProtobufError:
+        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+
+
+def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    """Close an iterator of the backend, and with it the call, however its reading ends."""
+    return (
+        aclosing(cast(AsyncGenerator[bytes, None], source))
+        if hasattr(source, "aclose")
+        else nullcontext(source)
+    )

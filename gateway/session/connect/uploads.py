@@ -1,0 +1,179 @@
+"""Files that clients upload: every message checked and recorded before Spark gets it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from gateway.errors import BackendUnavailable, InvalidRequest, SluiceError
+from gateway.model.decision import Decision
+from gateway.model.principal import Principal
+from gateway.model.resource import Resource
+from gateway.model.statement import Client, Refused, Statement
+from gateway.session.audit_records import Outcome
+from gateway.session.connect.artifacts import ArtifactStream
+from gateway.session.connect.endings import Endings
+from gateway.session.connect.requests import observed_of, read
+from gateway.session.connect.session import ConnectSession
+from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.identifiers import new_event_id
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import ConnectBackend, RpcError
+from gateway.session.recorder import Recorder
+from gateway.session.verdicts import Verdicts
+from gateway.wire.connect import Message, serialize
+
+CACHE = "cache/"
+"""Local data of a plan under its hash: it needs no grant and leaves no event of its own."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """A call without a statement that changes a session, for its closing event."""
+
+    statement_id: str = field(default_factory=new_event_id)
+    user: str
+    session_id: str
+    decided: bool = True
+    completed: bool = False
+    started: float = field(default_factory=time.monotonic)
+    relayed_rows: int = 0
+    relayed_bytes: int = 0
+    error: SluiceError | None = None
+    backend_id: str = ""
+
+
+def refused(
+    session: ConnectSession, text: str, code: str, sqlstate: str, message: str, statement_id: str
+) -> StatementRefused:
+    """Return the error that tells of a refused call."""
+    statement = Statement(text=text, principal=session.principal, context=session.context)
+    refusal = Refused(statement=statement, code=code, sqlstate=sqlstate, message=message)
+    return StatementRefused(refusal, statement_id)
+
+
+class Uploads:
+    """AddArtifacts, from its first message to its end."""
+
+    def __init__(
+        self,
+        *,
+        backend: ConnectBackend,
+        endings: Endings,
+        verdicts: Verdicts,
+        recorder: Recorder,
+        limits: SessionLimits,
+    ) -> None:
+        self._backend = backend
+        self._endings = endings
+        self._verdicts = verdicts
+        self._recorder = recorder
+        self._limits = limits
+
+    async def add(
+        self,
+        session: ConnectSession,
+        principal: Principal,
+        client: Client,
+        first: Message,
+        rest: AsyncIterator[bytes],
+    ) -> bytes:
+        """Upload what is allowed, message by message. Raises StatementRefused at the first that is not."""
+        upload = _Upload(self, session, principal, client)
+        outcome: Outcome = "canceled"
+        error: SluiceError | None = None
+        try:
+            answer = await self._backend.add_artifacts(upload.messages(first, rest))
+            if len(session.artifacts) + len(upload.named) <= self._limits.handles:
+                session.artifacts.update(upload.named)
+            outcome = "finished"
+            return answer
+        except RpcError as fault:
+            scrubbed = self._endings.scrubbed(session, fault, self._endings.plain)
+            outcome, error = "failed", StatementFailed(scrubbed.message, "HY000", scrubbed.code, "")
+            raise await self._endings.lost_with(session, fault, scrubbed) from None
+        except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
+            outcome, error = "failed", fault
+            raise
+        finally:
+            for call in upload.calls:
+                call.error = error
+                await self._endings.surely(self._recorder.completed(call, outcome))
+
+
+class _Upload:
+    def __init__(
+        self, uploads: Uploads, session: ConnectSession, principal: Principal, client: Client
+    ) -> None:
+        self._uploads = uploads
+        self._session = session
+        self._principal = principal
+        self._client = client
+        self._decisions: list[Decision] = []
+        self._stream = ArtifactStream(principal.user, self._may_create)
+        self.calls: list[Call] = []
+        self.named: list[str] = []
+
+    def _may_create(self, resource: Resource) -> bool:
+        # Asked anew for each: an upload may last, and policies may change meanwhile.
+        decide = self._uploads._verdicts.deciding_for(self._principal, self._client, "ADD ARTIFACTS")
+        decision = decide(resource, "create")
+        self._decisions.append(decision)
+        return decision.allowed
+
+    async def messages(self, first: Message, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the messages that may go on, each after it was recorded."""
+        yield await self._checked(first)
+        async for data in rest:
+            message = read("AddArtifacts", data, self._principal, self._uploads._limits)
+            if message.session_id != self._session.session_id:
+                raise InvalidRequest("one upload belongs to one session; its messages name several")
+            self._session.check_observed(observed_of(message))
+            yield await self._checked(message)
+        if (refusal := self._stream.finish()) is not None:
+            raise InvalidRequest(refusal.message)
+
+    async def _checked(self, message: Message) -> bytes:
+        session = self._session
+        session.require_open()
+        before = len(self._stream.names)
+        self._decisions.clear()
+        refusal = self._stream.take(message)
+        names = [name for name in self._stream.names[before:] if not name.startswith(CACHE)]
+        if refusal is not None:
+            names = names or _names_of(message)
+            call = Call(user=session.principal.user, session_id=session.session_id)
+            told = (refusal.code, refusal.sqlstate, refusal.message)
+            await self._record(names, call, told)
+            raise refused(session, "AddArtifacts", *told, call.statement_id)
+        if names:
+            call = Call(user=session.principal.user, session_id=session.session_id)
+            await self._record(names, call, None)
+            # INVARIANT (audit first): only below this line may the message reach Spark.
+            self.calls.append(call)
+            self.named.extend(names)
+        message.client_observed_server_side_session_id = session.server_session
+        return serialize(message)
+
+    async def _record(self, names: list[str], call: Call, refusal: tuple[str, str, str] | None) -> None:
+        await self._uploads._recorder.call_decided(
+            "AddArtifacts",
+            names,
+            statement_id=call.statement_id,
+            principal=self._principal,
+            client=self._client,
+            session=self._session.session_id,
+            decisions=list(self._decisions),
+            refusal=refusal,
+        )
+
+
+def _names_of(message: Message) -> list[str]:
+    match message.WhichOneof("payload"):
+        case "batch":
+            return [artifact.name for artifact in message.batch.artifacts]
+        case "begin_chunk":
+            return [message.begin_chunk.name]
+        case _:
+            return []
