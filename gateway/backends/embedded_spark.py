@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -31,6 +32,9 @@ Probe = Callable[[str, int], Awaitable[None]]
 Progress = Callable[[str], None]
 
 HOST = "127.0.0.1"
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
+"""Where Spark Connect looks for the token that its clients must show: not on a command line, which anybody on
+the machine can read."""
 POLL_S = 0.1
 LOG_TAIL_BYTES = 4000
 RUNNING_FILE = "running.json"
@@ -63,6 +67,12 @@ logger.conf.level = error
 SPARK_CONF: Mapping[str, str] = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": HOST,
+    # A chain of DataFrame calls nests two messages deep for each: 1,000 of them are taken.
+    "spark.connect.grpc.marshallerRecursionLimit": "10000",
+    # A filter upon a filter takes the analyser one round each; Spark's own limit is 100.
+    "spark.sql.analyzer.maxIterations": "2000",
+    # Larger messages, of up to 2.8 MB: a client answers every one with a ReleaseExecute.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.driver.bindAddress": HOST,
     "spark.driver.host": HOST,
     "spark.ui.enabled": "false",
@@ -73,10 +83,13 @@ SPARK_CONF: Mapping[str, str] = {
     # Thrift would collect a whole result in the driver: 4.8 GB resident for 5 million rows (measured).
     "spark.sql.thriftServer.incrementalCollect": "true",
     "spark.sql.session.timeZone": "UTC",
+    # What a killed gateway has not passed on must still be there for who comes back: more than 10 MB.
+    "spark.connect.execute.reattachable.observerRetryBufferSize": "64m",
 }
 
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",  # two cores and a small heap: G1's threads only cost
+    "-Xss16m",  # Spark's analyser recurses: plans of 1,000 nested relations need the room
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-Djdk.reflect.useDirectMethodHandle=false",
     "-Dio.netty.tryReflectionSetAccessible=true",
@@ -108,6 +121,8 @@ class EmbeddedSparkOptions:
     peak. For figures, turn it off."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Spark settings on top of our own."""
+    python: Path | None = None
+    """What runs Python functions; by default our own, which Spark's user may not be able to run."""
     start_timeout_s: float = 240.0
     """Seconds until the first `SELECT 1` has been answered; 25 were seen on a loaded machine."""
     stop_timeout_s: float = 15.0
@@ -125,6 +140,8 @@ class EmbeddedSpark:
         self.host = HOST
         self.thrift_port = options.thrift_port or _free_port()
         self.connect_port = options.connect_port or _free_port()
+        self.connect_token = secrets.token_urlsafe(32)
+        """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
 
@@ -277,9 +294,10 @@ class EmbeddedSpark:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_HOSTNAME": "localhost",
             "SPARK_CONNECT_MODE": "0",
+            TOKEN_VARIABLE: self.connect_token,
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_HOME": str(self._options.spark_home),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(self._options.python or sys.executable),
         }
         with self.log.open("wb") as log:
             return subprocess.Popen(

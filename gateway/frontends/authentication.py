@@ -1,4 +1,4 @@
-"""Passwords are checked here: in constant time, rate-limited by address, recorded either way."""
+"""Passwords and tokens are checked here: in constant time, rate-limited by address, recorded either way."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import hmac
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import argon2
 
 from gateway.errors import AuthenticationFailed
+from gateway.frontends.tokens import Token, digest
 from gateway.frontends.users import HASHER, User, Users
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -26,6 +28,8 @@ MAX_PASSWORD_CHARS = 4096
 MAX_ADDRESSES = 10_000
 MAX_REMEMBERED = 10_000
 WRONG = "wrong user name or password"
+WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
+EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +70,11 @@ class Authenticator:
         metrics: Metrics,
         limits: LoginLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._users = users
+        self._now = now
+        self._tokens: tuple[Users, dict[str, tuple[User, Token]]] = ({}, {})
         self._recorder = recorder
         self._metrics = metrics
         self._limits = limits or LoginLimits()
@@ -89,10 +96,46 @@ class Authenticator:
 
         A protocol that sends the password with every request records its success once in a while only.
         """
-        reason = WRONG
+
+        async def check(address: _Address) -> tuple[User | None, str]:
+            return await self._check(user, password, address), WRONG
+
+        return await self._settle(check, user, client, "PLAIN", record_success)
+
+    async def login_with_token(
+        self, secret: str, client: Client, *, record_success: bool = True
+    ) -> Principal:
+        """Find out whose token it is. Raises AuthenticationFailed; recorded and limited like `login`."""
+        found = self._token(secret)
+        owner = found[0].principal.user if found is not None else ""
+
+        async def check(address: _Address) -> tuple[User | None, str]:
+            if found is not None and not found[1].expired(self._now()):
+                # Before the block, like a password that is remembered: nobody guesses 256 bits.
+                return found[0], ""
+            self._refuse_blocked(address)
+            self._count_failure(address)
+            return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
+
+        return await self._settle(check, owner, client, "TOKEN", record_success)
+
+    async def record_success(self, principal: Principal, client: Client, mechanism: str) -> None:
+        """Record that somebody was let in, for a protocol that says when that is worth it."""
+        await self._recorder.login(
+            principal.user, client, accepted=True, principal=principal, mechanism=mechanism
+        )
+
+    async def _settle(
+        self,
+        check: Callable[[_Address], Awaitable[tuple[User | None, str]]],
+        user: str,
+        client: Client,
+        mechanism: str,
+        record_success: bool,
+    ) -> Principal:
         address = self._address(client.address)
         try:
-            found = await self._check(user, password, address)
+            found, reason = await check(address)
         except AuthenticationFailed as refused:
             found, reason = None, refused.message
             if address.block_recorded:
@@ -110,10 +153,23 @@ class Authenticator:
             accepted=found is not None,
             reason=reason if found is None else "",
             principal=principal,
+            mechanism=mechanism,
         )
         if principal is None:
             raise AuthenticationFailed(reason)
         return principal
+
+    def _token(self, secret: str) -> tuple[User, Token] | None:
+        """Return whose token it is. It is found by its hash, which tells nothing to somebody who measures."""
+        users = self._users()
+        if self._tokens[0] is not users:
+            index = {token.hash: (user, token) for user in users.values() for token in user.tokens}
+            self._tokens = (users, index)
+        if len(secret) > MAX_PASSWORD_CHARS:
+            return None
+        hashed = digest(secret)
+        found = self._tokens[1].get(hashed)
+        return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
     async def _check(self, user: str, password: str, address: _Address) -> User | None:
         found = self._users().get(user)
@@ -139,7 +195,8 @@ class Authenticator:
         if not password or len(password) > MAX_PASSWORD_CHARS:
             # An empty password is refused whatever the hash says.
             return False
-        stored = found.password_hash if found is not None else self._nobody
+        # A user without a password costs as much time as a wrong one, too.
+        stored = (found.password_hash if found is not None else "") or self._nobody
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, _matches, stored, password)
 

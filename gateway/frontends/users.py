@@ -1,10 +1,13 @@
-"""The user file: who may log in with a password, with groups and attributes. Never a password in the clear.
+"""The user file: who may log in with a password or a token, with groups and attributes. Never a secret in the
+clear.
 
 users:
   bob:
     password: $argon2id$v=19$m=19456,t=2,p=1$…
     groups: [analysts]
     attributes: {region: EU}
+    tokens:
+      - {id: 3f9a1c2b, hash: "sha256:…", label: notebook, expires: "2027-01-31T12:00:00Z"}
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ import structlog
 import yaml
 
 from gateway.errors import Faults
+from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +36,10 @@ _log = structlog.get_logger(__name__)
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_HASH_MEMORY_KIB = 1024 * 1024
 """Memory that one verification may take; a hash that wants more is a fault of the file."""
-_KEYS = frozenset({"password", "groups", "attributes"})
+_KEYS = frozenset({"password", "groups", "attributes", "tokens"})
+_TOKEN_KEYS = frozenset({"id", "hash", "label", "expires"})
+MAX_TOKENS = 100
+"""Tokens of one user."""
 
 HASHER = argon2.PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
 """OWASP's parameters for argon2id: 23 ms each, so that a burst of logins does not starve the gateway."""
@@ -43,6 +51,8 @@ class User:
 
     principal: Principal
     password_hash: str = field(repr=False)
+    """Empty for a user who has tokens only; it then fits no password."""
+    tokens: tuple[Token, ...] = ()
 
 
 Users = Mapping[str, User]
@@ -78,6 +88,7 @@ def parse_users(text: str, file: str = "users.yaml") -> dict[str, User]:
                 user = reading.user(name, entry)
                 if user is not None:
                     found[name] = user
+    reading.require_one_owner(found)
     if reading.faults:
         raise Faults(reading.faults)
     return found
@@ -92,6 +103,15 @@ class _Reading:
 
     def fault(self, node: yaml.Node, text: str) -> None:
         self.faults.append(f"{self._file}:{node.start_mark.line + 1}: {text}")
+
+    def require_one_owner(self, users: Users) -> None:
+        """Find tokens that stand with more than one user: whose call would it be?"""
+        owners: dict[str, str] = {}
+        for name, user in users.items():
+            for token in user.tokens:
+                other = owners.setdefault(token.hash, name)
+                if other != name:
+                    self.faults.append(f"{self._file}: token `{token.id}` stands with `{other}` and `{name}`")
 
     def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
@@ -119,6 +139,7 @@ class _Reading:
         if "\0" in name or name != name.strip():
             self.fault(node, f"the user name `{name}` has blanks around it or a NUL in it")
         password, groups, attributes = "", frozenset[str](), list[tuple[str, str]]()
+        tokens: tuple[Token, ...] = ()
         for key, value in self.mapping(node, f"user `{name}`"):
             if key == "password":
                 password = self._hash(value, name)
@@ -128,14 +149,45 @@ class _Reading:
                 attributes = [
                     (k, text) for k, v in self.mapping(value, "attributes") for text in self._values(k, v)
                 ]
+            elif key == "tokens":
+                tokens = self._tokens(value)
             else:
                 self.fault(value, f"unknown key `{key}`; a user has {', '.join(sorted(_KEYS))}")
-        if not password and len(self.faults) == before:
+        if not password and not tokens and len(self.faults) == before:
             self.fault(node, f"user `{name}` has no password")
         if len(self.faults) > before:
             return None
         principal = Principal(user=name, groups=groups, attributes=tuple(sorted(set(attributes))))
-        return User(principal=principal, password_hash=password)
+        return User(principal=principal, password_hash=password, tokens=tokens)
+
+    def _tokens(self, node: yaml.Node) -> tuple[Token, ...]:
+        if not isinstance(node, yaml.SequenceNode):
+            self.fault(node, "tokens must be a list")
+            return ()
+        if len(node.value) > MAX_TOKENS:
+            self.fault(node, f"a user has at most {MAX_TOKENS} tokens; revoke some")
+        found = [self._token(item) for item in node.value]
+        return tuple(token for token in found if token is not None)
+
+    def _token(self, node: yaml.Node) -> Token | None:
+        before = len(self.faults)
+        told: dict[str, str] = {}
+        for key, value in self.mapping(node, "a token"):
+            if key not in _TOKEN_KEYS:
+                self.fault(value, f"unknown key `{key}`; a token has {', '.join(sorted(_TOKEN_KEYS))}")
+            elif (text := self.text(value, key)) is not None:
+                told[key] = text
+        if len(self.faults) > before:
+            return None
+        if not ID.fullmatch(told.get("id", "")) or not HASH.fullmatch(told.get("hash", "")):
+            self.fault(node, "a token has an `id` and a `hash`; use `sluice users token`")
+            return None
+        expires = parse_expiry(told["expires"]) if "expires" in told else None
+        if "expires" in told and expires is None:
+            # Taken as "never" it would let in somebody who should be out.
+            self.fault(node, f"`expires: {told['expires']}` is no time such as `2027-01-31T12:00:00Z`")
+            return None
+        return Token(id=told["id"], hash=told["hash"], label=told.get("label", ""), expires=expires)
 
     def _values(self, attribute: str, node: yaml.Node) -> list[str]:
         """Return the values of an attribute: one text, or a list of them."""
@@ -219,6 +271,44 @@ def remove_user(path: Path, name: str) -> bool:
     return removed
 
 
+def add_token(path: Path, name: str, *, label: str = "", expires: datetime | None = None) -> str:
+    """Give a user a new token and return the secret, which is kept nowhere. Raises Faults."""
+    if len(label) > MAX_LABEL_CHARS or any(not character.isprintable() for character in label):
+        raise Faults([f"a label has at most {MAX_LABEL_CHARS} printable characters"])
+    secret, token = new_token(label=label, expires=expires)
+    entry = {"id": token.id, "hash": token.hash}
+    if label:
+        entry["label"] = label
+    if expires is not None:
+        entry["expires"] = written_expiry(expires)
+
+    def change(users: dict[str, Any]) -> None:
+        if name not in users:
+            raise Faults([f"{path}: there is no user `{name}`"])
+        users[name] = {**users[name], "tokens": [*users[name].get("tokens", ()), entry]}
+
+    _change(path, change)
+    return secret
+
+
+def revoke_token(path: Path, name: str, token: str) -> bool:
+    """Remove a user's token by its id; False when there is none. Raises Faults."""
+    removed = False
+
+    def change(users: dict[str, Any]) -> None:
+        nonlocal removed
+        user = users.get(name) or {}
+        kept = [entry for entry in user.get("tokens", ()) if entry["id"] != token]
+        removed = len(kept) < len(user.get("tokens", ()))
+        if removed:
+            # An empty list says no more than none.
+            rest = {key: value for key, value in user.items() if key != "tokens"}
+            users[name] = {**rest, "tokens": kept} if kept else rest
+
+    _change(path, change)
+    return removed
+
+
 def _change(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,7 +321,7 @@ def _change(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
             document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
             users = dict(document.get("users") or {})
         change(users)
-        text = "# Kept by `sluice users`; passwords are argon2 hashes.\n" + yaml.safe_dump(
+        text = "# Kept by `sluice users`; passwords and tokens are hashes.\n" + yaml.safe_dump(
             {"users": users}, allow_unicode=True, sort_keys=True
         )
         parse_users(text, str(path))

@@ -1,0 +1,263 @@
+"""Talks to Spark's Connect endpoint: plans that were cleared go out as bytes, answers come back as bytes.
+
+Nothing of the client's call is forwarded but what the envelope holds: no metadata, no deadline. Spark's
+shared token is added here, on its way out; it stands in no message and no log.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from gateway.errors import BackendUnavailable, Faults
+from gateway.model.statement import Cleared
+from gateway.session.ports import Envelope, RpcError
+from gateway.wire.connect import METHODS, pb, serialize
+
+_log = structlog.get_logger(__name__)
+
+PLANS = frozenset({"ExecutePlan", "AnalyzePlan"})
+"""What carries a plan goes out by `execute` and `analyze` only, which take a Cleared."""
+STREAMS = frozenset({"ExecutePlan", "ReattachExecute", "AddArtifacts"})
+CALLS = frozenset(METHODS) - PLANS - STREAMS
+DETAILS = "grpc-status-details-bin"
+LOOKAHEAD_BYTES = 1024 * 1024
+"""Bytes of a stream that gRPC takes before they are asked for; 1 GB/s at a millisecond's distance."""
+LOST_STATUS = "Internal error from Core"
+"""What grpc.aio says when a write fails because the call has ended, in place of the status it ended with."""
+
+PLAN_FIELD = b"\x1a"
+"""Tag of `ExecutePlanRequest.plan`: field 3, length-delimited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkConnectOptions:
+    """Where Spark Connect listens and how it is talked to."""
+
+    host: str
+    port: int
+    token: str = field(default="", repr=False)
+    """What Spark wants to be shown; empty: nothing."""
+    tls: bool = False
+    ca_file: Path | None = None
+    channels: int = 4
+    connect_timeout_s: float = 10.0
+    """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
+    max_message_bytes: int = -1
+    """Largest answer; by default there is no bound, because Spark has one (128 MB)."""
+
+
+class SparkConnectBackend:
+    """A few connections to one Spark Connect server, shared by all sessions."""
+
+    def __init__(self, options: SparkConnectOptions) -> None:
+        self._options = options
+        credentials = _tls(options.ca_file) if options.tls else None
+        self._channels = [self._channel(credentials) for _ in range(options.channels)]
+        self._turns = itertools.cycle(self._channels)
+        self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
+
+    def _channel(self, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
+        options = self._options
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        target = f"dns:///{host}:{options.port}"
+        arguments = [
+            ("grpc.max_receive_message_length", options.max_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            # Each channel is to be a connection of its own.
+            ("grpc.use_local_subchannel_pool", 1),
+            # A Spark that vanished without a word is found out within a minute and a half.
+            ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.keepalive_timeout_ms", 20_000),
+            # After Spark was away: 120 s, gRPC's default, is longer than anybody waits.
+            ("grpc.max_reconnect_backoff_ms", 5_000),
+            # Of what Spark has sent it keeps the last 10 MB, and a client that comes back after a kill needs
+            # whatever it had not yet got: so little is read ahead of the client.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", LOOKAHEAD_BYTES),
+            # A proxy named in the environment is for browsing, not for this.
+            ("grpc.enable_http_proxy", 0),
+            # Retries of gRPC's own would run a statement twice.
+            ("grpc.enable_retries", 0),
+            ("grpc.primary_user_agent", "sluice"),
+        ]
+        if credentials is None:
+            return grpc.aio.insecure_channel(target, options=arguments)
+        return grpc.aio.secure_channel(target, credentials, options=arguments)
+
+    def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+        """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `ConnectBackend`."""
+        # INVARIANT (one way): only a Cleared is forwarded, and of it the bytes that were proved.
+        plan = cleared.forwarded_plan
+        if not plan:
+            raise ValueError("a cleared statement without a plan is not for Spark Connect")
+        request = PLAN_FIELD + varint(len(plan)) + plan + _execute_envelope(envelope)
+        return self._stream("ExecutePlan", request)
+
+    async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
+        """Analyse a cleared plan; returns a serialized `AnalyzePlanResponse`. See `ConnectBackend`."""
+        # INVARIANT (one way): as above.
+        if not cleared.forwarded_plan:
+            raise ValueError("a cleared statement without a plan is not for Spark Connect")
+        # What comes last wins: the envelope, whatever the message held.
+        return await self._unary("AnalyzePlan", cleared.forwarded_plan + _analyze_envelope(envelope))
+
+    def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+        """Take up an execution again. See `ConnectBackend`."""
+        return self._stream("ReattachExecute", request)
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        """Make a unary call that carries no plan. See `ConnectBackend`."""
+        if method not in CALLS:
+            raise ValueError(f"{method} is not a call without a plan")
+        return await self._unary(method, request)
+
+    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
+        """Upload artifacts that were judged. See `ConnectBackend`."""
+        call: Any = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(metadata=self._metadata)
+        try:
+            async for request in requests:
+                if call.done():
+                    break  # Spark has answered already; what it says is read below.
+                await call.write(request)
+            else:
+                await call.done_writing()
+            return bytes(await call)
+        except grpc.aio.AioRpcError as error:
+            if error.details() == LOST_STATUS:
+                raise RpcError(code=13, message="Spark ended the upload before it was whole") from None
+            raise _translated(error) from None
+        finally:
+            call.cancel()
+
+    def ask(self, request: bytes) -> AsyncGenerator[bytes, None]:
+        """Run a serialized `ExecutePlanRequest` that the gateway wrote, with nothing of a user's in it. It is
+        not part of `ConnectBackend`: sessions have no way to it."""
+        return self._stream("ExecutePlan", request)
+
+    async def probe(self) -> str:
+        """Return Spark's version. Raises BackendUnavailable when it does not answer in time."""
+        request = pb.AnalyzePlanRequest(
+            session_id=PROBE_SESSION,
+            user_context=pb.UserContext(user_id="sluice", user_name="sluice"),
+            spark_version=pb.AnalyzePlanRequest.SparkVersion(),
+        )
+        try:
+            answer = await self._unary(
+                "AnalyzePlan", serialize(request), timeout_s=self._options.connect_timeout_s
+            )
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        return str(pb.AnalyzePlanResponse.FromString(answer).spark_version.version)
+
+    async def close(self) -> None:
+        """End every call and every connection."""
+        for channel in self._channels:
+            await channel.close()
+
+    # -- calls -------------------------------------------------------------------------------------------
+
+    async def _unary(self, method: str, request: bytes, *, timeout_s: float | None = None) -> bytes:
+        call: Any = next(self._turns).unary_unary(METHODS[method].path)
+        try:
+            return bytes(await call(request, timeout=timeout_s, metadata=self._metadata))
+        except grpc.aio.AioRpcError as error:
+            raise _translated(error) from None
+
+    async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
+        stub: Any = next(self._turns).unary_stream(METHODS[method].path)
+        call = stub(request, metadata=self._metadata)
+        try:
+            # One message is read when the one before it was taken; gRPC's window holds Spark back.
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise _translated(error) from None
+        finally:
+            # Also when nobody takes the rest: Spark learns of it at once.
+            call.cancel()
+
+
+PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
+"""The session of the gateway's own user that probes use; Spark wants a UUID."""
+
+
+def varint(number: int) -> bytes:
+    """Return a number in protobuf's base-128 encoding."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _execute_envelope(envelope: Envelope) -> bytes:
+    request = pb.ExecutePlanRequest(
+        session_id=envelope.session_id,
+        user_context=pb.UserContext(user_id=envelope.user, user_name=envelope.user),
+        tags=envelope.tags,
+    )
+    _set_common(request, envelope)
+    if envelope.operation_id:
+        request.operation_id = envelope.operation_id
+    if envelope.reattachable:
+        request.request_options.add().reattach_options.reattachable = True
+    if envelope.chunked:
+        chunking = request.request_options.add().result_chunking_options
+        chunking.allow_arrow_batch_chunking = True
+        if envelope.chunk_bytes is not None:
+            chunking.preferred_arrow_chunk_size = envelope.chunk_bytes
+    return serialize(request)
+
+
+def _analyze_envelope(envelope: Envelope) -> bytes:
+    request = pb.AnalyzePlanRequest(
+        session_id=envelope.session_id,
+        user_context=pb.UserContext(user_id=envelope.user, user_name=envelope.user),
+    )
+    _set_common(request, envelope)
+    return serialize(request)
+
+
+def _set_common(request: Any, envelope: Envelope) -> None:
+    if envelope.client_type:
+        request.client_type = envelope.client_type
+    if envelope.server_session:
+        request.client_observed_server_side_session_id = envelope.server_session
+
+
+def _translated(error: grpc.aio.AioRpcError) -> RpcError | BackendUnavailable:
+    """Return what the session room knows for a status that is not OK."""
+    code = error.code()
+    message = error.details() or ""
+    if code is grpc.StatusCode.UNAVAILABLE:
+        _log.warning("spark_connect_unavailable", reason=message)
+        return BackendUnavailable("Spark cannot be reached, or went away while it was working")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        # The client's login is another matter: it must not read this as a fault of its own.
+        _log.error("spark_connect_token_refused")
+        return BackendUnavailable("Spark does not accept the gateway's token")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return BackendUnavailable("Spark did not answer in time")
+    details = b""
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS:
+            details = value if isinstance(value, bytes) else value.encode()
+    return RpcError(message=message, code=int(code.value[0]), details=details)
+
+
+def _tls(ca_file: Path | None) -> grpc.ChannelCredentials:
+    if ca_file is None:
+        return grpc.ssl_channel_credentials()
+    try:
+        return grpc.ssl_channel_credentials(ca_file.read_bytes())
+    except OSError as error:
+        raise Faults([f"{ca_file}: cannot be read: {error.strerror}"]) from None

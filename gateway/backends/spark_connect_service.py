@@ -1,0 +1,118 @@
+"""Statements that the gateway wrote itself, over Spark Connect, under the gateway's own name.
+
+No text of a user ever comes here: the catalog's look-ups are fixed templates around quoted names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import uuid
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+
+import pyarrow
+
+from gateway.backends.spark_connect import SparkConnectBackend
+from gateway.errors import BackendUnavailable
+from gateway.model.reading_settings import READING_SETTINGS
+from gateway.session.ports import BackendError, RpcError
+from gateway.wire.connect import pb, serialize
+from gateway.wire.rows import Cell
+
+_SQLSTATE = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
+
+
+class SparkConnectService:
+    """One session of Spark that queries share; a lost one is replaced by the next query."""
+
+    def __init__(
+        self,
+        backend: SparkConnectBackend,
+        *,
+        user: str = "sluice",
+        at_once: int = 4,
+        max_rows: int = 100_000,
+        timeout_s: float = 300.0,
+    ) -> None:
+        self._backend = backend
+        self._user = pb.UserContext(user_id=user, user_name=user)
+        self._slots = asyncio.Semaphore(at_once)
+        self._max_rows = max_rows
+        self._timeout_s = timeout_s
+        self._session = ""
+        self._opening = asyncio.Lock()
+
+    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
+        """Run one reading statement and return its rows.
+
+        Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone, does not answer in
+        time, or the answer is longer than `max_rows`.
+        """
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._rows(sql)
+            except TimeoutError:
+                raise BackendUnavailable("Spark's catalog did not answer in time") from None
+
+    async def close(self) -> None:
+        """Let Spark forget the session."""
+        if not self._session:
+            return
+        request = pb.ReleaseSessionRequest(session_id=self._session, user_context=self._user)
+        # Spark forgets it by itself, later.
+        with contextlib.suppress(BackendUnavailable, RpcError):
+            await self._backend.call("ReleaseSession", serialize(request))
+
+    async def _opened(self) -> str:
+        """Return the id of a session in which texts are read as the parser reads them."""
+        async with self._opening:
+            if not self._session:
+                session = str(uuid.uuid4())
+                request = pb.ConfigRequest(session_id=session, user_context=self._user)
+                pairs = [pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items()]
+                request.operation.set.pairs.extend(pairs)
+                await self._backend.call("Config", serialize(request))
+                self._session = session
+            return self._session
+
+    async def _rows(self, sql: str) -> list[tuple[Cell, ...]]:
+        rows: list[tuple[Cell, ...]] = []
+        try:
+            request = pb.ExecutePlanRequest(session_id=await self._opened(), user_context=self._user)
+            request.plan.root.sql.query = sql
+            async with aclosing(self._backend.ask(serialize(request))) as responses:
+                async for response in responses:
+                    rows += _decoded(response)
+                    if len(rows) > self._max_rows:
+                        raise BackendUnavailable(
+                            f"an answer of Spark's catalog has more than {self._max_rows} rows"
+                        )
+        except RpcError as error:
+            if error.message.startswith("[INVALID_HANDLE.SESSION_"):
+                self._session = ""
+                raise BackendUnavailable("Spark has ended the session of the catalog") from None
+            found = _SQLSTATE.search(error.message)
+            raise BackendError(message=error.message, sqlstate=found[1] if found else None) from None
+        return rows
+
+
+def _decoded(response: bytes) -> list[tuple[Cell, ...]]:
+    message = pb.ExecutePlanResponse.FromString(response)
+    if not message.HasField("arrow_batch"):
+        return []
+    table = pyarrow.ipc.open_stream(message.arrow_batch.data).read_all()
+    columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def _cell(value: Any) -> Cell:
+    """Return a value as Thrift would have told it."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case _:
+            return str(value)

@@ -1,0 +1,328 @@
+"""The listener for Spark Connect: gRPC calls of the service's methods, as bytes, each logged in for itself.
+
+Every call is taken as a stream of requests and answered as a stream of responses, which on the wire is what
+all kinds of calls are. So the caller is known before the first byte of a request is read, reading it has a
+deadline, and a response is written when the one before it was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import grpc
+import grpc.aio
+import structlog
+
+from gateway.errors import AuthenticationFailed, InvalidRequest, SluiceError
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.connect_credentials import Bearer, Password, client_of, credentials
+from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session.identifiers import new_event_id
+from gateway.session.ports import RpcError
+from gateway.wire.connect import METHODS, Method
+from gateway.wire.protobuf import ProtobufError
+
+_log = structlog.get_logger(__name__)
+
+DETAILS = "grpc-status-details-bin"
+IDENTITY_ONLY = 1
+"""Bit set of the compressions that are taken: none. A megabyte of gzip can be a gigabyte of zeros; plans have
+a compression of their own, which is opened with a bound."""
+
+
+class ConnectService(Protocol):
+    """What the session room does for Spark Connect; `gateway.session.connect.service.ConnectSessions`."""
+
+    def execute(self, principal: Principal, client: Client, request: bytes) -> AsyncIterator[bytes]: ...
+
+    def reattach(self, principal: Principal, client: Client, request: bytes) -> AsyncIterator[bytes]: ...
+
+    async def analyze(self, principal: Principal, client: Client, request: bytes) -> bytes: ...
+
+    async def add_artifacts(
+        self, principal: Principal, client: Client, requests: AsyncIterator[bytes]
+    ) -> bytes: ...
+
+    async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectLimits:
+    """Deadlines and bounds of one listener."""
+
+    calls: int = 2000
+    """Calls at once; a query that runs is one."""
+    calls_per_connection: int = 1000
+    message_bytes: int = 128 * 1024 * 1024
+    """Largest message; Spark's own limit."""
+    request_timeout_s: float = 120.0
+    """From a call's beginning, or from one message of an upload, to the next whole message."""
+    write_timeout_s: float = 600.0
+    """How long a client may take nothing of what it asked for."""
+    handshake_timeout_s: float = 15.0
+    idle_timeout_s: float = 4 * 3600.0
+    """Without a call before a connection is closed; clients open another by themselves."""
+    ping_interval_s: float = 10.0
+    """Clients that ping more often are sent away; PySpark pings every 60 s and can be told otherwise."""
+    metadata_bytes: int = 16 * 1024
+    record_every_s: float = 3600.0
+    """Every call is a login; that somebody was let in from an address is recorded this often."""
+    refusal_s: float = 5.0
+    """How long a wrong login that is repeated is one and the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a listener with TLS shows, in PEM."""
+
+    chain: bytes
+    key: bytes
+
+
+class ConnectServer:
+    """Listens, logs every call in, and owns the tasks of calls until they have ended."""
+
+    def __init__(
+        self,
+        service: ConnectService,
+        authenticator: Authenticator,
+        *,
+        limits: ConnectLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits or ConnectLimits()
+        self._service = service
+        self._authenticator = authenticator
+        self._clock = clock
+        self._secret = os.urandom(32)
+        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
+        self._recorded: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._server: grpc.aio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+
+    async def start(self, host: str, port: int, *, certificate: Certificate | None = None) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError when it is taken."""
+        limits = self.limits
+        server = grpc.aio.server(
+            handlers=(_Handlers(self._serve),),
+            maximum_concurrent_rpcs=limits.calls,
+            options=[
+                ("grpc.max_receive_message_length", limits.message_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_concurrent_streams", limits.calls_per_connection),
+                ("grpc.max_metadata_size", limits.metadata_bytes),
+                ("grpc.absolute_max_metadata_size", limits.metadata_bytes),
+                ("grpc.compression_enabled_algorithms_bitset", IDENTITY_ONLY),
+                ("grpc.server_handshake_timeout_ms", round(limits.handshake_timeout_s * 1000)),
+                ("grpc.max_connection_idle_ms", round(limits.idle_timeout_s * 1000)),
+                # A client that is gone without a word is found out within a minute and a half.
+                ("grpc.keepalive_time_ms", 60_000),
+                ("grpc.keepalive_timeout_ms", 20_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+                (
+                    "grpc.http2.min_recv_ping_interval_without_data_ms",
+                    round(limits.ping_interval_s * 1000),
+                ),
+                # Otherwise a second gateway would take half of the first one's connections.
+                ("grpc.so_reuseport", 0),
+            ],
+        )
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            if certificate is None:
+                bound = server.add_insecure_port(address)
+            else:
+                pairs = ((certificate.key, certificate.chain),)
+                bound = server.add_secure_port(address, grpc.ssl_server_credentials(pairs))
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise OSError(f"gRPC cannot listen on {address}")
+        await server.start()
+        self._server = server
+        return int(bound)
+
+    async def close(self, within_s: float = 10.0) -> None:
+        """Take no more calls, end those that run, and wait for what they leave behind to be cleaned up.
+
+        Clients are told UNAVAILABLE: PySpark then comes back, by itself, to where it was.
+        """
+        self._stopping = True
+        if self._server is None:
+            return
+        stopped = asyncio.ensure_future(self._server.stop(within_s))
+        for task in list(self._tasks):
+            task.cancel()
+        await stopped
+        self._authenticator.close()
+
+    # -- one call ------------------------------------------------------------------------------------------
+
+    async def _serve(self, method: Method, context: Any) -> None:
+        """Answer one call; every call of every method comes through here."""
+        task = cast(asyncio.Task[Any], asyncio.current_task())
+        self._tasks.add(task)
+        try:
+            status = await self._answered(method, context)
+        except asyncio.CancelledError:
+            if not self._stopping or context.cancelled():
+                raise  # The client is gone, or has given up.
+            task.uncancel()
+            status = restarting()
+        finally:
+            self._tasks.discard(task)
+        if status is not None:
+            await context.abort(status.code, status.message, ((DETAILS, status.details),))
+
+    async def _answered(self, method: Method, context: Any) -> RpcStatus | None:
+        try:
+            metadata = context.invocation_metadata() or ()
+            client = client_of(context.peer(), metadata)
+            principal = await self._login(metadata, client)
+            await self._answer(method, principal, client, context)
+        except (SluiceError, RpcError, ProtobufError) as error:
+            return status_of(error, method.name)
+        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
+            incident = new_event_id()
+            _log.exception("call_failed", method=method.name, incident=incident)
+            return internal_error(incident)
+        return None
+
+    async def _login(self, metadata: Any, client: Client) -> Principal:
+        # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
+        shown = credentials(metadata)
+        attempt = self._attempt(shown, client)
+        if (refusal := self._refusal(attempt)) is not None:
+            raise AuthenticationFailed(refusal)
+        try:
+            return await self._check(shown, client)
+        except AuthenticationFailed as refused:
+            self._refused[attempt] = (self._clock(), refused.message)
+            while len(self._refused) > MAX_REFUSED:
+                self._refused.popitem(last=False)
+            raise
+
+    def _attempt(self, shown: Bearer | Password, client: Client) -> bytes:
+        parts = (shown.secret,) if isinstance(shown, Bearer) else (shown.user, shown.password)
+        text = "\0".join((client.address, *parts)).encode("utf-8", "surrogatepass")
+        return hmac.digest(self._secret, text, hashlib.sha256)
+
+    def _refusal(self, attempt: bytes) -> str | None:
+        """Return why the same attempt was refused a moment ago, or None.
+
+        PySpark makes several calls before it gives up: they are one wrong login and not several guesses.
+        """
+        refused = self._refused.get(attempt)
+        if refused is None or self._clock() - refused[0] >= self.limits.refusal_s:
+            return None
+        return refused[1]
+
+    async def _check(self, shown: Bearer | Password, client: Client) -> Principal:
+        token = isinstance(shown, Bearer)
+        # Failures are always recorded; for a token, whose it is comes out only when it is right.
+        if isinstance(shown, Bearer):
+            principal = await self._authenticator.login_with_token(shown.secret, client, record_success=False)
+        else:
+            principal = await self._authenticator.login(
+                shown.user, shown.password, client, record_success=False
+            )
+        if self._is_due((principal.user, client.address, "TOKEN" if token else "PLAIN")):
+            await self._authenticator.record_success(principal, client, "TOKEN" if token else "PLAIN")
+        return principal
+
+    def _is_due(self, login: tuple[str, str, str]) -> bool:
+        """Whether this login is to be recorded, which the asking takes for done."""
+        now, last = self._clock(), self._recorded.get(login)
+        if last is not None and now - last < self.limits.record_every_s:
+            return False
+        self._recorded[login] = now
+        self._recorded.move_to_end(login)
+        while len(self._recorded) > MAX_RECORDED:
+            self._recorded.popitem(last=False)
+        return True
+
+    async def _answer(self, method: Method, principal: Principal, client: Client, context: Any) -> None:
+        service = self._service
+        if method.client_streaming:
+            async with aclosing(self._uploaded(context)) as uploaded:
+                await self._write(context, await service.add_artifacts(principal, client, uploaded))
+            return
+        request = await self._read(context)
+        if request is None:
+            raise InvalidRequest("the call ended without a request")
+        match method.name:
+            case "ExecutePlan":
+                await self._relay(context, service.execute(principal, client, request))
+            case "ReattachExecute":
+                await self._relay(context, service.reattach(principal, client, request))
+            case "AnalyzePlan":
+                await self._write(context, await service.analyze(principal, client, request))
+            case name:
+                await self._write(context, await service.call(name, principal, client, request))
+
+    async def _relay(self, context: Any, responses: AsyncIterator[bytes]) -> None:
+        try:
+            async for response in responses:
+                await self._write(context, response)
+        finally:
+            # A client that is gone must not leave a query behind that nobody reads.
+            if (close := getattr(responses, "aclose", None)) is not None:
+                await close()
+
+    async def _write(self, context: Any, response: bytes) -> None:
+        try:
+            async with asyncio.timeout(self.limits.write_timeout_s):
+                await context.write(response)
+        except TimeoutError:
+            raise InvalidRequest("the client took nothing of the answer for too long") from None
+
+    async def _read(self, context: Any) -> bytes | None:
+        """Return the next message of the client, or None when it has said that there are no more."""
+        try:
+            async with asyncio.timeout(self.limits.request_timeout_s):
+                message = await context.read()
+        except TimeoutError:
+            raise InvalidRequest(
+                f"no whole request came within {self.limits.request_timeout_s:.0f} seconds"
+            ) from None
+        return None if message is grpc.aio.EOF else bytes(message)
+
+    async def _uploaded(self, context: Any) -> AsyncGenerator[bytes, None]:
+        while (message := await self._read(context)) is not None:
+            yield message
+
+
+MAX_REFUSED = 1000
+MAX_RECORDED = 10_000
+"""Logins that are remembered as recorded; a forgotten one is recorded once more."""
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Gives gRPC the handler of each method by its path; what it does not know is UNIMPLEMENTED."""
+
+    def __init__(self, serve: Callable[[Method, Any], Any]) -> None:
+        self._handlers = {method.path: _handler(serve, method) for method in METHODS.values()}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        return self._handlers.get(handler_call_details.method)
+
+
+def _handler(serve: Callable[[Method, Any], Any], method: Method) -> grpc.RpcMethodHandler:
+    async def call(_requests: Any, context: Any) -> None:
+        await serve(method, context)
+
+    # Without serializers a message is its bytes.
+    return grpc.stream_stream_rpc_method_handler(call)

@@ -1,0 +1,217 @@
+"""Errors as Spark Connect says them: a gRPC status, with the class that PySpark makes an exception of.
+
+The codes are chosen by what PySpark does with them. It retries UNAVAILABLE for ten minutes, INTERNAL when the
+text has `INVALID_CURSOR.DISCONNECTED`, and DEADLINE_EXCEEDED of a stream at once; so none of these is ever an
+answer of ours that would be the same the next time. It runs an ExecutePlan again, at once and for an hour,
+when the answer says that session or operation are not there; so ExecutePlan never says that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import grpc
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidHandle,
+    InvalidRequest,
+    LedgerUnavailable,
+    LimitExceeded,
+    PoliciesStale,
+    SluiceError,
+)
+from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
+from gateway.session.ports import RpcError
+from gateway.wire.protobuf import ProtobufError
+
+Code = grpc.StatusCode
+CODES = {code.value[0]: code for code in Code}
+
+MAX_ENCODED = 2400
+"""Bytes of a message as HTTP/2 carries it, percent-encoded. It is sent twice, and clients take 8 KiB of
+trailing metadata in all: with more they report that instead of the message."""
+
+PARSE = ("org.apache.spark.sql.catalyst.parser.ParseException", "org.apache.spark.sql.AnalysisException")
+ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
+HANDLE = ("org.apache.spark.SparkSQLException",)
+OTHER = ("org.apache.spark.SparkException",)
+"""Classes of Spark's that PySpark turns into exceptions of its own."""
+
+REFUSALS = {
+    "ACCESS_DENIED": Code.PERMISSION_DENIED,
+    "NOT_GOVERNABLE": Code.INVALID_ARGUMENT,
+    "MALFORMED": Code.INVALID_ARGUMENT,
+    "TOO_LARGE": Code.INVALID_ARGUMENT,
+    "TOO_DEEP": Code.INVALID_ARGUMENT,
+    "UNSAFE_TEXT": Code.INVALID_ARGUMENT,
+    "SPARK": Code.INTERNAL,  # as Spark itself answers what it cannot parse
+    "VIEW_ENDED": Code.FAILED_PRECONDITION,
+    "VIEW_IN_USE": Code.FAILED_PRECONDITION,
+    "RELATION_ENDED": Code.FAILED_PRECONDITION,
+    "LIMIT_EXCEEDED": Code.RESOURCE_EXHAUSTED,
+    "POLICIES_STALE": Code.FAILED_PRECONDITION,
+    "TIMEOUT": Code.FAILED_PRECONDITION,
+    "UNAVAILABLE": Code.FAILED_PRECONDITION,
+}
+"""Codes of verdicts; any other is PERMISSION_DENIED."""
+
+ERRORS: tuple[tuple[type[SluiceError], grpc.StatusCode], ...] = (
+    (AuthenticationFailed, Code.UNAUTHENTICATED),
+    (InvalidHandle, Code.INTERNAL),
+    (InvalidRequest, Code.INVALID_ARGUMENT),
+    (StatementFailed, Code.INTERNAL),
+    (NotFinished, Code.FAILED_PRECONDITION),
+    (LimitExceeded, Code.RESOURCE_EXHAUSTED),
+    (BackendUnavailable, Code.FAILED_PRECONDITION),
+    (LedgerUnavailable, Code.FAILED_PRECONDITION),
+    (PoliciesStale, Code.FAILED_PRECONDITION),
+)
+"""Every other error of ours is INTERNAL."""
+
+RETRIED = {
+    Code.OK: Code.INTERNAL,
+    Code.UNAVAILABLE: Code.FAILED_PRECONDITION,
+    Code.DEADLINE_EXCEEDED: Code.ABORTED,
+    Code.UNAUTHENTICATED: Code.FAILED_PRECONDITION,
+}
+"""What Spark answered and the client would take for something else: try again, or, you are not known."""
+
+NOT_THERE = {
+    "INVALID_HANDLE.SESSION_NOT_FOUND": "INVALID_HANDLE.SESSION_CLOSED",
+    "INVALID_HANDLE.OPERATION_NOT_FOUND": "INVALID_HANDLE.OPERATION_ABANDONED",
+}
+"""Classes that ExecutePlan must not answer with, and those that say the same and end the matter."""
+
+_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class RpcStatus:
+    """How a call ends when it does not end well."""
+
+    code: grpc.StatusCode
+    message: str
+    details: bytes
+    """`grpc-status-details-bin`: code and message again, as PySpark wants them, and an ErrorInfo."""
+
+
+def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> RpcStatus:
+    """Return the status that tells of an error of a call of `method`."""
+    match error:
+        case RpcError():
+            status = _of_spark(error)
+        case ProtobufError():
+            code = REFUSALS.get(error.code, Code.INVALID_ARGUMENT)
+            status = _of_ours(code, f"[SLUICE_{error.code}] {error.why}", "42601", ANALYSIS)
+        case StatementRefused():
+            status = _of_refusal(error)
+        case InvalidHandle():
+            status = _of_ours(Code.INTERNAL, error.message, error.sqlstate, HANDLE)
+        case AuthenticationFailed():
+            # Without an ErrorInfo: PySpark would make two more calls, which would count as failed logins.
+            status = _plain(Code.UNAUTHENTICATED, error.text)
+        case _:
+            code = next((code for kind, code in ERRORS if isinstance(error, kind)), Code.INTERNAL)
+            status = _of_ours(code, error.text, error.sqlstate, OTHER)
+    return _ends_the_matter(status) if method == "ExecutePlan" else status
+
+
+def internal_error(incident: str) -> RpcStatus:
+    """Return the status for a fault of ours; the log has more under `incident`."""
+    text = f"[SLUICE_INTERNAL] internal error; the operator finds it in the log as {incident}"
+    return _of_ours(Code.INTERNAL, text, "XX000", OTHER)
+
+
+def restarting() -> RpcStatus:
+    """Return the status for calls that a gateway cuts when it stops: the client is to come back."""
+    return _plain(Code.UNAVAILABLE, "the gateway is stopping")
+
+
+def shortened(text: str) -> str:
+    """Return the text, its middle left out where it is longer than what metadata may hold."""
+    if len(quote(text)) <= MAX_ENCODED:
+        return text
+    # What there is to do and the audit event to quote stand at the end.
+    head, tail = len(text) - 200, text[-200:]
+    while head > 0 and len(quote(f"{text[:head]} … {tail}")) > MAX_ENCODED:
+        head = head * 9 // 10
+    return f"{text[:head]} … {tail}"
+
+
+def _of_refusal(error: StatementRefused) -> RpcStatus:
+    code = REFUSALS.get(error.code, Code.PERMISSION_DENIED)
+    if error.code == "SPARK":
+        return _of_ours(code, error.text, error.sqlstate, PARSE)
+    classes = ANALYSIS if error.sqlstate[:2] in ("42", "0A", "2B", "54") else OTHER
+    return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})
+
+
+def _of_ours(
+    code: grpc.StatusCode,
+    text: str,
+    sqlstate: str,
+    classes: tuple[str, ...],
+    parameters: dict[str, str] | None = None,
+) -> RpcStatus:
+    found = _CLASS.match(text.lstrip())
+    info = ErrorInfo(
+        reason=classes[0],
+        domain="org.apache.spark",
+        metadata={
+            "classes": json.dumps(classes),
+            "errorClass": found[1] if found is not None else "",
+            "sqlState": sqlstate,
+            "messageParameters": json.dumps(parameters or {}),
+        },
+    )
+    if found is None:
+        del info.metadata["errorClass"]
+    packed = Any()
+    packed.Pack(info)
+    return _with_details(code, text, [packed])
+
+
+def _plain(code: grpc.StatusCode, text: str) -> RpcStatus:
+    return _with_details(code, text, [])
+
+
+def _of_spark(error: RpcError) -> RpcStatus:
+    code = CODES.get(error.code, Code.UNKNOWN)
+    try:
+        details = list(Status.FromString(error.details).details)
+    except DecodeError:
+        details = []
+    return _with_details(RETRIED.get(code, code), error.message, details)
+
+
+def _with_details(code: grpc.StatusCode, text: str, details: list[Any]) -> RpcStatus:
+    # PySpark takes the details for broken unless code and message are those of the call.
+    message = shortened(text)
+    status = Status(code=code.value[0], message=message, details=details)
+    return RpcStatus(code, message, status.SerializeToString())
+
+
+def _ends_the_matter(status: RpcStatus) -> RpcStatus:
+    message = status.message
+    for there, instead in NOT_THERE.items():
+        message = message.replace(there, instead)
+    if message == status.message:
+        return status
+    details = []
+    for packed in Status.FromString(status.details).details:
+        info = ErrorInfo()
+        if packed.Unpack(info):
+            known = info.metadata.get("errorClass", "")
+            info.metadata["errorClass"] = NOT_THERE.get(known, known)
+            packed.Pack(info)
+        details.append(packed)
+    return _with_details(status.code, message, details)
