@@ -21,7 +21,8 @@ from gateway.app.gateway import Addresses, Gateway
 from gateway.app.rules import shipped_rules
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
-from gateway.demo_tour import ENGINEER, PEOPLE, connect_help, tour
+from gateway.demo_frames import frames
+from gateway.demo_tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
 from gateway.frontends.users import read_users, set_user
 from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.session.ports import BackendError
@@ -36,6 +37,7 @@ class DemoOptions:
 
     directory: Path
     port: int = 10009
+    connect_port: int = 15009
     admin_port: int = 10080
     heap: str = "1g"
     with_tour: bool = True
@@ -66,11 +68,13 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
     async with Gateway(settings, progress) as gateway:
         await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
-        progress(terminal.style(f"gateway on {where.thrift_host}:{where.thrift_port}", GREEN))
+        doors = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"
+        progress(terminal.style(f"gateway on {doors}", GREEN))
         if options.with_tour:
             terminal.line()
             terminal.line(terminal.style("The same statements as three people", BOLD))
             await tour(terminal, where.thrift_host, where.thrift_port, where.ledger_dsn)
+            await frames(terminal, where.connect_port, where.ledger_dsn, len(STOPS) + 1)
         _how_to_go_on(terminal, where, settings_file)
         if not options.exit_after_tour:
             terminal.line()
@@ -97,6 +101,7 @@ def prepare(options: DemoOptions) -> Path:
     settings = {
         "listeners": {
             "thrift": {"host": HOST, "port": options.port},
+            "connect": {"host": HOST, "port": options.connect_port},
             "admin": {"host": HOST, "port": options.admin_port},
         },
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
@@ -141,6 +146,7 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
         terminal,
         host=where.thrift_host,
         port=where.thrift_port,
+        connect_port=where.connect_port,
         java=str(find_java()),
         jars=str(find_spark_home() / "jars"),
     )

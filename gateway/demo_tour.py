@@ -232,11 +232,18 @@ async def _audit_record(audit: asyncpg.Connection, user: str, sql: str) -> async
         await asyncio.sleep(0.05)
 
 
-def connect_help(terminal: Terminal, *, host: str, port: int, java: str, jars: str) -> Sequence[str]:
-    """Print how to connect with beeline and Python; return the printed lines."""
+def connect_help(
+    terminal: Terminal, *, host: str, port: int, connect_port: int, java: str, jars: str
+) -> Sequence[str]:
+    """Print how to connect with PySpark, beeline and Python; return the printed lines."""
     person = PEOPLE[1]
     url = f"jdbc:hive2://{host}:{port}/default"
     lines = [
+        "PySpark, pandas-on-Spark, notebooks:",
+        "  from pyspark.sql import SparkSession",
+        f"  spark = SparkSession.builder.remote('sc://localhost:{connect_port}/"
+        f";token={person.name}:{person.password}').getOrCreate()",
+        "",
         "beeline (the one inside of pyspark):",
         f"  {java} -cp '{jars}/*' org.apache.hive.beeline.BeeLine \\",
         f"    -u '{url}' -n {person.name} -p {person.password} -e 'SELECT * FROM sales.orders LIMIT 5'",

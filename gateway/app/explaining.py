@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.rules import RulesInForce
 from gateway.app.spark import check_version
 from gateway.backends.embedded_spark import HOST, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
-from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable
@@ -57,7 +57,7 @@ def make_backend(settings: BackendSettings, host: str, port: int) -> SparkThrift
     return SparkThriftBackend(SparkThriftOptions(address=address))
 
 
-def make_catalog(settings: Settings, queries: SparkThriftService) -> LiveCatalog:
+def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
     """Return the catalog that asks Spark."""
     return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
 
@@ -105,7 +105,8 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    queries = SparkThriftService(make_backend(settings.backend, *_running_spark(settings.backend)))
+    upstream = _upstream(settings.backend)
+    queries = upstream.queries()
     await check_version(queries, reader.spark_version)
     catalog = make_catalog(settings, queries)
     try:
@@ -113,6 +114,18 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
     finally:
         await catalog.close()
         await queries.close()
+        await upstream.close()
+
+
+def _upstream(settings: BackendSettings) -> Upstream:
+    if settings.thrift is None and settings.connect is not None:
+        require_connect()
+        from gateway.app.connect import connect_backend
+
+        door = connect_backend(settings.connect, settings.connect_timeout_s)
+        return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
+    host, port = _running_spark(settings)
+    return Upstream(thrift=make_backend(settings, host, port), connect=None, host=host, port=port)
 
 
 def _running_spark(settings: BackendSettings) -> tuple[str, int]:

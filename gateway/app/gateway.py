@@ -11,11 +11,12 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import structlog
 
 from gateway.admin.listener import AdminListener
+from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
@@ -24,8 +25,6 @@ from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
-from gateway.backends.spark_thrift import SparkThriftBackend
-from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
@@ -37,9 +36,20 @@ from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
+from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener as AdminListenerSettings
-from gateway.settings.models import EmbeddedBackend, SessionSettings, Settings, ThriftListener, Tls
+from gateway.settings.models import (
+    ConnectListener,
+    EmbeddedBackend,
+    SessionSettings,
+    Settings,
+    ThriftListener,
+    Tls,
+)
+
+if TYPE_CHECKING:
+    from gateway.app.connect import ConnectUpstream
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +63,10 @@ class Addresses:
 
     thrift_host: str
     thrift_port: int
+    """0 when there is no Thrift Server behind the gateway."""
+    connect_host: str
+    connect_port: int
+    """0 when there is no listener for Spark Connect."""
     admin_host: str
     admin_port: int
     spark_host: str
@@ -100,13 +114,14 @@ class Gateway:
         settings = self._settings
         # What a person may have done wrongly is looked at before anything is started.
         users = UserFile(settings.users.file)
-        tls = tls_context(settings.listeners.thrift.tls)
-        admin_tls = tls_context(settings.listeners.admin.tls)
-        for listener in (settings.listeners.thrift, settings.listeners.admin):
+        for listener in open_listeners(settings):
+            tls_context(listener.tls)
             require_free(listener.host, listener.port)
+        if settings.listeners.connect is not None:
+            require_connect()
         self._stack.enter_context(only_one(settings.ledger.directory))
-        reader, dsn, (spark_host, spark_port) = await together(
-            self._start_reader(), self._start_postgres(), self._start_spark()
+        reader, dsn, embedded = await together(
+            self._start_reader(), self._start_postgres(), self._start_embedded_spark()
         )
         ledger = await self._start_ledger(dsn)
         rules = RulesInForce(
@@ -117,39 +132,49 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
-        backend = make_backend(settings.backend, spark_host, spark_port)
+        upstream = self._upstream(embedded)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        self._stack.push_async_callback(backend.close)
-        queries = SparkThriftService(backend)
+        self._stack.push_async_callback(upstream.close)
+        queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
         spark_version = await check_version(queries, reader.spark_version)
         catalog = make_catalog(settings, queries)
         self._stack.push_async_callback(catalog.close)
-        sessions = Sessions(
+        way = Way(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
             authority=engine_for,
             catalog=catalog,
-            backend=backend,
             ledger=ledger,
             gateway=ledger.gateway,
             metrics=self.metrics,
             limits=session_limits(settings.sessions),
             stale=rules.stale,
         )
-        self._stack.push_async_callback(sessions.close)
-        port = await self._start_thrift(sessions, users, spark_version, tls)
-        api = self._make_ranger_admin(dsn, users, sessions)
-        admin_port = await self._start_admin(rules, users, reader, backend, ledger, api, admin_tls)
+        recorder = Recorder(ledger, ledger.gateway, self.metrics)
+        port = connect_port = 0
+        if upstream.thrift is not None:
+            sessions = thrift_sessions(way, upstream.thrift)
+            self._stack.push_async_callback(sessions.close)
+            self._background.append(sessions.run())
+            port = await self._start_thrift(sessions, self._authenticator(users, recorder), spark_version)
+        if upstream.connect is not None:
+            authenticator = self._authenticator(users, recorder)
+            connect_port = await self._start_connect(way, upstream.connect, authenticator)
+        api = self._make_ranger_admin(dsn, self._authenticator(users, recorder))
+        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, api)
         every_s = settings.policies.reload_s
-        self._background += [sessions.run(), rules.watch(), users.run(every_s)]
+        self._background += [rules.watch(), users.run(every_s)]
+        listeners = settings.listeners
         self._addresses = Addresses(
-            thrift_host=settings.listeners.thrift.host,
+            thrift_host=listeners.thrift.host,
             thrift_port=port,
-            admin_host=settings.listeners.admin.host,
+            connect_host=listeners.connect.host if listeners.connect is not None else "",
+            connect_port=connect_port,
+            admin_host=listeners.admin.host,
             admin_port=admin_port,
-            spark_host=spark_host,
-            spark_port=spark_port,
+            spark_host=upstream.host,
+            spark_port=upstream.port,
             ledger_dsn=dsn,
         )
 
@@ -179,17 +204,35 @@ class Gateway:
         self._progress("PostgreSQL is ready")
         return dsn
 
-    async def _start_spark(self) -> tuple[str, int]:
-        backend = self._settings.backend
-        if backend.thrift is not None:
-            return backend.thrift.host, backend.thrift.port
-        if backend.embedded is None:
-            raise Faults(["`backend` names no Spark"])
-        spark = make_embedded_spark(self._settings, backend.embedded)
+    async def _start_embedded_spark(self) -> EmbeddedSpark | None:
+        embedded = self._settings.backend.embedded
+        if embedded is None:
+            return None
+        spark = make_embedded_spark(self._settings, embedded)
         self._stack.push_async_callback(spark.stop)
         await spark.start(lambda line: self._progress(f"Spark: {line}"))
         self._background.append(_while_it_lives(spark))
-        return spark.host, spark.thrift_port
+        return spark
+
+    def _upstream(self, embedded: EmbeddedSpark | None) -> Upstream:
+        backend, connects = self._settings.backend, self._settings.listeners.connect is not None
+        thrift = connect = None
+        host, port = "", 0
+        if embedded is not None:
+            host, port = embedded.host, embedded.thrift_port
+        elif backend.thrift is not None:
+            host, port = backend.thrift.host, backend.thrift.port
+        if self._settings.serves_thrift:
+            thrift = make_backend(backend, host, port)
+        if connects:
+            from gateway.app.connect import connect_backend, own_connect_backend
+
+            if embedded is not None:
+                connect = own_connect_backend(embedded, backend.connect_timeout_s)
+            elif backend.connect is not None:
+                connect = connect_backend(backend.connect, backend.connect_timeout_s)
+                host, port = (host, port) if thrift is not None else (connect.host, connect.port)
+        return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
 
@@ -205,16 +248,19 @@ class Gateway:
         self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
         return ledger
 
-    async def _start_thrift(
-        self, sessions: Sessions, users: UserFile, spark_version: str, tls: ssl.SSLContext | None
-    ) -> int:
-        listener, logins = self._settings.listeners.thrift, self._settings.logins
-        authenticator = Authenticator(
+    def _authenticator(self, users: UserFile, recorder: Recorder) -> Authenticator:
+        logins = self._settings.logins
+        return Authenticator(
             lambda: users.users,
-            recorder=sessions.recorder,
+            recorder=recorder,
             metrics=self.metrics,
             limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
         )
+
+    async def _start_thrift(
+        self, sessions: Sessions, authenticator: Authenticator, spark_version: str
+    ) -> int:
+        listener, logins = self._settings.listeners.thrift, self._settings.logins
         service = ThriftService(
             sessions,
             spark_version=spark_version,
@@ -229,27 +275,32 @@ class Gateway:
             ),
         )
         self._stack.push_async_callback(server.close)
+        tls = tls_context(listener.tls)
         return await listening(server.start(listener.host, listener.port, ssl=tls), listener)
+
+    async def _start_connect(self, way: Way, upstream: ConnectUpstream, authenticator: Authenticator) -> int:
+        from gateway.app.connect import certificate, connect_server, connect_sessions
+
+        listener = self._settings.listeners.connect or ConnectListener()
+        sessions = connect_sessions(way, upstream)
+        self._stack.push_async_callback(sessions.close)
+        self._background.append(sessions.run())
+        server = connect_server(sessions, authenticator, listener, self._settings.logins)
+        self._stack.push_async_callback(server.close)
+        start = server.start(listener.host, listener.port, certificate=certificate(listener.tls))
+        return await listening(start, listener)
 
     async def _start_admin(
         self,
         rules: RulesInForce,
         users: UserFile,
         reader: ReaderPool,
-        backend: SparkThriftBackend,
+        upstream: Upstream,
         ledger: FileLedger,
         api: RangerAdmin | None,
-        tls: ssl.SSLContext | None,
     ) -> int:
         async def parser() -> str | None:
             return None if reader.healthy else "no parser process can be asked"
-
-        async def spark() -> str | None:
-            try:
-                await backend.probe()
-            except BackendUnavailable as error:
-                return error.message
-            return None
 
         async def record() -> str | None:
             return ledger.figures().failure or None
@@ -266,24 +317,19 @@ class Gateway:
 
         listener = self._settings.listeners.admin
         admin = AdminListener(
-            {"parser": parser, "spark": spark, "ledger": record, "policies_confirmed": confirmed},
+            {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
             notes={"policies": policies, "users": user_file},
             mounted={} if api is None else {"/service": api.api.app},
         )
         self._stack.push_async_callback(admin.close)
+        tls = tls_context(listener.tls)
         return await listening(admin.start(listener.host, listener.port, tls=tls), listener)
 
-    def _make_ranger_admin(self, dsn: str, users: UserFile, sessions: Sessions) -> RangerAdmin | None:
-        settings, logins = self._settings.listeners.admin.ranger, self._settings.logins
+    def _make_ranger_admin(self, dsn: str, authenticator: Authenticator) -> RangerAdmin | None:
+        settings = self._settings.listeners.admin.ranger
         if settings is None:
             return None
-        authenticator = Authenticator(
-            lambda: users.users,
-            recorder=sessions.recorder,
-            metrics=self.metrics,
-            limits=LoginLimits(failures=logins.failures, window_s=logins.window_s),
-        )
         admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
         self._stack.push_async_callback(admin.close)
         return admin
@@ -359,7 +405,9 @@ def only_one(directory: Path) -> Iterator[None]:
         yield
 
 
-async def listening(start: Coroutine[Any, Any, int], listener: ThriftListener | AdminListenerSettings) -> int:
+async def listening(
+    start: Coroutine[Any, Any, int], listener: ThriftListener | ConnectListener | AdminListenerSettings
+) -> int:
     """Return the port of a listener that was started. Raises Faults when its address cannot be had."""
     try:
         return await start

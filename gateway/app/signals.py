@@ -22,8 +22,9 @@ async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
         nonlocal told
         if not told:
             told = True
-            log.info("stopping", signal=name)
+            # First of all: writing the line fails when nobody reads the log any more.
             task.cancel()
+            log.info("stopping", signal=name)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number.name)

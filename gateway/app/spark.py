@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.app.doors import Queries
 from gateway.errors import BackendUnavailable, Faults
 from gateway.session.ports import BackendError
 
 
-async def check_version(spark: SparkThriftService, parser: str) -> str:
+async def check_version(spark: Queries, parser: str) -> str:
     """Return Spark's version. Raises Faults unless it is the parser's minor version."""
     try:
         rows = await spark.query("SELECT version()")

@@ -112,6 +112,9 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--port", type=int, default=10009, help="port of the gateway; default 10009, 0: any")
     parser.add_argument(
+        "--connect-port", type=int, default=15009, help="port for Spark Connect; default 15009, 0: any"
+    )
+    parser.add_argument(
         "--admin-port", type=int, default=10080, help="port of /healthz, /metrics; default 10080"
     )
     parser.add_argument("--heap", default="1g", help="Java heap of Spark; default 1g")
@@ -315,18 +318,24 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "users",
-        "keep the user file: add, list, remove, passwd",
+        "keep the user file: add, list, remove, passwd; token, tokens, revoke",
         "  sluice users add dana --group analysts --group emea     asks for the password\n"
         "  pass show dana | sluice users add dana --password-stdin\n"
         "  sluice users list\n"
         "  sluice users passwd dana\n"
-        "  sluice users remove dana\n",
+        "  sluice users remove dana\n"
+        "  sluice users token dana --label notebook --expires 90d  prints a token for PySpark, once\n"
+        "  sluice users tokens dana                                lists them\n"
+        "  sluice users revoke dana 3f9a1c2b\n",
         "users",
     )
     _with_config(parser)
     parser.add_argument("--file", type=Path, help="user file; by default the one of the settings")
-    parser.add_argument("action", choices=("add", "list", "remove", "passwd"))
+    parser.add_argument(
+        "action", choices=("add", "list", "remove", "passwd", "token", "tokens", "revoke"), metavar="ACTION"
+    )
     parser.add_argument("name", nargs="?", help="user name; not for list")
+    parser.add_argument("token", nargs="?", metavar="ID", help="revoke: which token")
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")
     parser.add_argument(
         "--attribute",
@@ -334,6 +343,10 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="add: for {USER.name} in filters; may repeat, also with one name for several values",
+    )
+    parser.add_argument("--label", default="", help="token: what it is for")
+    parser.add_argument(
+        "--expires", metavar="TIME", help="token: in `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
     )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
 

@@ -18,6 +18,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     options = DemoOptions(
         directory=arguments.directory.absolute(),
         port=arguments.port,
+        connect_port=arguments.connect_port,
         admin_port=arguments.admin_port,
         heap=arguments.heap,
         with_tour=not arguments.no_tour,

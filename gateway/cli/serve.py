@@ -34,6 +34,8 @@ async def _serve(settings: Settings) -> None:
             "gateway_ready",
             thrift_host=where.thrift_host,
             thrift_port=where.thrift_port,
+            connect_host=where.connect_host,
+            connect_port=where.connect_port,
             admin_host=where.admin_host,
             admin_port=where.admin_port,
         )

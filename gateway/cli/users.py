@@ -1,4 +1,5 @@
-"""`sluice users`: keeps the user file. Passwords come from a terminal or standard input only."""
+"""`sluice users`: keeps the user file. Passwords come from a terminal or standard input only; a token is
+printed once."""
 
 from __future__ import annotations
 
@@ -6,12 +7,14 @@ import argparse
 import getpass
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
 from gateway.errors import Faults
-from gateway.frontends.users import read_users, remove_user, set_user
+from gateway.frontends.tokens import written_expiry
+from gateway.frontends.users import add_token, read_users, remove_user, revoke_token, set_user
 from gateway.model.principal import Principal
 from gateway.settings import load_settings
 
@@ -19,11 +22,13 @@ MIN_PASSWORD_CHARS = 8
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
-    """Do one of add, list, remove, passwd."""
+    """Do one of add, list, remove, passwd, token, tokens, revoke."""
     path = arguments.file or load_settings(arguments.config).users.file
     if arguments.action == "list":
         return _list(path, arguments.json, terminal)
     name = arguments.name
+    if arguments.token is not None and arguments.action != "revoke":
+        raise Faults([f"`sluice users {arguments.action}` takes one name"])
     if not name:
         raise Faults([f"`sluice users {arguments.action}` needs a user name"])
     done = True
@@ -41,6 +46,17 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
                 groups=list(arguments.group),
                 attributes=_attributes(arguments.attribute),
             )
+        case "token":
+            return _new_token(path, name, arguments, terminal)
+        case "tokens":
+            return _tokens(path, name, arguments.json, terminal)
+        case "revoke":
+            if not arguments.token:
+                raise Faults(
+                    ["`sluice users revoke` needs the id of a token; `sluice users tokens` lists them"]
+                )
+            if not revoke_token(path, name, arguments.token):
+                raise Faults([f"{path}: user `{name}` has no token `{arguments.token}`"])
         case "passwd":
             if name not in _known(path):
                 raise Faults([f"{path}: there is no user `{name}`"])
@@ -52,9 +68,66 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.json:
         terminal.json({"user": name, "action": arguments.action, "file": str(path)})
     else:
-        said = {"add": "added", "passwd": "has a new password", "remove": "removed"}[arguments.action]
+        said = {
+            "add": "added",
+            "passwd": "has a new password",
+            "remove": "removed",
+            "revoke": f"can no longer use token {arguments.token}",
+        }[arguments.action]
         terminal.line(f"{name} {said} ({path}); a running gateway takes it up by itself")
     return exit_codes.OK
+
+
+def _new_token(path: Path, name: str, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    expires = _expiry(arguments.expires)
+    secret = add_token(path, name, label=arguments.label, expires=expires)
+    if arguments.json:
+        when = written_expiry(expires) if expires is not None else None
+        terminal.json({"user": name, "token": secret, "expires": when, "file": str(path)})
+    else:
+        # Alone on its line and on standard output, so that it can go straight into a file.
+        terminal.line(secret)
+        print(f"a token of {name}; it is not shown again, and kept as a hash in {path}", file=sys.stderr)
+    return exit_codes.OK
+
+
+def _tokens(path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
+    users = read_users(path) if path.exists() else {}
+    if name not in users:
+        raise Faults([f"{path}: there is no user `{name}`"])
+    now = datetime.now(UTC)
+    listed = [
+        {
+            "id": token.id,
+            "label": token.label,
+            "expires": written_expiry(token.expires) if token.expires is not None else "never",
+            "state": "expired" if token.expired(now) else "valid",
+        }
+        for token in users[name].tokens
+    ]
+    if as_json:
+        terminal.json(listed)
+    else:
+        terminal.table(("id", "label", "expires", "state"), [tuple(one.values()) for one in listed])
+    return exit_codes.OK
+
+
+def _expiry(text: str | None) -> datetime | None:
+    """Return the instant that `12h`, `30d` or a time means. Raises Faults for anything else, and the past."""
+    if text is None:
+        return None
+    now = datetime.now(UTC)
+    units = {"h": "hours", "d": "days"}
+    if text[-1:] in units and text[:-1].isascii() and text[:-1].isdigit() and len(text) < 8:
+        return now + timedelta(**{units[text[-1]]: int(text[:-1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Faults([f"`{text}` is no time; write `12h`, `30d` or `2027-01-31T13:00`"]) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    if moment <= now:
+        raise Faults([f"`{text}` is over; a token has to expire in the future"])
+    return moment
 
 
 def principal_of(path: Path, user: str, groups: Sequence[str] | None) -> Principal:

@@ -1,0 +1,98 @@
+"""Spark Connect's half of a gateway.
+
+Imported only where there is such a half: pyspark's messages bring pandas along, and take a second or two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway.app.doors import Way
+from gateway.backends.embedded_spark import EmbeddedSpark
+from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
+from gateway.backends.spark_connect_service import SparkConnectService
+from gateway.errors import Faults
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.session.connect.service import ConnectSessions
+from gateway.settings.models import ConnectBackend, ConnectListener, LoginSettings, Tls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectUpstream:
+    """Spark's Connect endpoint and what it wants to be shown."""
+
+    backend: SparkConnectBackend
+    host: str
+    port: int
+    token: str = field(repr=False)
+
+    def queries(self) -> SparkConnectService:
+        """Return what the catalog asks when there is no Thrift Server."""
+        return SparkConnectService(self.backend)
+
+
+def connect_backend(settings: ConnectBackend, timeout_s: float) -> ConnectUpstream:
+    """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
+    token = settings.token.reveal() if settings.token is not None else ""
+    if token and (not token.isascii() or not token.isprintable() or token != token.strip()):
+        # gRPC would refuse every call, and print the token in saying so.
+        raise Faults(["`backend.connect.token`: blanks around it, or characters beyond ASCII"])
+    options = SparkConnectOptions(
+        host=settings.host,
+        port=settings.port,
+        token=token,
+        tls=settings.tls,
+        ca_file=settings.ca_file,
+        channels=settings.channels,
+        connect_timeout_s=timeout_s,
+    )
+    backend = SparkConnectBackend(options)
+    return ConnectUpstream(backend=backend, host=settings.host, port=settings.port, token=token)
+
+
+def own_connect_backend(spark: EmbeddedSpark, timeout_s: float) -> ConnectUpstream:
+    """Return the door to the Spark Connect of an embedded Spark."""
+    host, port, token = spark.host, spark.connect_port, spark.connect_token
+    options = SparkConnectOptions(host=host, port=port, token=token, connect_timeout_s=timeout_s)
+    return ConnectUpstream(backend=SparkConnectBackend(options), host=host, port=port, token=token)
+
+
+def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
+    """Return the sessions of Spark Connect's clients."""
+    return ConnectSessions(
+        judge=way.judge,
+        policies=way.policies,
+        authority=way.authority,
+        catalog=way.catalog,
+        backend=upstream.backend,
+        ledger=way.ledger,
+        gateway=way.gateway,
+        metrics=way.metrics,
+        limits=way.limits,
+        stale=way.stale,
+        secrets=(upstream.token,) if upstream.token else (),
+    )
+
+
+def connect_server(
+    sessions: ConnectSessions, authenticator: Authenticator, settings: ConnectListener, logins: LoginSettings
+) -> ConnectServer:
+    """Return the listener of the settings, not started."""
+    limits = ConnectLimits(
+        calls=settings.calls,
+        calls_per_connection=settings.calls_per_connection,
+        message_bytes=settings.message_bytes,
+        handshake_timeout_s=logins.handshake_timeout_s,
+    )
+    return ConnectServer(sessions, authenticator, limits=limits)
+
+
+def certificate(tls: Tls | None) -> Certificate | None:
+    """Return what the listener shows. Raises Faults when the files cannot be read."""
+    if tls is None:
+        return None
+    try:
+        return Certificate(chain=tls.certificate.read_bytes(), key=tls.key.read_bytes())
+    except OSError as error:
+        raise Faults([f"{tls.certificate}, {tls.key}: cannot be used: {error}"]) from None

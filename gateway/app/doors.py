@@ -1,0 +1,127 @@
+"""What the doors of a gateway share: the way of a statement behind them, and the Spark that it leads to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.backends.spark_thrift import SparkThriftBackend
+from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.errors import BackendUnavailable, Faults
+from gateway.model.policy import PolicySet
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.ports import Authority, Catalog, Judge, Ledger
+from gateway.session.service import Sessions
+from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
+from gateway.wire.rows import Cell
+
+if TYPE_CHECKING:
+    from gateway.app.connect import ConnectUpstream
+
+
+class Queries(Protocol):
+    """Spark as the catalog asks it, over whichever door."""
+
+    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """What the sessions of every door need, but for the Spark behind them."""
+
+    judge: Judge
+    policies: Callable[[], PolicySet]
+    authority: Callable[[PolicySet], Authority]
+    catalog: Catalog
+    ledger: Ledger
+    gateway: str
+    metrics: Metrics
+    limits: SessionLimits
+    stale: Callable[[], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """The doors of the one Spark behind the gateway; at least one of them is there."""
+
+    thrift: SparkThriftBackend | None
+    connect: ConnectUpstream | None
+    host: str
+    port: int
+
+    def queries(self) -> Queries:
+        """Return what the catalog asks."""
+        if self.thrift is not None:
+            return SparkThriftService(self.thrift)
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        return self.connect.queries()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self.thrift is not None:
+            await self.thrift.close()
+        if self.connect is not None:
+            await self.connect.backend.close()
+
+    def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
+        """Return what has to be ready: name → what is wrong with it, None when nothing is."""
+        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
+        if self.thrift is not None:
+            found["spark"] = _answers(self.thrift.probe)
+        if self.connect is not None:
+            found["spark_connect"] = _answers(self.connect.backend.probe)
+        return found
+
+
+def _answers(probe: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[str | None]]:
+    async def check() -> str | None:
+        try:
+            await probe()
+        except BackendUnavailable as error:
+            return error.message
+        return None
+
+    return check
+
+
+def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
+    """Return the sessions of HiveServer2 clients."""
+    return Sessions(
+        judge=way.judge,
+        policies=way.policies,
+        authority=way.authority,
+        catalog=way.catalog,
+        backend=backend,
+        ledger=way.ledger,
+        gateway=way.gateway,
+        metrics=way.metrics,
+        limits=way.limits,
+        stale=way.stale,
+    )
+
+
+def open_listeners(settings: Settings) -> tuple[ThriftListener | ConnectListener | AdminListener, ...]:
+    """Return every listener that a gateway of these settings has."""
+    doors = settings.listeners
+    thrift = (doors.thrift,) if settings.serves_thrift else ()
+    return (*thrift, *((doors.connect,) if doors.connect is not None else ()), doors.admin)
+
+
+def require_connect() -> None:
+    """Load Spark Connect's messages and gRPC. Raises Faults when they are not installed."""
+    # gRPC writes to standard error as it likes, and has handlers for forks that our children do not need.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    try:
+        import_module("gateway.app.connect")
+    except ImportError as error:
+        raise Faults(
+            [f"`listeners.connect` needs `{error.name}`, which is not installed; the extra `spark` brings it"]
+        ) from None
