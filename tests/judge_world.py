@@ -10,7 +10,7 @@ import yaml
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
 from gateway.model.principal import Principal
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import NeedsCatalog, SessionContext, Statement, Verdict
+from gateway.model.statement import NeedsCatalog, PlanRequest, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
@@ -39,8 +39,9 @@ def _name(dotted: str) -> TableName:
 class World:
     """Everything that judging needs, with a catalog that is complete from the start."""
 
-    def __init__(self) -> None:
-        self.data: dict[str, Any] = yaml.safe_load((CASES / "world.yaml").read_text(encoding="utf-8"))
+    def __init__(self, data: dict[str, Any] | None = None) -> None:
+        text = (CASES / "world.yaml").read_text(encoding="utf-8")
+        self.data: dict[str, Any] = data if data is not None else yaml.safe_load(text)
         tables = [self._table(name, columns) for name, columns in self.data["tables"].items()]
         tables += [self._view(name, view) for name, view in self.data["views"].items()]
         self.tables = {table.name.folded(): table for table in tables}
@@ -69,6 +70,25 @@ class World:
         """Judge as the session service does: look up what is asked for, and ask again."""
         context = SessionContext(namespace=(use,), temp_views=temp_views)
         statement = Statement(text=sql, principal=self.principal(user), context=context)
+        return await self.judge_statement(statement, reader, rules)
+
+    async def judge_plan(
+        self,
+        plan: PlanRequest,
+        reader: ReaderPort,
+        *,
+        user: str,
+        rules: Rules | None = None,
+        **context: Any,
+    ) -> Verdict:
+        """Judge a plan in a session of database hr; `context` are other fields of its SessionContext."""
+        session = SessionContext(**{"namespace": ("hr",), "door": "connect", **context})
+        statement = Statement(text="", principal=self.principal(user), context=session, plan=plan)
+        return await self.judge_statement(statement, reader, rules)
+
+    async def judge_statement(
+        self, statement: Statement, reader: ReaderPort, rules: Rules | None = None
+    ) -> Verdict:
         missing: frozenset[TableName] = frozenset()
         for _ in range(25):
             verdict = await judge(statement, self.snapshot(missing), reader, rules)

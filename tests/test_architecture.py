@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "reader": frozenset({"errors", "model"}),
     "catalog": frozenset({"errors", "model"}),
     "sources": frozenset({"errors", "model", "policy"}),
-    "session": frozenset({"errors", "model", "pipeline"}),
+    "session": frozenset({"errors", "model", "pipeline", "wire"}),
     "frontends": frozenset({"errors", "model", "wire", "session"}),
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),
     "database": frozenset({"errors", "model"}),
@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "app": EVERYTHING,
     "demo": EVERYTHING,
     "demo_data": EVERYTHING,
+    "demo_frames": EVERYTHING,
     "demo_tour": EVERYTHING,
     "cli": EVERYTHING,
 }

@@ -25,7 +25,7 @@ SESSIONS = 1000
 QUICK = os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
 """Whether a tenth of everything will do, to try the benchmarks themselves."""
 HERE = Path(__file__).parent
-ROOMS = ("policy", "judge", "ledger", "session", "statement", "fetch")
+ROOMS = ("policy", "judge", "connect_judge", "ledger", "session", "statement", "fetch", "connect")
 ORDER = tuple(f"test_{what}_figures.py" for what in ROOMS)
 RECORD = pytest.StashKey[Record]()
 
@@ -69,7 +69,7 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def direct(record: Record, directory: Path) -> Iterator[Server]:
+def spark(record: Record, directory: Path) -> Iterator[EmbeddedSpark]:
     """Spark itself, with Java's optimising compiler: the faster Spark is, the more a gateway shows."""
     record.progress("Spark starts")
     thread = LoopThread()
@@ -91,10 +91,16 @@ def direct(record: Record, directory: Path) -> Iterator[Server]:
     )
     thread.run(spark.start())
     try:
-        yield Server(spark.host, spark.thrift_port, "direct")
+        yield spark
     finally:
         thread.run(spark.stop())
         thread.close()
+
+
+@pytest.fixture(scope="session")
+def direct(spark: EmbeddedSpark) -> Server:
+    """Spark's HiveServer2."""
+    return Server(spark.host, spark.thrift_port, "direct")
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +113,30 @@ def gateway(record: Record, direct: Server, directory: Path) -> Iterator[Running
     settings = {
         "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
         "backend": {"thrift": {"host": direct.host, "port": direct.port}},
+        "policies": {"paths": [str(POLICIES)]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "sessions": {"per_user": SESSIONS},
+        "logging": {"format": "json"},
+    }
+    (home / "gateway.yaml").write_text(json.dumps(settings))
+    running = RunningGateway(home / "gateway.yaml").start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def connect_gateway(record: Record, spark: EmbeddedSpark, directory: Path) -> Iterator[RunningGateway]:
+    """A gateway for Spark Connect alone, so that neither door's memory is in the other's figures."""
+    record.progress("a gateway for Spark Connect starts")
+    home = directory / "connect"
+    home.mkdir(mode=0o711)
+    set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
+    (home / "token").touch(mode=0o600)
+    (home / "token").write_text(spark.connect_token)
+    settings = {
+        "listeners": {"connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": {"connect": {"host": spark.host, "port": spark.connect_port, "token": {"file": "token"}}},
         "policies": {"paths": [str(POLICIES)]},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},

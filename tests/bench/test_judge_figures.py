@@ -59,11 +59,17 @@ class TimedReader:
             self.spent_s += time.perf_counter() - began
 
     async def prove(
-        self, original: str, rewritten: str, splices: Sequence[Splice], allowed: Collection[tuple[str, ...]]
+        self,
+        original: str,
+        rewritten: str,
+        splices: Sequence[Splice],
+        allowed: Collection[tuple[str, ...]],
+        *,
+        expression: bool = False,
     ) -> Proof:
         began = time.perf_counter()
         try:
-            return await self._reader.prove(original, rewritten, splices, allowed)
+            return await self._reader.prove(original, rewritten, splices, allowed, expression=expression)
         finally:
             self.spent_s += time.perf_counter() - began
 

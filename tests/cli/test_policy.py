@@ -294,8 +294,11 @@ def test_a_record_and_lists_exclude_each_other(
 # -- recorded statements -------------------------------------------------------------------------------------
 
 
-def decided(user: str, groups: list[str], decisions: list[dict[str, Any]], address: str = "") -> Found:
+def decided(
+    user: str, groups: list[str], decisions: list[dict[str, Any]], address: str = "", **more: str
+) -> Found:
     body = {"groups": groups, "roles": [], "cliIP": address, "decisions": decisions, "verdict": "cleared"}
+    body |= more
     event = AuditEvent(
         event_id="e",
         kind="decided",
@@ -335,6 +338,31 @@ def test_recorded_statements_are_decided_again(sides: tuple[str, str]) -> None:
         ("mask", ("ann", "bob")): (["spark_catalog.d.t.pay"], 3),
     }
     assert report.notes == ("1 recorded accesses name resources that neither side knows",)
+
+
+def test_recorded_plans_are_decided_again_by_what_they_asked_for(sides: tuple[str, str]) -> None:
+    """A plan's text in the record is how PySpark would write it: it is shown, never read."""
+    old, new = (load_side(Path(side), {}, None) for side in sides)
+    decisions: list[dict[str, Any]] = [
+        {
+            "resource": "spark_catalog/d/t",
+            "resType": "@column",
+            "action": "select",
+            "result": 1,
+            "columns": ["id", "pay"],
+        },
+        {"resource": "system/session/twice", "resType": "@udf", "action": "execute", "result": 0},
+        {"resource": "pyfiles/x.py", "resType": "@artifact", "action": "create", "result": 0},
+    ]
+    shown = 'spark.table("d.t").select("id", <python function twice, 4 bytes>("pay"))'
+    events = [
+        decided("bob", ["sales"], decisions, reqData="SELECT id, twice(pay) FROM d.t"),
+        decided("bob", ["sales"], decisions, reqData=shown, plan="execute", plan_class="Project"),
+    ]
+    reports = [diff_recorded(old, new, [one]) for one in events]
+    assert reports[0] == reports[1]
+    assert reports[1].groups
+    assert reports[1].asked > 0
 
 
 def test_filters_of_recorded_statements_have_the_users_values(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import exit_codes, main
+from gateway.frontends.tokens import digest
 from gateway.frontends.users import read_users
 
 
@@ -71,5 +72,62 @@ def test_what_cannot_be_done_is_explained(
     assert users(file, "add", "known", password="long enough", monkeypatch=monkeypatch) == exit_codes.OK
     before = file.read_text()
     assert users(file, *arguments, password=password, monkeypatch=monkeypatch) == exit_codes.FAULTS
+    assert message in capsys.readouterr().err
+    assert file.read_text() == before
+
+
+def test_a_token_is_printed_once_listed_and_revoked(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert users(file, "add", "dana", password="long enough", monkeypatch=monkeypatch) == exit_codes.OK
+    capsys.readouterr()
+    arguments = ("token", "dana", "--label", "notebook", "--expires", "90d")
+    assert users(file, *arguments, monkeypatch=monkeypatch) == exit_codes.OK
+    secret = capsys.readouterr().out.strip()
+    assert secret.startswith("sluice_")
+    assert len(secret) >= 43
+    assert secret not in file.read_text()
+    (kept,) = read_users(file)["dana"].tokens
+    assert kept.hash == digest(secret)
+
+    assert users(file, "tokens", "dana", "--json", monkeypatch=monkeypatch) == exit_codes.OK
+    out = capsys.readouterr().out
+    (listed,) = json.loads(out)
+    assert (listed["id"], listed["label"], listed["state"]) == (kept.id, "notebook", "valid")
+    assert secret not in out
+    assert kept.hash not in out
+
+    # What else is changed leaves tokens as they are.
+    assert users(file, "passwd", "dana", password="even longer", monkeypatch=monkeypatch) == exit_codes.OK
+    assert read_users(file)["dana"].tokens == (kept,)
+
+    assert users(file, "revoke", "dana", kept.id, monkeypatch=monkeypatch) == exit_codes.OK
+    assert read_users(file)["dana"].tokens == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("token", "nobody"), "there is no user `nobody`"),
+        (("token", "known", "--expires", "soon"), "`soon` is no time"),
+        (("token", "known", "--expires", "2020-01-01"), "`2020-01-01` is over"),
+        (("token", "known", "--label", "a\nb"), "printable"),
+        (("token", "known", "--label", "x" * 101), "at most 100"),
+        (("tokens", "nobody"), "there is no user `nobody`"),
+        (("revoke", "known"), "needs the id of a token"),
+        (("revoke", "known", "00000000"), "user `known` has no token `00000000`"),
+        (("remove", "known", "00000000"), "takes one name"),
+    ],
+)
+def test_what_cannot_be_done_with_tokens_is_explained(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    assert users(file, "add", "known", password="long enough", monkeypatch=monkeypatch) == exit_codes.OK
+    before = file.read_text()
+    assert users(file, *arguments, monkeypatch=monkeypatch) == exit_codes.FAULTS
     assert message in capsys.readouterr().err
     assert file.read_text() == before

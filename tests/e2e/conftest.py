@@ -17,6 +17,7 @@ from gateway.demo_tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e import lab
+from tests.e2e.connect.worker_python import worker_python
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, query
 from tests.e2e.tpch_session import tpch
 from tests.e2e.wire_comparison import pair
@@ -59,13 +60,21 @@ def spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]:
             java_options=jdk_openings(),
             heap="1g",
             conf=SECOND_CATALOG,
+            python=worker_python(open_directory),
         ),
         answers,
     )
     session_loop.run(process.start())
     try:
         query(process.host, process.thrift_port, "loader", *(sql for _, sql in demo_data.statements()))
-        yield Spark(process.host, process.thrift_port, process.connect_port, process.user, process)
+        yield Spark(
+            process.host,
+            process.thrift_port,
+            process.connect_port,
+            process.user,
+            process,
+            process.connect_token,
+        )
     finally:
         session_loop.run(process.stop())
 
@@ -84,8 +93,8 @@ def write_settings(directory: Path, spark: Spark) -> Path:
         )
     shutil.copytree(shipped_rules() / "policies", directory / "policies")
     settings = {
-        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
-        "backend": {"thrift": {"host": spark.host, "port": spark.port}},
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": spark.backend_settings(directory),
         "policies": {"paths": ["policies"], "reload_s": 0.2},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import queue
@@ -13,10 +14,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from pyhive import hive
 from thrift.transport.TSocket import TSocket
@@ -56,10 +59,40 @@ class Spark:
     user: str
     """The system user that it runs as; empty for our own."""
     process: EmbeddedSpark
+    connect_token: str = ""
+    """What its Spark Connect wants to be shown."""
 
     def query(self, *statements: str, user: str = "direct") -> list[tuple[Any, ...]]:
         """Run statements in one session and return the last one's rows."""
         return query(self.host, self.port, user, *statements)
+
+    def backend_settings(self, directory: Path) -> dict[str, Any]:
+        """Return a gateway's settings of both doors, the token in a file in `directory`."""
+        token = directory / "connect.token"
+        token.touch(mode=0o600)
+        token.write_text(self.connect_token + "\n")
+        return {
+            "thrift": {"host": self.host, "port": self.port},
+            "connect": {"host": self.host, "port": self.connect_port, "token": {"file": token.name}},
+        }
+
+    def session(self, user: str = "direct") -> AbstractContextManager[Any]:
+        """A PySpark session straight at Spark, stopped at the end of the block."""
+        return connect_session(self.connect_port, self.connect_token, user)
+
+
+@contextlib.contextmanager
+def connect_session(port: int, token: str, user: str = "") -> Iterator[Any]:
+    """Yield a new PySpark session at a Spark Connect of this machine; `localhost` gets tokens without TLS."""
+    from pyspark.sql import SparkSession
+
+    as_user = f";user_id={quote(user, safe='')}" if user else ""
+    url = f"sc://localhost:{port}/;token={quote(token, safe='')}{as_user}"
+    session = SparkSession.builder.remote(url).create()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def connect(host: str, port: int, user: str, password: str | None = None) -> hive.Connection:
@@ -117,6 +150,7 @@ class RunningGateway:
     def __init__(self, config: Path) -> None:
         self.config = config
         self.port = 0
+        self.connect_port = 0
         self.admin_port = 0
         self.process: subprocess.Popen[str] | None = None
         self.records: list[dict[str, Any]] = []
@@ -134,6 +168,7 @@ class RunningGateway:
         record = self._ready.get(timeout=timeout_s)
         assert record is not None, f"the gateway did not start: {self.records[-10:]}"
         self.port, self.admin_port = record["thrift_port"], record["admin_port"]
+        self.connect_port = record["connect_port"]
         return self
 
     def _read_log(self, process: subprocess.Popen[str], ready: queue.Queue[dict[str, Any] | None]) -> None:
@@ -164,6 +199,10 @@ class RunningGateway:
     def query(self, user: str, *statements: str) -> list[Any]:
         """Run statements as a user of the demo in one session and return the last one's rows."""
         return query(self.host, self.port, user, *statements, password=PASSWORDS[user])
+
+    def session(self, user: str, password: str | None = None) -> AbstractContextManager[Any]:
+        """A new PySpark session through the gateway as a user, stopped at the end of the block."""
+        return connect_session(self.connect_port, f"{user}:{password or PASSWORDS[user]}")
 
     def refusal(self, user: str, statement: str) -> str:
         """Return the message that a statement is refused with."""

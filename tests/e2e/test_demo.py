@@ -14,8 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.demo_frames import TITLE
 from gateway.demo_tour import PEOPLE, STOPS
 from tests.e2e.running import query, until
+
+FREE_PORTS = ("--port", "0", "--connect-port", "0", "--admin-port", "0")
 
 
 class Demo:
@@ -25,7 +28,7 @@ class Demo:
         command = [sys.executable, "-m", "gateway", "demo", "--directory", str(directory)]
         self.directory = directory
         self.process = subprocess.Popen(
-            [*command, "--port", "0", "--admin-port", "0", "--heap", "512m", *arguments],
+            [*command, *FREE_PORTS, "--heap", "512m", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -93,6 +96,17 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     assert "WHERE (region = 'EMEA')" in demo.output
     assert "[SLUICE_ACCESS_DENIED]" in demo.output
     assert "org.apache.hive.beeline.BeeLine" in demo.output
+    # The PySpark program of bob: masked, filtered, refused, and in the record as PySpark would print it.
+    _, program = demo.output.split(TITLE)
+    assert re.search(
+        r"^   \|Liam Haddad +\|xxxx\.xxxxxx@xxxxxxxxx\.xxxxxxx +\|2014-01-01\|$", program, re.MULTILINE
+    )
+    assert re.search(r"^   \|business\| 13633\|19561233\.96\|$", program, re.MULTILINE)
+    assert (
+        "[SLUICE_ACCESS_DENIED] user bob needs select on column spark_catalog.hr.employee.salary" in program
+    )
+    assert 'spark.table("hr.employee").groupBy("department").agg(F.avg("salary"))' in program
+    assert "Traceback" not in program
     assert demo.lines[-1] == "Stopped; nothing is left running."
 
 

@@ -16,6 +16,10 @@ Answer = tuple[list[tuple[str, str]], list[Any]]
 """(Name, type) of every column, and the rows."""
 
 
+SETTINGS = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
+"""12,000 rows need no parallelism, and generated code costs more than it saves."""
+
+
 class Tpch:
     """A session on a Spark that holds the database `tpch` and its governed copy."""
 
@@ -39,9 +43,8 @@ def tpch(spark: Spark) -> Iterator[Tpch]:
     cursor = connection.cursor()
     for statement in (*statements("tpch"), *copy_statements("tpch", "tpch_governed")):
         cursor.execute(statement)
-    # 12,000 rows need no parallelism, and generated code costs more than it saves.
-    for setting in ("spark.sql.shuffle.partitions=1", "spark.sql.codegen.wholeStage=false"):
-        cursor.execute(f"SET {setting}")
+    for key, value in SETTINGS.items():
+        cursor.execute(f"SET {key}={value}")
     yield Tpch(cursor)
     for database in ("tpch", "tpch_governed"):
         cursor.execute(f"DROP DATABASE {database} CASCADE")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from gateway.errors import Faults
+from gateway.frontends.tokens import digest, new_token
 from gateway.frontends.users import UserFile, parse_users, read_users, remove_user, set_user
 from tests.frontends.listening import CHEAP
 
@@ -133,3 +136,54 @@ def test_a_changed_file_is_taken_up_and_a_bad_one_is_not(tmp_path: Path) -> None
     assert users.look()
     assert users.faults == ()
     assert set(users.users) == {"carol"}
+
+
+TOKEN_HASH = "sha256:" + "ab" * 32
+
+
+def with_tokens(tokens: str) -> str:
+    return f"users:\n  bob:\n    tokens: {tokens}\n"
+
+
+def test_a_user_may_have_tokens_only() -> None:
+    text = with_tokens(f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', label: x, expires: 2030-01-01T00:00:00Z}}]")
+    bob = parse_users(text)["bob"]
+    assert bob.password_hash == ""
+    (token,) = bob.tokens
+    assert (token.id, token.label, token.expires) == ("0a1b2c3d", "x", datetime(2030, 1, 1, tzinfo=UTC))
+    assert TOKEN_HASH not in repr(bob)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "fault"),
+    [
+        ("x", "tokens must be a list"),
+        ("[x]", "a token must be a mapping"),
+        ("[{id: 0a1b2c3d}]", "a token has an `id` and a `hash`"),
+        ("[{id: 0a1b2c3d, hash: secret}]", "a token has an `id` and a `hash`"),
+        (f"[{{id: x, hash: '{TOKEN_HASH}'}}]", "a token has an `id` and a `hash`"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expire: x}}]", "unknown key `expire`"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is no time"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is no time"),
+        ("[" + f"{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}," * 101 + "]", "at most 100 tokens"),
+    ],
+)
+def test_a_token_that_is_not_understood_is_a_fault(tokens: str, fault: str) -> None:
+    with pytest.raises(Faults, match=re.escape(fault)):
+        parse_users(with_tokens(tokens))
+
+
+def test_a_token_has_one_owner() -> None:
+    tokens = f"{{tokens: [{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}]}}"
+    with pytest.raises(Faults, match="token `0a1b2c3d` stands with `bob` and `eve`"):
+        parse_users(f"users:\n  bob: {tokens}\n  eve: {tokens}\n")
+
+
+def test_tokens_are_random_and_kept_by_their_hash() -> None:
+    secrets = {new_token()[0] for _ in range(100)}
+    assert len(secrets) == 100
+    secret, kept = new_token(label="l")
+    assert secret.startswith(f"sluice_{kept.id}_")
+    assert re.fullmatch(r"sluice_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", secret)
+    assert digest(secret) == kept.hash
+    assert secret not in repr(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # Takes Spark's parser seconds at any speed of machine, when no limit keeps it away.
 SLOW = "SELECT " + "(" * 12_000 + "1" + ")" * 12_000
+_NUMBERS = itertools.count(1_000_000)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -58,6 +60,11 @@ async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - what is waited for is another process
             await asyncio.sleep(0.02)
+
+
+def unseen() -> str:
+    """A statement that no process was asked for yet: answers are kept."""
+    return f"SELECT {next(_NUMBERS)}"
 
 
 async def code(pool: ReaderPool, text: str) -> str:
@@ -115,7 +122,7 @@ async def test_deep_statements_are_refused_at_once(pool: ReaderPool, text: str) 
     begun = time.perf_counter()
     assert await code(pool, text) == "TOO_DEEP"
     assert time.perf_counter() - begun < 0.5
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
 
 
 async def test_a_stack_overflow_is_an_answer(pool: ReaderPool) -> None:
@@ -123,7 +130,7 @@ async def test_a_stack_overflow_is_an_answer(pool: ReaderPool) -> None:
     # No limit counts signs; Spark's parser descends once for each.
     assert await code(pool, "SELECT " + "- " * 400_000 + "a") in {"TOO_DEEP", "TIMEOUT", "UNAVAILABLE"}
     await until(lambda: pool.healthy)
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
     assert before
 
 
@@ -134,7 +141,7 @@ async def test_a_late_parser_is_killed_and_replaced(pool: ReaderPool) -> None:
         assert await code(pool, SLOW) == "TIMEOUT"
         assert time.perf_counter() - begun < 5.0
     await until(lambda: not alive(before))
-    assert await code(pool, "SELECT 1") == "Reading"  # waits for the new process
+    assert await code(pool, unseen()) == "Reading"  # waits for the new process
     assert pool.pids != (before,)
 
 
@@ -145,7 +152,7 @@ async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPo
         later = asyncio.create_task(code(pool, SLOW))
         await until(lambda: pool.in_flight == 2)
     # Both threads of the process are busy; this one waits in its queue until the process is killed.
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
     assert "TIMEOUT" in {await late, await later}
 
 
@@ -153,14 +160,14 @@ async def test_a_process_that_runs_out_of_memory_is_replaced() -> None:
     limits = ReaderLimits(max_chars=10**9, deadline_s=60.0)
     async with ReaderPool(heap="96m", threads=1, limits=limits) as small:
         assert await code(small, "SELECT '" + "x" * 40_000_000 + "'") == "UNAVAILABLE"
-        assert await code(small, "SELECT 1") == "Reading"
+        assert await code(small, unseen()) == "Reading"
 
 
 @pytest.mark.parametrize("round_", range(2))
 async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
     await until(lambda: pool.healthy)
     (pid,) = pool.pids
-    asked = [asyncio.create_task(code(pool, f"SELECT {i} FROM t")) for i in range(50)]
+    asked = [asyncio.create_task(code(pool, f"SELECT {i} FROM t{round_}")) for i in range(50)]
     # One turn of the loop starts them all; polling could find that all have been answered already.
     await asyncio.sleep(0)
     assert pool.in_flight > 0
@@ -168,7 +175,7 @@ async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
     answers = [await one for one in asked]
     assert set(answers) <= {"Reading", "UNAVAILABLE"}
     await until(lambda: pool.healthy)
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
     assert pool.pids != (pid,)
 
 
@@ -179,29 +186,29 @@ async def test_without_a_process_an_answer_waits_for_its_deadline_only(pool: Rea
     try:
         os.kill(pid, signal.SIGKILL)
         await until(lambda: not pool.healthy)
-        assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+        assert await code(pool, unseen()) == "UNAVAILABLE"
         assert not (await pool.prove("SELECT 1", "SELECT 1", [], [])).holds
     finally:
         pool.limits = kept
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
 
 
 async def test_too_many_in_flight(pool: ReaderPool) -> None:
     kept, pool.limits = pool.limits, ReaderLimits(max_in_flight=2)
     try:
-        answers = await asyncio.gather(*(code(pool, "SELECT 1") for _ in range(20)))
+        answers = await asyncio.gather(*(code(pool, unseen()) for _ in range(20)))
     finally:
         pool.limits = kept
     assert set(answers) == {"Reading", "UNAVAILABLE"}
 
 
 async def test_a_cancelled_request_leaves_nothing_behind(pool: ReaderPool) -> None:
-    task = asyncio.create_task(pool.read("SELECT 1 FROM t"))
+    task = asyncio.create_task(pool.read(unseen()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await code(pool, "SELECT 1") == "Reading"
+    assert await code(pool, unseen()) == "Reading"
     assert pool.in_flight == 0
 
 
@@ -248,13 +255,13 @@ async def test_two_processes_share_the_work_and_stand_in_for_each_other() -> Non
         pids = pool.pids
     assert not pool.healthy
     await until(lambda: not any(map(alive, pids)))
-    assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+    assert await code(pool, unseen()) == "UNAVAILABLE"
 
 
 async def test_a_pool_that_was_never_started() -> None:
     pool = ReaderPool()
     assert not pool.healthy
-    assert await code(pool, "SELECT 1") == "UNAVAILABLE"
+    assert await code(pool, unseen()) == "UNAVAILABLE"
     with pytest.raises(BackendUnavailable):
         _ = pool.spark_version
     with pytest.raises(BackendUnavailable):
@@ -294,3 +301,20 @@ async def test_the_parser_dies_with_its_gateway() -> None:
     gateway.kill()
     await gateway.wait()
     await until(lambda: not alive(pid))
+
+
+async def test_what_was_read_or_proved_is_not_asked_again() -> None:
+    text, broken = "SELECT a FROM t", "SELEC 1"
+    async with ReaderPool(limits=ReaderLimits(deadline_s=30.0)) as small:
+        reading = await small.read(text)
+        assert (await small.prove(text, text, [], [("t",)])).holds
+        assert not (await small.prove(text, text, [], [])).holds
+        await small.read(broken)
+        await small.close()
+        assert await small.read(text) is reading
+        assert (await small.prove(text, text, [], [("t",)])).holds
+        # What was refused may be otherwise the next time, and another question is another answer.
+        assert isinstance(await small.read(broken), NotRead)
+        assert isinstance(await small.read_expression(text), NotRead)
+        assert not (await small.prove(text, text, [], [("t",), ("u",)])).holds
+        assert not (await small.prove(text, text, [], [("t",)], expression=True)).holds

@@ -70,6 +70,11 @@ def test_settings_by_policy_in_both_forms() -> None:
         HIDDEN.discard("spark.secret")
 
 
+def test_the_token_of_spark_connect_is_no_setting() -> None:
+    rows = [("spark.connect.authenticate.token", "x"), ("SPARK.connect.Authenticate.token ", "x"), ("a", "1")]
+    assert shown(AnswerFilter.SETTINGS, rows) == [("a", "1")]
+
+
 DESCRIBED = [
     ("id", "int", None),
     ("salary", "int", "how much"),

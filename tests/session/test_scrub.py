@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.session.scrub import UNKNOWN, VALUE, WITHHELD, scrub
+from gateway.session.scrub import UNKNOWN, VALUE, WITHHELD, ErrorKind, scrub
 
 NOT_FOUND = (
     "Error running query: [TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
@@ -156,3 +156,13 @@ def test_a_chosen_sqlstate_does_not_carry_values_out(state: str | None) -> None:
         "cannot be found: Error running query: org.apache.spark.sql.AnalysisException: x. SQLSTATE: 42P01"
     )
     assert "CANARY" not in scrub(message, state, obliged=True)
+
+
+def test_over_connect_the_kind_of_an_error_is_told_beside_its_message() -> None:
+    message = "[TABLE_OR_VIEW_NOT_FOUND] The table `CANARY` cannot be found. SQLSTATE: 42P01"
+    told = ErrorKind(error_class="USER_RAISED_EXCEPTION", analysis=False)
+    assert scrub(message, "P0001", obliged=True, kind=told) == (
+        f"[USER_RAISED_EXCEPTION] {WITHHELD} SQLSTATE: P0001"
+    )
+    told = ErrorKind(error_class="TABLE_OR_VIEW_NOT_FOUND", analysis=True)
+    assert scrub(message, "42P01", obliged=True, kind=told) == message

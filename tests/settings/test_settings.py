@@ -77,6 +77,70 @@ def test_a_bad_value_is_explained(text: str, fault: str) -> None:
     assert fault in "\n".join(faults_of(text))
 
 
+def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
+    here = Path("/etc/sluice")
+    assert parse_settings("", "g.yaml", here).listeners.connect is None
+    embedded = parse_settings("listeners: {connect: {}}", "g.yaml", here)
+    assert embedded.listeners.connect is not None
+    assert (embedded.listeners.connect.host, embedded.listeners.connect.port) == ("127.0.0.1", 15009)
+    assert embedded.serves_thrift
+    both = "listeners: {connect: {}}\nbackend: {thrift: {host: s}, connect: {host: s, token: {env: T}}}"
+    assert parse_settings(both, "g.yaml", here).serves_thrift
+    alone = parse_settings("listeners: {connect: {}}\nbackend: {connect: {host: s}}", "g.yaml", here)
+    assert not alone.serves_thrift
+    assert alone.backend.connect is not None
+    assert alone.backend.connect.port == 15002
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("backend: {connect: {host: s}}", "`backend.connect` needs a `listeners.connect`"),
+        (
+            "listeners: {connect: {}}\nbackend: {thrift: {host: s}}",
+            "`listeners.connect` needs a `backend.connect`",
+        ),
+        (
+            "listeners: {connect: {}, thrift: {}}\nbackend: {connect: {host: s}}",
+            "`listeners.thrift` needs a `backend.thrift`",
+        ),
+        (
+            "listeners: {connect: {}}\nbackend: {connect: {host: s}, embedded: {}}",
+            "`backend`: name one of `connect` and `embedded`, not both",
+        ),
+        (
+            "listeners: {connect: {tls: {certificate: c, key: k, minimum_version: '1.3'}}}",
+            "`listeners.connect`: `tls.minimum_version` must be 1.2 here",
+        ),
+        (
+            "listeners: {connect: {}}\nbackend: {connect: {host: s, ca_file: ca.pem}}",
+            "`backend.connect`: `ca_file` is for `tls: true`",
+        ),
+        (
+            "listeners: {connect: {}}\nbackend: {connect: {host: s, token: hunter2}}",
+            "`backend.connect.token`: input should be a valid dictionary or instance of Secret",
+        ),
+    ],
+)
+def test_a_door_that_leads_nowhere_is_a_fault(text: str, fault: str) -> None:
+    assert fault in "\n".join(faults_of(text))
+    assert "hunter2" not in "\n".join(faults_of(text))
+
+
+def test_check_tells_of_files_of_spark_connect_that_do_not_exist(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.yaml"
+    file.write_text(
+        "listeners: {connect: {tls: {certificate: c, key: k}}}\n"
+        "backend: {connect: {host: s, tls: true, ca_file: a, token: {file: t}}}\n"
+    )
+    assert check_settings(file) == [
+        f"{file}:1: `{tmp_path}/c` does not exist",
+        f"{file}:1: `{tmp_path}/k` does not exist",
+        f"{file}:2: `{tmp_path}/a` does not exist",
+        f"{file}:2: `{tmp_path}/t` does not exist",
+    ]
+
+
 def test_relative_paths_start_at_the_files_directory(tmp_path: Path) -> None:
     file = tmp_path / "gateway.yaml"
     file.write_text("users: {file: people.yaml}\npolicies: {paths: [packs, /srv/packs]}\n")

@@ -1,4 +1,4 @@
-"""A database with canaries, and a gateway whose packs are the lab's, TPC-H's and the generated queries'."""
+"""A database with canaries, and a gateway whose packs are the lab's, TPC's and the generated queries'."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.frontends.users import set_user
 from tests.e2e.running import Spark
 from tests.property import world
+from tests.tpcds import governed as tpcds
 from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED
 
 CANARY = "CANARY"
@@ -16,7 +17,7 @@ PASSWORD = "correct horse battery"
 TESTER = "tess"
 """Who may do everything that anybody can be allowed to do."""
 PEOPLE = {"mallory": frozenset[str](), TESTER: frozenset[str]()} | {
-    principal.user: principal.groups for principal in (UNGOVERNED, GOVERNED, world.PRINCIPAL)
+    principal.user: principal.groups for principal in (UNGOVERNED, GOVERNED, tpcds.GOVERNED, world.PRINCIPAL)
 }
 
 TABLES = (
@@ -39,9 +40,9 @@ def write_settings(directory: Path, spark: Spark) -> Path:
         set_user(directory / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
     (directory / "shop.yaml").write_text(world.PACK)
     settings = {
-        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
-        "backend": {"thrift": {"host": spark.host, "port": spark.port}},
-        "policies": {"paths": [str(HERE), str(POLICIES), "shop.yaml"]},
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": spark.backend_settings(directory),
+        "policies": {"paths": [str(HERE), str(POLICIES), str(tpcds.POLICIES), "shop.yaml"]},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "logging": {"format": "json"},

@@ -1,0 +1,107 @@
+"""Arguments of SQL texts: values work as on Spark itself, and none of them becomes SQL.
+
+Spark writes each argument into the text and parses the result. Both attacks read a table of somebody else's
+through Spark itself, which is what makes their refusal by the gateway mean something.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors.exceptions.connect import SparkConnectException
+from pyspark.sql.connect.proto import DataType, Expression, Plan
+
+from tests.e2e.lab import CANARY, PASSWORD
+from tests.e2e.running import RunningGateway, Spark
+
+USER = "mallory"
+
+
+@pytest.fixture(scope="module")
+def through(lab_gateway: RunningGateway) -> Iterator[Any]:
+    with lab_gateway.session(USER, PASSWORD) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def direct(spark: Spark, lab_gateway: RunningGateway) -> Iterator[Any]:
+    """After the gateway, which makes the tables."""
+    with spark.session() as session:
+        yield session
+
+
+def rows(session: Any, plan: Plan) -> str:
+    table, *_ = session.client.to_table(plan, {})
+    return str(table.to_pylist())
+
+
+def struct_with_sql_in_a_name() -> Plan:
+    plan = Plan()
+    plan.root.sql.query = "SELECT :x AS v\nFROM lab.ok"
+    value = plan.root.sql.named_arguments["x"].literal
+    text = DataType(string=DataType.String())
+    value.struct.struct_type.struct.fields.add(
+        name="x', (SELECT max(ssn) FROM lab.secret)) AS w --", data_type=text, nullable=True
+    )
+    value.struct.elements.append(Expression.Literal(string="a"))
+    return plan
+
+
+def minus_that_makes_a_comment() -> Plan:
+    plan = Plan()
+    plan.root.sql.query = "SELECT a -? , '\n AS a, ssn FROM lab.secret --' FROM lab.ok"
+    plan.root.sql.pos_arguments.append(Expression(literal=Expression.Literal(integer=-5)))
+    return plan
+
+
+ATTACKS = {"struct": struct_with_sql_in_a_name, "comment": minus_that_makes_a_comment}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_attack_works_on_spark_itself(direct: Any, attack: str) -> None:
+    assert CANARY in rows(direct, ATTACKS[attack]())
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_attack_is_refused(through: Any, attack: str) -> None:
+    with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE") as refused:
+        rows(through, ATTACKS[attack]())
+    assert CANARY not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["SELECT * FROM IDENTIFIER(:x)", "SELECT max(IDENTIFIER(:x)) FROM lab.ok"])
+def test_an_argument_names_nothing(through: Any, text: str) -> None:
+    with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE"):
+        through.sql(text, args={"x": "lab.secret"}).collect()
+
+
+VALUES: dict[str, Any] = {
+    "int": 7,
+    "negative": -7,
+    "string": 'it\'s \\ "x" -- ?',
+    "null": None,
+    "bool": True,
+    "float": 1.25,
+    "decimal": decimal.Decimal("1.50"),
+    "date": dt.date(2020, 1, 2),
+    "timestamp": dt.datetime(2020, 1, 2, 3, 4, 5),  # noqa: DTZ001 - PySpark takes it in the session's zone
+    "interval": dt.timedelta(days=1, seconds=2),
+    "bytes": b"\x00a",
+    "list": ["a", "it's"],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values(through: Any, direct: Any, name: str) -> None:
+    named = "SELECT :x AS v, a FROM lab.ok WHERE :x IS NULL OR a < :n ORDER BY a LIMIT :n"
+    positional = "SELECT ? AS v, count(*) AS n FROM lab.ok WHERE a < ?"
+    answers = []
+    for session in (through, direct):
+        by_name = session.sql(named, args={"x": VALUES[name], "n": 5})
+        by_place = session.sql(positional, args=[VALUES[name], 5])
+        answers.append([by_name.schema, by_name.collect(), by_place.schema, by_place.collect()])
+    assert answers[0] == answers[1]

@@ -1,0 +1,201 @@
+"""Spark Connect through `sluice serve` as users have it: logins, messages, a Spark without Thrift."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.errors.exceptions.connect import AnalysisException, ParseException, SparkConnectGrpcException
+
+from tests.e2e.conftest import write_settings
+from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until
+
+NAMES = "SELECT name, email FROM hr.employee ORDER BY id LIMIT 2"
+MASKED = [
+    ("Liam Haddad", "xxxx.xxxxxx@xxxxxxxxx.xxxxxxx"),
+    ("Ingrid Nakamura", "xxxxxx.xxxxxxxx@xxxxxxxxx.xxxxxxx"),
+]
+
+
+# -- the Spark behind ----------------------------------------------------------------------------------------
+
+
+def test_spark_answers_those_who_show_its_token_and_nobody_else(spark: Spark) -> None:
+    with spark.session() as direct:
+        assert direct.range(3).count() == 3
+    wrong = pytest.raises(SparkConnectGrpcException, match="Invalid authentication token")
+    with wrong, connect_session(spark.connect_port, "another") as session:
+        session.range(1).collect()
+
+
+def test_the_token_of_spark_is_where_nobody_else_can_read_it(spark: Spark) -> None:
+    pid = spark.process.pid
+    assert pid is not None
+    assert spark.connect_token not in " ".join(psutil.Process(pid).cmdline())
+    assert spark.connect_token not in (spark.process.directory / "running.json").read_text()
+    assert spark.connect_token not in spark.process.log.read_text()
+
+
+def test_a_plan_of_a_thousand_steps_runs(spark: Spark) -> None:
+    with spark.session() as direct:
+        plan = direct.client._execute_plan_request_with_metadata()
+        relation = plan.plan.root
+        for _ in range(1000):
+            relation.limit.limit = 5
+            relation = relation.limit.input
+        relation.range.end, relation.range.step = 10, 1
+        table, *_ = direct.client._execute_and_fetch(plan, {}, None)
+        assert table.num_rows == 5
+
+
+# -- logging in ----------------------------------------------------------------------------------------------
+
+
+def test_a_user_and_a_password_make_a_session(gateway: RunningGateway) -> None:
+    with gateway.session("bob") as session:
+        assert [tuple(row) for row in session.sql(NAMES).collect()] == MASKED
+        assert [
+            tuple(row) for row in session.table("hr.employee").orderBy("id").select("name", "email").head(2)
+        ]
+        assert session.sql("SELECT current_user()").head()[0] == "bob"
+
+
+def test_a_token_lets_in_until_it_is_revoked(gateway: RunningGateway) -> None:
+    made = gateway.sluice("users", "token", "bob", "--label", "test", "--expires", "1h")
+    token = made.stdout.strip()
+    assert token.startswith("sluice_"), made.stderr
+
+    def works() -> bool:
+        try:
+            with connect_session(gateway.connect_port, token) as session:
+                return bool(session.sql("SELECT current_user()").head()[0] == "bob")
+        except SparkConnectGrpcException:
+            return False
+
+    until(works, "the new token is in force")
+    (listed,) = json.loads(gateway.sluice("users", "tokens", "bob", "--json").stdout)
+    assert (listed["label"], listed["state"]) == ("test", "valid")
+    assert gateway.sluice("users", "revoke", "bob", listed["id"]).returncode == 0
+    until(lambda: not works(), "the token is revoked")
+    assert token not in json.dumps(gateway.records)
+
+
+@pytest.mark.parametrize("token", ["bob:wrong", "nobody:bob-demo", "sluice_00000000_x", "bob"])
+def test_who_is_not_known_is_told_so(gateway: RunningGateway, token: str) -> None:
+    wrong = pytest.raises(SparkConnectGrpcException, match=r"\[SLUICE_AUTHENTICATION_FAILED\]")
+    with wrong, connect_session(gateway.connect_port, token) as session:
+        session.range(1).collect()
+
+
+def test_somebody_elses_name_in_the_url_does_not_count(gateway: RunningGateway) -> None:
+    with connect_session(gateway.connect_port, f"bob:{PASSWORDS['bob']}", user="alice") as session:
+        assert session.sql("SELECT current_user()").head()[0] == "bob"
+        with pytest.raises(AnalysisException, match="user bob needs select"):
+            session.sql("SELECT salary FROM hr.employee").collect()
+
+
+# -- what users are told -------------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_an_exception_with_its_class_and_the_event_to_quote(gateway: RunningGateway) -> None:
+    with gateway.session("bob") as session:
+        with pytest.raises(AnalysisException) as refused:
+            session.table("hr.employee").select("salary").collect()
+        error = refused.value
+        assert error.getCondition() == "SLUICE_ACCESS_DENIED"
+        assert error.getSqlState() == "42501"
+        event = (error.getMessageParameters() or {})["auditEvent"]
+        assert "user bob needs select on column spark_catalog.hr.employee.salary" in str(error)
+    found = json.loads(gateway.sluice("audit", "search", "--id", event, "--json").stdout)
+    assert event in json.dumps(found)
+
+
+def test_what_spark_cannot_parse_reads_as_from_spark_itself(gateway: RunningGateway, spark: Spark) -> None:
+    told = []
+    with gateway.session("dave") as governed, spark.session() as direct:
+        for session in (governed, direct):
+            with pytest.raises(ParseException) as wrong:
+                session.sql("SELEC 1")
+            error = wrong.value
+            # Spark goes on with the text and a stack; the line is the one that tells.
+            line = str(error).strip().splitlines()[0]
+            told.append((line, error.getCondition(), error.getSqlState()))
+    assert told[0] == told[1]
+
+
+@pytest.mark.filterwarnings("ignore:.to_pandas. loads all data")
+def test_pandas_on_spark_sees_what_its_user_may_see(gateway: RunningGateway) -> None:
+    with gateway.session("bob") as session:
+        frame = session.table("hr.employee").select("id", "name", "email").pandas_api()
+        shown = frame.sort_values("id").head(2).to_pandas()
+        assert list(zip(shown["name"], shown["email"], strict=True)) == MASKED
+
+
+def test_readiness_tells_of_spark_connect(gateway: RunningGateway) -> None:
+    code, body = gateway.admin("/readyz")
+    assert code == 200
+    assert json.loads(body)["parts"]["spark_connect"] == "ok"
+
+
+# -- a Spark with no Thrift Server ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def connect_only(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    file = write_settings(open_directory / "connect-only", spark)
+    settings = json.loads(file.read_text())
+    del settings["listeners"]["thrift"], settings["backend"]["thrift"]
+    file.write_text(json.dumps(settings))
+    running = RunningGateway(file).start()
+    yield running
+    assert running.stop() == 0
+
+
+def test_a_gateway_before_connect_alone_has_connect_alone(connect_only: RunningGateway) -> None:
+    assert connect_only.port == 0
+    with connect_only.session("bob") as session:
+        assert [tuple(row) for row in session.sql(NAMES).collect()] == MASKED
+    parts = json.loads(connect_only.admin("/readyz")[1])["parts"]
+    assert parts["spark_connect"] == "ok"
+    assert "spark" not in parts
+
+
+def test_a_statement_is_explained_without_a_thrift_server(connect_only: RunningGateway) -> None:
+    told = connect_only.sluice("explain", "--as", "bob", NAMES)
+    assert told.returncode == 0, told.stderr
+    assert "hr`.`employee" in told.stdout
+
+
+# -- a gateway that is restarted -----------------------------------------------------------------------------
+
+
+def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
+    spark: Spark, open_directory: Path
+) -> None:
+    file = write_settings(open_directory / "restarted", spark)
+    settings = json.loads(file.read_text())
+    settings["listeners"]["connect"]["port"] = free_port()
+    file.write_text(json.dumps(settings))
+    running = RunningGateway(file).start()
+    try:
+        with running.session("dave") as session:
+            rows = session.range(0, 2_000_000, numPartitions=8).toLocalIterator()
+            taken = [next(rows)[0] for _ in range(1000)]
+            assert running.stop(signal.SIGTERM) == 0
+            running = RunningGateway(file).start()
+            taken += [row[0] for row in rows]
+            assert taken == list(range(2_000_000))
+            assert session.sql("SELECT current_user()").head()[0] == "dave"
+    finally:
+        assert running.stop() == 0
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,235 @@
+"""What calls of the Catalog API want: every case has a row, names are pinned, nothing tells what exists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.model.catalog import TableName
+from gateway.model.resource import Resource
+from gateway.model.statement import (
+    AnswerFilter,
+    CatalogChanged,
+    DropTempView,
+    SessionContext,
+    UseNamespace,
+)
+from gateway.plan.catalog_calls import CALLS, DATAFRAMES, REFUSED_CALLS, call_wants
+from gateway.plan.reading import CatalogCall
+from gateway.plan.scope import PlanWants
+from gateway.sql.names import Names
+from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import pb
+
+NAMES = Names(
+    SessionContext(namespace=("hr",), temp_views=frozenset({"v"}), door="connect"),
+    frozenset({"spark_catalog", "lake"}),
+)
+
+
+def call(operation: str, *, root: bool = True, **fields: Any) -> CatalogCall:
+    relation = pb.Relation()
+    message = getattr(relation.catalog, operation)
+    message.SetInParent()
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            getattr(message, name).update(value)
+        else:
+            setattr(message, name, value)
+    return CatalogCall(relation=relation, operation=operation, root=root)
+
+
+def wants_of(operation: str, **fields: Any) -> PlanWants:
+    found = call_wants(call(operation, **fields), NAMES)
+    assert isinstance(found, PlanWants), found
+    return found
+
+
+def told(found: PlanWants) -> list[str]:
+    return [
+        f"{want.access}{'?' if want.visible_is_enough else ''} {want.resource.kind} {want.resource}"
+        for want in found.wants.wants
+    ]
+
+
+def written(found: PlanWants) -> dict[str, str | None]:
+    return {pin.field: pin.text for pin in found.names}
+
+
+def test_every_call_has_a_row() -> None:
+    cases = {f.name for f in pb.Catalog.DESCRIPTOR.oneofs_by_name["cat_type"].fields}
+    assert cases == CALLS.keys() | REFUSED_CALLS.keys()
+    assert not CALLS.keys() & REFUSED_CALLS.keys()
+
+
+def test_a_call_within_a_dataframe_is_refused() -> None:
+    for operation in CALLS.keys() - DATAFRAMES:
+        assert isinstance(call_wants(call(operation, root=False), NAMES), NotGovernable)
+
+
+T = "`spark_catalog`.`hr`.`t`"
+TABLE = "table spark_catalog.hr.t"
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "wanted", "pins"),
+    [
+        ("list_tables", {}, ["show? database spark_catalog.hr"], {"db_name": "`spark_catalog`.`hr`"}),
+        ("list_tables", {"db_name": "default"}, [], {"db_name": "`spark_catalog`.`default`"}),
+        ("list_views", {"db_name": "lake.raw"}, ["show? database lake.raw"], {"db_name": "`lake`.`raw`"}),
+        ("list_functions", {}, ["show? database spark_catalog.hr"], {"db_name": "`spark_catalog`.`hr`"}),
+        ("list_columns", {"table_name": "t"}, [f"show? {TABLE}"], {"table_name": T}),
+        (
+            "list_columns",
+            {"table_name": "t", "db_name": "sales"},
+            ["show? table spark_catalog.sales.t"],
+            {"table_name": "`spark_catalog`.`sales`.`t`", "db_name": None},
+        ),
+        (
+            "get_table",
+            {"table_name": "lake.raw.t"},
+            ["show? table lake.raw.t"],
+            {"table_name": "`lake`.`raw`.`t`"},
+        ),
+        ("get_table", {"table_name": "v"}, [], {"table_name": "`v`"}),
+        (
+            "get_database",
+            {"db_name": "hr"},
+            ["show? database spark_catalog.hr"],
+            {"db_name": "`spark_catalog`.`hr`"},
+        ),
+        ("database_exists", {"db_name": "hr"}, [], {"db_name": "`spark_catalog`.`hr`"}),
+        ("table_exists", {"table_name": "t"}, [], {"table_name": T}),
+        ("get_function", {"function_name": "upper"}, [], {}),
+        (
+            "get_function",
+            {"function_name": "f"},
+            ["show? udf spark_catalog.hr.f"],
+            {"function_name": "`spark_catalog`.`hr`.`f`"},
+        ),
+        (
+            "create_table",
+            {"table_name": "t", "path": "/p", "options": {"header": "true"}},
+            [f"create {TABLE}", f"select {TABLE}", "read url /p", "write url /p"],
+            {"table_name": T},
+        ),
+        (
+            "create_external_table",
+            {"table_name": "t", "options": {"path": "/p"}},
+            [f"create {TABLE}", f"select {TABLE}", "read url /p", "write url /p"],
+            {"table_name": T},
+        ),
+        ("drop_table", {"table_name": "t"}, [f"drop {TABLE}"], {"table_name": T}),
+        ("drop_view", {"view_name": "t"}, [f"drop {TABLE}"], {"view_name": T}),
+        ("truncate_table", {"table_name": "t"}, [f"delete {TABLE}"], {"table_name": T}),
+        ("recover_partitions", {"table_name": "t"}, [f"alter {TABLE}"], {"table_name": T}),
+        ("analyze_table", {"table_name": "t"}, [f"alter {TABLE}"], {"table_name": T}),
+        ("cache_table", {"table_name": "t"}, [f"refresh {TABLE}"], {"table_name": T}),
+        ("cache_table", {"table_name": "v"}, [], {"table_name": "`v`"}),
+        ("uncache_table", {"table_name": "t"}, [f"refresh {TABLE}"], {"table_name": T}),
+        ("refresh_table", {"table_name": "t"}, [f"refresh {TABLE}"], {"table_name": T}),
+        ("is_cached", {"table_name": "t"}, [f"show? {TABLE}"], {"table_name": T}),
+        ("clear_cache", {}, ["alter catalog spark_catalog"], {}),
+        ("refresh_by_path", {"path": "/p"}, ["read url /p"], {}),
+        (
+            "create_database",
+            {"db_name": "d", "properties": {"location": "/p", "comment": "x"}},
+            ["create database spark_catalog.d", "read url /p", "write url /p"],
+            {"db_name": "`spark_catalog`.`d`"},
+        ),
+        (
+            "drop_database",
+            {"db_name": "d", "cascade": True},
+            ["drop database spark_catalog.d", "drop table spark_catalog.d.*"],
+            {"db_name": "`spark_catalog`.`d`"},
+        ),
+        ("list_partitions", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
+        ("get_table_properties", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
+        ("get_create_table_string", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
+        ("set_current_database", {"db_name": "d"}, ["use? database spark_catalog.d"], {"db_name": "`d`"}),
+        ("set_current_catalog", {"catalog_name": "lake"}, ["use? catalog lake"], {}),
+        ("list_catalogs", {}, [], {}),
+        ("list_databases", {}, [], {}),
+        ("current_database", {}, [], {}),
+        ("current_catalog", {}, [], {}),
+    ],
+)
+def test_calls_want_what_the_same_sql_wants(
+    operation: str, fields: dict[str, Any], wanted: list[str], pins: dict[str, str | None]
+) -> None:
+    found = wants_of(operation, **fields)
+    assert told(found) == wanted
+    assert written(found) == pins
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "words"),
+    [
+        ("get_table", {"table_name": "a.t", "db_name": "b"}, "given another one"),
+        ("get_table", {"table_name": "parquet.`/x`"}, "signs that paths"),
+        ("get_table", {"table_name": "global_temp.x"}, "global temporary view"),
+        ("list_tables", {"db_name": "global_temp"}, "reserved namespace"),
+        ("set_current_database", {"db_name": "a.b"}, "one name"),
+        ("set_current_database", {"db_name": "lake"}, "is a catalog"),
+        ("set_current_catalog", {"catalog_name": "nope"}, "not configured"),
+        ("create_table", {"table_name": "t", "source": "jdbc"}, "reach other systems"),
+        ("create_table", {"table_name": "t", "options": {"url": "x"}}, "the option"),
+        ("create_database", {"db_name": "d", "properties": {"x": "y"}}, "the property"),
+        ("drop_global_temp_view", {"view_name": "x"}, "global temporary views"),
+        ("table_exists", {"table_name": "a b c"}, "not a name that can be read"),
+    ],
+)
+def test_calls_that_are_refused(operation: str, fields: dict[str, Any], words: str) -> None:
+    found = call_wants(call(operation, **fields), NAMES)
+    assert isinstance(found, NotGovernable)
+    assert words in found.why
+
+
+def test_what_changes_the_session_or_the_catalog_says_so() -> None:
+    assert wants_of("set_current_database", db_name="d").wants.effects == (
+        UseNamespace("spark_catalog", ("d",)),
+    )
+    assert wants_of("set_current_catalog", catalog_name="lake").wants.effects == (UseNamespace("lake", None),)
+    assert wants_of("drop_temp_view", view_name="v").wants.effects == (DropTempView("v"),)
+    table = TableName("spark_catalog", "hr", "t")
+    assert wants_of("drop_table", table_name="t").wants.effects == (CatalogChanged((table,)),)
+    database = CatalogChanged(databases=(("spark_catalog", "d"),))
+    assert wants_of("create_database", db_name="d").wants.effects == (database,)
+
+
+def test_what_shows_or_changes_rows_and_details_allows_no_obligation() -> None:
+    table = TableName("spark_catalog", "hr", "t")
+    for operation in (
+        "truncate_table",
+        "recover_partitions",
+        "analyze_table",
+        "list_partitions",
+        "get_table_properties",
+        "get_create_table_string",
+    ):
+        assert wants_of(operation, table_name="t").wants.raw == (table,)
+
+
+def test_lists_are_filtered_by_what_they_list() -> None:
+    filters = {
+        "list_catalogs": AnswerFilter.CONNECT_CATALOGS,
+        "list_databases": AnswerFilter.CONNECT_DATABASES,
+        "list_tables": AnswerFilter.CONNECT_TABLES,
+        "list_views": AnswerFilter.CONNECT_TABLES,
+        "list_functions": AnswerFilter.CONNECT_FUNCTIONS,
+    }
+    for operation, expected in filters.items():
+        assert wants_of(operation).wants.answer.filter is expected
+    described = wants_of("list_columns", table_name="t").wants
+    assert described.answer.filter is AnswerFilter.CONNECT_COLUMNS
+    assert described.described == TableName("spark_catalog", "hr", "t")
+
+
+def test_whether_something_exists_is_a_secret_of_its_own() -> None:
+    assert wants_of("table_exists", table_name="t").secret == Resource.table("spark_catalog", "hr", "t")
+    assert wants_of("table_exists", table_name="v").secret is None
+    assert wants_of("database_exists", db_name="x").secret == Resource.database("spark_catalog", "x")
+    assert wants_of("database_exists", db_name="default").secret is None
+    assert wants_of("function_exists", function_name="f").secret == Resource.udf("spark_catalog", "hr", "f")
+    assert wants_of("function_exists", function_name="upper").secret is None

@@ -1,0 +1,302 @@
+"""What commands of plans want: every case has a row, and each row what the SQL of the same meaning wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.model.catalog import TableName
+from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode, SessionContext
+from gateway.plan.commands import COMMANDS, REFUSED_COMMANDS, command_wants
+from gateway.plan.reading import CodeUse, PlanReading
+from gateway.plan.scope import PlanWants
+from gateway.sql.names import Names
+from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import pb
+
+NAMES = Names(
+    SessionContext(namespace=("sales",), temp_views=frozenset({"v"}), door="connect"),
+    frozenset({"spark_catalog", "lake"}),
+)
+TARGET = TableName("spark_catalog", "sales", "t")
+
+
+def wants_of(command: Any, *, code: bool = False) -> PlanWants | NotGovernable:
+    use = [CodeUse(name="f", access="create", what="a function")] if code else []
+    plan = pb.Plan(command=command)
+    return command_wants(PlanReading(message=plan, root="", command=plan.command, code=use), NAMES)
+
+
+def accesses(found: PlanWants | NotGovernable) -> list[str]:
+    assert isinstance(found, PlanWants), found
+    return [f"{want.access} {want.resource.kind} {want.resource}" for want in found.wants.wants]
+
+
+def write(**fields: Any) -> Any:
+    return pb.Command(write_operation=pb.WriteOperation(**fields))
+
+
+def table(name: str, method: Any) -> Any:
+    return pb.WriteOperation.SaveTable(table_name=name, save_method=method)
+
+
+def test_every_command_has_a_row() -> None:
+    cases = {f.name for f in pb.Command.DESCRIPTOR.oneofs_by_name["command_type"].fields}
+    assert cases == COMMANDS.keys() | REFUSED_COMMANDS.keys()
+    assert not COMMANDS.keys() & REFUSED_COMMANDS.keys()
+
+
+SAVE, INSERT = "TABLE_SAVE_METHOD_SAVE_AS_TABLE", "TABLE_SAVE_METHOD_INSERT_INTO"
+T = "table spark_catalog.sales.t"
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "raw"),
+    [
+        ({"table": table("t", SAVE)}, [f"create {T}"], ()),
+        ({"table": table("t", SAVE), "mode": "SAVE_MODE_OVERWRITE"}, [f"create {T}", f"drop {T}"], ()),
+        ({"table": table("t", SAVE), "mode": "SAVE_MODE_APPEND"}, [f"create {T}", f"insert {T}"], ()),
+        (
+            {"table": table("t", SAVE), "options": {"path": "/p"}},
+            [f"create {T}", "read url /p", "write url /p"],
+            (),
+        ),
+        ({"table": table("t", INSERT), "mode": "SAVE_MODE_APPEND"}, [f"insert {T}"], ()),
+        (
+            {"table": table("t", INSERT), "mode": "SAVE_MODE_OVERWRITE"},
+            [f"insert {T}", f"delete {T}"],
+            (TARGET,),
+        ),
+        ({"path": "/out", "source": "parquet"}, ["write url /out"], ()),
+        ({"source": "noop", "mode": "SAVE_MODE_OVERWRITE"}, [], ()),
+    ],
+)
+def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: list[str], raw: Any) -> None:
+    found = wants_of(write(**fields))
+    assert accesses(found) == wanted
+    assert isinstance(found, PlanWants)
+    assert found.wants.raw == raw
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"table": table("t", SAVE), "source": "jdbc"}, "reach other systems"),
+        ({"table": table("t", SAVE), "options": {"url": "x"}}, "the option `url`"),
+        ({"table": table("t", SAVE), "with_schema_evolution": True}, "schema evolution"),
+        ({"table": table("t", "TABLE_SAVE_METHOD_UNSPECIFIED")}, "save method"),
+        ({"table": table("`/etc/x`", SAVE)}, "signs that paths"),
+        ({"table": table("a b", SAVE)}, "not a name that can be read"),
+        ({"table": table("t", INSERT), "options": {"path": "/p"}}, "takes no path"),
+        ({"path": "/out", "source": "jdbc"}, "reach other systems"),
+        ({"path": "/out", "source": "hive"}, "no path"),
+        ({"source": "parquet"}, "without a table or a path"),
+        ({"table": table("t", SAVE), "mode": 9}, "save mode"),
+    ],
+)
+def test_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
+    found = wants_of(write(**fields))
+    assert isinstance(found, NotGovernable)
+    assert words in found.why
+
+
+def test_targets_are_pinned_in_full_and_temporary_views_do_not_count() -> None:
+    command = write(table=table("v", SAVE))
+    plan = pb.Plan(command=command)
+    found = command_wants(PlanReading(message=plan, root="", command=plan.command), NAMES)
+    assert isinstance(found, PlanWants)
+    (pin,) = found.names
+    assert pin.text == "`spark_catalog`.`sales`.`v`"
+    assert pin.message is plan.command.write_operation.table
+    assert found.wants.effects == (CatalogChanged((TableName("spark_catalog", "sales", "v"),)),)
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted", "raw"),
+    [
+        ("MODE_CREATE", ["create"], ()),
+        ("MODE_OVERWRITE", ["insert", "delete"], (TARGET,)),
+        ("MODE_OVERWRITE_PARTITIONS", ["insert", "delete"], (TARGET,)),
+        ("MODE_APPEND", ["insert"], ()),
+        ("MODE_REPLACE", ["create", "drop"], ()),
+        ("MODE_CREATE_OR_REPLACE", ["create", "drop"], ()),
+    ],
+)
+def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any) -> None:
+    found = wants_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", mode=mode)))
+    assert accesses(found) == [f"{access} {T}" for access in wanted]
+    assert isinstance(found, PlanWants)
+    assert found.wants.raw == raw
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"mode": "MODE_UNSPECIFIED"}, "write mode"),
+        ({"mode": "MODE_CREATE", "provider": "jdbc"}, "reach other systems"),
+        ({"mode": "MODE_CREATE", "table_properties": {"option.path": "/x"}}, "the property"),
+        ({"mode": "MODE_APPEND", "options": {"path": "/x"}}, "the option"),
+        ({"mode": "MODE_APPEND", "with_schema_evolution": True}, "schema evolution"),
+    ],
+)
+def test_second_writes_that_are_refused(fields: dict[str, Any], words: str) -> None:
+    found = wants_of(pb.Command(write_operation_v2=pb.WriteOperationV2(table_name="t", **fields)))
+    assert isinstance(found, NotGovernable)
+    assert words in found.why
+
+
+def action(kind: Any) -> Any:
+    return pb.Expression(merge_action=pb.MergeAction(action_type=kind))
+
+
+def test_merge_wants_what_its_actions_do_and_no_obligation_on_its_target() -> None:
+    merge = pb.MergeIntoTableCommand(
+        target_table_name="t",
+        match_actions=[action("ACTION_TYPE_UPDATE_STAR"), action("ACTION_TYPE_DELETE")],
+        not_matched_actions=[action("ACTION_TYPE_INSERT")],
+        not_matched_by_source_actions=[action("ACTION_TYPE_DELETE")],
+    )
+    found = wants_of(pb.Command(merge_into_table_command=merge))
+    assert accesses(found) == [f"update {T}", f"delete {T}", f"insert {T}"]
+    assert isinstance(found, PlanWants)
+    assert found.wants.raw == (TARGET,)
+    assert [pin.text for pin in found.names] == ["`spark_catalog`.`sales`.`t`"]
+
+
+@pytest.mark.parametrize("actions", [[], [action("ACTION_TYPE_INVALID")], [pb.Expression()]])
+def test_a_merge_without_known_actions_is_refused(actions: list[Any]) -> None:
+    merge = pb.MergeIntoTableCommand(target_table_name="t", match_actions=actions)
+    assert isinstance(wants_of(pb.Command(merge_into_table_command=merge)), NotGovernable)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"name": "w", "is_global": True}, "global temporary views"),
+        ({"name": "a.b"}, "plain name"),
+        ({"name": ""}, "plain name"),
+        ({"name": "` `"}, "plain name"),
+    ],
+)
+def test_views_that_are_refused(fields: dict[str, Any], words: str) -> None:
+    found = wants_of(pb.Command(create_dataframe_view=pb.CreateDataFrameViewCommand(**fields)))
+    assert isinstance(found, NotGovernable)
+    assert words in found.why
+
+
+def test_a_view_is_kept_under_its_quoted_name() -> None:
+    command = pb.CreateDataFrameViewCommand(name="`people`", replace=True)
+    found = wants_of(pb.Command(create_dataframe_view=command))
+    assert isinstance(found, PlanWants)
+    assert found.wants.effects == (CreateTempView("people"),)
+    assert [pin.text for pin in found.names] == ["`people`"]
+    assert found.keeps
+
+
+def stream(**fields: Any) -> Any:
+    return pb.Command(write_stream_operation_start=pb.WriteStreamOperationStart(**fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"format": "console", "options": {"numRows": "3"}}, []),
+        ({"format": "memory", "query_name": "q"}, []),
+        (
+            {"format": "parquet", "path": "/out", "options": {"checkpointLocation": "/c"}},
+            ["read url /c", "write url /c", "read url /out", "write url /out"],
+        ),
+        ({"table_name": "t"}, [f"create {T}", f"insert {T}"]),
+        ({"format": "parquet", "table_name": "t"}, [f"create {T}", f"insert {T}"]),
+    ],
+)
+def test_streams_want_their_sinks(fields: dict[str, Any], wanted: list[str]) -> None:
+    assert accesses(wants_of(stream(**fields))) == wanted
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"format": "kafka"},
+        {"format": "kafka", "options": {"kafka.bootstrap.servers": "x"}},
+        {"format": "kafka", "path": "/x"},
+        {"format": "memory", "query_name": "a.b"},
+        {"format": "memory", "query_name": "`q`"},
+        {"format": "memory", "query_name": "ü"},
+        {"format": "memory"},
+        {"format": "MEMORY", "query_name": "q"},
+        {"format": "memory", "query_name": "q", "path": "/x"},
+        {"format": "memory", "query_name": "q", "table_name": "t"},
+        {"format": "memory", "query_name": "q", "foreach_batch": pb.StreamingForeachFunction()},
+        {},
+    ],
+)
+def test_streams_to_unknown_sinks_are_refused(fields: dict[str, Any]) -> None:
+    assert isinstance(wants_of(stream(**fields)), NotGovernable)
+
+
+def test_the_memory_sink_makes_a_temporary_view() -> None:
+    found = wants_of(stream(format="memory", query_name="q"))
+    assert isinstance(found, PlanWants)
+    assert found.wants.effects == (CreateTempView("q"),)
+
+
+def test_the_plan_of_a_running_stream_is_not_shown() -> None:
+    explain = pb.StreamingQueryCommand(explain=pb.StreamingQueryCommand.ExplainCommand(extended=True))
+    assert isinstance(wants_of(pb.Command(streaming_query_command=explain)), NotGovernable)
+    assert accesses(wants_of(pb.Command(streaming_query_command=pb.StreamingQueryCommand(stop=True)))) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        ("register_function", {"function_name": "f"}),
+        ("register_table_function", {"function_name": "f"}),
+        ("register_data_source", {"name": "f"}),
+        ("pipeline_command", {}),
+    ],
+)
+def test_a_command_that_is_code_passes_only_when_the_walk_saw_the_code(
+    case: str, named: dict[str, str]
+) -> None:
+    command = pb.Command()
+    held = getattr(command, case)
+    held.SetInParent()
+    for field, name in named.items():
+        setattr(held, field, name)
+    assert isinstance(wants_of(command), NotGovernable)
+    assert isinstance(wants_of(command, code=True), PlanWants)
+
+
+@pytest.mark.parametrize(
+    ("case", "field", "handle"),
+    [
+        ("register_function", "function_name", "function:twice"),
+        ("register_table_function", "function_name", "table_function:twice"),
+        ("register_data_source", "name", "data_source:twice"),
+    ],
+)
+def test_what_is_registered_is_known_by_its_kind_and_name(case: str, field: str, handle: str) -> None:
+    command = pb.Command()
+    setattr(getattr(command, case), field, "Twice")
+    found = wants_of(command, code=True)
+    assert isinstance(found, PlanWants)
+    assert found.wants.effects == (RegisterCode(handle),)
+    for name in ("", "a.b", "`a`", "a b", "ſ", "1a"):
+        setattr(getattr(command, case), field, name)
+        assert isinstance(wants_of(command, code=True), NotGovernable), name
+
+
+@pytest.mark.parametrize("name", ["jdbc", "JDBC", "Parquet", "noop", "rate", "memory", "org.apache.x.Source"])
+def test_no_data_source_of_sparks_own_is_registered(name: str) -> None:
+    command = pb.Command()
+    command.register_data_source.name = name
+    assert isinstance(wants_of(command, code=True), NotGovernable)
+
+
+def test_an_unknown_command_is_refused() -> None:
+    assert isinstance(wants_of(pb.Command()), NotGovernable)
+    command = pb.Command()
+    command.extension.SetInParent()
+    assert isinstance(wants_of(command), NotGovernable)

@@ -1,0 +1,671 @@
+"""A Spark Connect server in memory, a judge of plans, and requests as clients write them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from gateway.errors import BackendUnavailable
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.snapshot import Snapshot
+from gateway.model.statement import (
+    AnswerRule,
+    Cleared,
+    Client,
+    NeedsCatalog,
+    Refused,
+    ScanRecord,
+    SessionEffect,
+    Statement,
+    Verdict,
+)
+from gateway.session.connect.faults import spark_error
+from gateway.session.connect.service import ConnectSessions
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import Envelope, RpcError
+from gateway.wire.connect import pb, serialize
+from tests.session.fakes import ALICE, BOB, FakeAuthority, FakeCatalog, FakeLedger
+
+__all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
+
+CLIENT = Client(address="10.0.0.7:4711", protocol="connect")
+SESSION = "11111111-2222-4333-8444-555555555555"
+OTHER_SESSION = "99999999-2222-4333-8444-555555555555"
+
+Step = Any
+"""What Spark does next: a response, an RpcError, BackendUnavailable, or an Event that it waits for."""
+
+
+def uid() -> str:
+    return str(uuid.uuid4())
+
+
+def table(name: str) -> Any:
+    plan = pb.Plan()
+    plan.root.read.named_table.unparsed_identifier = name
+    return plan
+
+
+def sql(text: str) -> Any:
+    plan = pb.Plan()
+    plan.command.sql_command.input.sql.query = text
+    return plan
+
+
+def view(name: str, source: str) -> Any:
+    plan = pb.Plan()
+    plan.command.create_dataframe_view.name = name
+    plan.command.create_dataframe_view.replace = True
+    plan.command.create_dataframe_view.input.CopyFrom(table(source).root)
+    return plan
+
+
+def checkpoint(source: Any) -> Any:
+    plan = pb.Plan()
+    plan.command.checkpoint_command.relation.CopyFrom(source.root)
+    return plan
+
+
+def cached(relation_id: str) -> Any:
+    plan = pb.Plan()
+    plan.root.cached_remote_relation.relation_id = relation_id
+    return plan
+
+
+def remove(relation_id: str) -> Any:
+    plan = pb.Plan()
+    plan.command.remove_cached_remote_relation_command.relation.relation_id = relation_id
+    return plan
+
+
+def words(plan: Any) -> str:
+    """Write a plan as these tests speak of it."""
+    if plan.HasField("root"):
+        relation = plan.root
+        if relation.HasField("cached_remote_relation"):
+            return f"CACHED {relation.cached_remote_relation.relation_id}"
+        return f"TABLE {relation.read.named_table.unparsed_identifier}"
+    command = plan.command
+    match command.WhichOneof("command_type"):
+        case "sql_command":
+            return str(command.sql_command.input.sql.query)
+        case "create_dataframe_view":
+            made = command.create_dataframe_view
+            return f"VIEW {made.name} OF {made.input.read.named_table.unparsed_identifier}"
+        case "checkpoint_command":
+            inner = pb.Plan(root=command.checkpoint_command.relation)
+            return f"CHECKPOINT {words(inner)}"
+        case "remove_cached_remote_relation_command":
+            return f"REMOVE {command.remove_cached_remote_relation_command.relation.relation_id}"
+        case case:
+            return str(case)
+
+
+def words_of(statement: Statement) -> str:
+    assert statement.plan is not None
+    if statement.plan.kind == "analyze":
+        request = pb.AnalyzePlanRequest.FromString(statement.plan.message)
+        case = request.WhichOneof("analyze")
+        inner = getattr(request, case)
+        return f"{case} {words(inner.plan)}" if hasattr(inner, "plan") else case
+    return words(pb.Plan.FromString(statement.plan.message))
+
+
+def execute_request(
+    plan: Any,
+    *,
+    session: str = SESSION,
+    user: str = "mallory",
+    operation: str | None = None,
+    reattachable: bool = True,
+    observed: str = "",
+    **fields: Any,
+) -> bytes:
+    request = pb.ExecutePlanRequest(session_id=session, plan=plan, client_type="pyspark", **fields)
+    request.user_context.user_id = user
+    if operation is not None:
+        request.operation_id = operation
+    if reattachable:
+        request.request_options.add().reattach_options.reattachable = True
+    if observed:
+        request.client_observed_server_side_session_id = observed
+    return serialize(request)
+
+
+def names(*rows: Sequence[Any]) -> bytes:
+    """Arrow rows of strings, as Spark answers a command that lists names."""
+    columns = list(zip(*rows, strict=True))
+    batch = pa.record_batch(
+        [pa.array(column) for column in columns], names=[f"c{i}" for i in range(len(columns))]
+    )
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def schema() -> Any:
+    response = pb.ExecutePlanResponse()
+    response.schema.struct.SetInParent()
+    return response
+
+
+def rows(count: int, data: bytes = b"arrow") -> Any:
+    return pb.ExecutePlanResponse(arrow_batch=pb.ExecutePlanResponse.ArrowBatch(row_count=count, data=data))
+
+
+def progress() -> Any:
+    response = pb.ExecutePlanResponse()
+    response.execution_progress.SetInParent()
+    return response
+
+
+def relation_made(relation_id: str) -> Any:
+    response = pb.ExecutePlanResponse()
+    response.checkpoint_command_result.relation.relation_id = relation_id
+    return response
+
+
+def sql_rows(*listed: Sequence[Any]) -> Any:
+    response = pb.ExecutePlanResponse()
+    response.sql_command_result.relation.local_relation.data = names(*listed) if listed else b""
+    return response
+
+
+def sql_relation(text: str) -> Any:
+    response = pb.ExecutePlanResponse()
+    response.sql_command_result.relation.sql.query = text
+    return response
+
+
+class SparkOperation:
+    def __init__(self, envelope: Envelope, steps: list[Step]) -> None:
+        self.envelope = envelope
+        self.steps = steps
+        self.responses: list[bytes] = []
+        self.ids: list[str] = []
+        self.interrupted = asyncio.Event()
+        self.released = False
+        self.readers = 0
+        self.taken = 0
+        """Steps that are through."""
+
+
+class SparkSession:
+    def __init__(self) -> None:
+        self.server_id = uid()
+        self.operations: dict[str, SparkOperation] = {}
+        self.settings: dict[str, str] = {}
+
+
+class Spark:
+    """What a server does with sessions and operations; `scripts` says how it answers a plan."""
+
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+        self.sessions: dict[tuple[str, str], SparkSession] = {}
+        self.closed: set[tuple[str, str]] = set()
+        self.scripts: list[tuple[str, Callable[[], list[Step]]]] = []
+        self.received: list[str] = []
+        self.envelopes: list[Envelope] = []
+        self.calls: list[tuple[str, Any]] = []
+        self.uploaded: list[Any] = []
+        self.down = False
+        self.faults: dict[str, Exception] = {}
+        self.hold: dict[str, asyncio.Event] = {}
+        """Method → what it waits for."""
+        self.namespace = ("spark_catalog", "default")
+        self.settings: dict[str, str] = {}
+        self.errors: dict[str, Any] = {}
+        self.states: dict[str, int] = {}
+        """Operation → how GetStatus says that it ended; 1 for one that was never seen."""
+
+    def script(self, pattern: str, *steps: Step) -> None:
+        self.scripts.insert(0, (pattern, lambda: list(steps)))
+
+    def steps(self, text: str) -> list[Step]:
+        if text == "SHOW CURRENT NAMESPACE":
+            return [sql_rows(self.namespace)]
+        for pattern, steps in self.scripts:
+            if re.search(pattern, text):
+                return steps()
+        if re.match("TABLE|CACHED", text):
+            return [schema(), rows(3), rows(2)]
+        if re.match("CHECKPOINT", text):
+            return [relation_made(uid())]
+        if re.match("VIEW|REMOVE", text):
+            return []
+        return [sql_rows()]
+
+    def session(self, user: str, session_id: str, observed: str = "", *, create: bool = True) -> SparkSession:
+        key = (user, session_id)
+        if self.down:
+            raise BackendUnavailable("Spark cannot be reached")
+        if key not in self.sessions:
+            if key in self.closed:
+                raise spark_error("INVALID_HANDLE.SESSION_CLOSED", session_id)
+            if not create:
+                raise spark_error("INVALID_HANDLE.SESSION_CLOSED", session_id)
+            self.sessions[key] = SparkSession()
+        session = self.sessions[key]
+        if observed and observed != session.server_id:
+            raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session_id)
+        return session
+
+    def restart(self) -> None:
+        """Another server in its place, which knows nothing."""
+        self.sessions.clear()
+        self.closed.clear()
+
+    def operation(self, operation_id: str) -> SparkOperation:
+        return next(
+            s.operations[operation_id] for s in self.sessions.values() if operation_id in s.operations
+        )
+
+    # -- the port ----------------------------------------------------------------------------------------
+
+    async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
+        assert isinstance(cleared, Cleared)
+        assert envelope.operation_id
+        await asyncio.sleep(0)
+        self.order.append("forwarded")
+        self.envelopes.append(envelope)
+        text = words_of(cleared.statement)
+        self.received.append(text)
+        session = self.session(envelope.user, envelope.session_id, envelope.server_session)
+        if envelope.operation_id in session.operations:
+            raise spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", envelope.operation_id)
+        steps = self.steps(text)
+        if envelope.reattachable:
+            complete = pb.ExecutePlanResponse()
+            complete.result_complete.SetInParent()
+            steps = [*steps, complete]
+        operation = SparkOperation(envelope, steps)
+        session.operations[envelope.operation_id] = operation
+        try:
+            async for data in self._stream(session, operation, 0):
+                yield data
+        finally:
+            if not envelope.reattachable:
+                session.operations.pop(envelope.operation_id, None)
+
+    async def _stream(
+        self, session: SparkSession, operation: SparkOperation, index: int
+    ) -> AsyncIterator[bytes]:
+        while True:
+            while index < len(operation.responses):
+                index += 1
+                yield operation.responses[index - 1]
+            if operation.taken >= len(operation.steps):
+                return
+            step = operation.steps[operation.taken]
+            if operation.interrupted.is_set():
+                raise spark_error("OPERATION_CANCELED")
+            if isinstance(step, asyncio.Event):
+                waits = [asyncio.ensure_future(e.wait()) for e in (step, operation.interrupted)]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
+                if not step.is_set():
+                    continue
+                operation.taken += 1
+                continue
+            if isinstance(step, Exception):
+                raise step
+            await asyncio.sleep(0)
+            operation.taken += 1
+            if step is STREAM_ENDS:
+                return
+            response = pb.ExecutePlanResponse()
+            response.CopyFrom(step)
+            response.session_id = operation.envelope.session_id
+            response.server_side_session_id = session.server_id
+            response.operation_id = operation.envelope.operation_id
+            response.response_id = uid()
+            operation.ids.append(response.response_id)
+            operation.responses.append(serialize(response))
+
+    async def analyze(self, cleared: Cleared, envelope: Envelope) -> bytes:
+        assert isinstance(cleared, Cleared)
+        await asyncio.sleep(0)
+        self.order.append("forwarded")
+        self.envelopes.append(envelope)
+        text = words_of(cleared.statement)
+        self.received.append(text)
+        session = self.session(envelope.user, envelope.session_id, envelope.server_session)
+        for step in self.steps(text):
+            if isinstance(step, asyncio.Event):
+                await step.wait()
+            elif isinstance(step, Exception):
+                raise step
+        response = pb.AnalyzePlanResponse(
+            session_id=envelope.session_id, server_side_session_id=session.server_id
+        )
+        response.spark_version.version = text
+        return serialize(response)
+
+    async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
+        message = pb.ReattachExecuteRequest.FromString(request)
+        self.calls.append(("ReattachExecute", message))
+        await asyncio.sleep(0)
+        session = self.session(
+            message.user_context.user_id,
+            message.session_id,
+            message.client_observed_server_side_session_id,
+            create=False,
+        )
+        operation = session.operations.get(message.operation_id)
+        if operation is None:
+            raise spark_error("INVALID_HANDLE.OPERATION_NOT_FOUND", message.operation_id)
+        if not operation.envelope.reattachable:
+            raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
+        index = 0
+        if message.last_response_id:
+            if message.last_response_id not in operation.ids:
+                raise spark_error("INVALID_CURSOR.POSITION_NOT_FOUND", message.last_response_id)
+            index = operation.ids.index(message.last_response_id) + 1
+        async for data in self._stream(session, operation, index):
+            yield data
+
+    async def call(self, method: str, request: bytes) -> bytes:
+        await asyncio.sleep(0)
+        message = getattr(pb, _REQUESTS[method]).FromString(request)
+        self.calls.append((method, message))
+        if method in self.hold:
+            await self.hold[method].wait()
+        if method in self.faults:
+            raise self.faults[method]
+        user = message.user_context.user_id
+        key = (user, message.session_id)
+        if method == "ReleaseSession":
+            if self.down:
+                raise BackendUnavailable("Spark cannot be reached")
+            if self.sessions.pop(key, None) is not None and not message.allow_reconnect:
+                self.closed.add(key)
+            return serialize(pb.ReleaseSessionResponse(session_id=message.session_id))
+        observed = message.client_observed_server_side_session_id
+        session = self.session(user, message.session_id, observed)
+        ids = {"session_id": message.session_id, "server_side_session_id": session.server_id}
+        match method:
+            case "Config":
+                return self._config(session, message, ids)
+            case "Interrupt":
+                return serialize(
+                    pb.InterruptResponse(interrupted_ids=self._interrupt(session, message), **ids)
+                )
+            case "ReleaseExecute":
+                if message.HasField("release_all"):
+                    released = session.operations.pop(message.operation_id, None)
+                    if released is not None:
+                        # Spark stops what it is told to forget.
+                        released.interrupted.set()
+                return serialize(pb.ReleaseExecuteResponse(operation_id=message.operation_id, **ids))
+            case "CloneSession":
+                clone = SparkSession()
+                self.sessions[(user, message.new_session_id)] = clone
+                return serialize(
+                    pb.CloneSessionResponse(
+                        new_session_id=message.new_session_id,
+                        new_server_side_session_id=clone.server_id,
+                        **ids,
+                    )
+                )
+            case "FetchErrorDetails":
+                answer = pb.FetchErrorDetailsResponse(**ids)
+                if message.error_id in self.errors:
+                    answer.MergeFrom(self.errors[message.error_id])
+                return serialize(answer)
+            case "GetStatus":
+                answer = pb.GetStatusResponse(**ids)
+                for operation_id in message.operation_status.operation_ids:
+                    answer.operation_statuses.add(
+                        operation_id=operation_id, state=self.states.get(operation_id, 1)
+                    )
+                return serialize(answer)
+            case _:
+                return serialize(pb.ArtifactStatusesResponse(**ids))
+
+    def _config(self, session: SparkSession, message: Any, ids: Any) -> bytes:
+        answer = pb.ConfigResponse(**ids)
+        match message.operation.WhichOneof("op_type"):
+            case "set":
+                session.settings.update({pair.key: pair.value for pair in message.operation.set.pairs})
+            case "get":
+                for key in message.operation.get.keys:
+                    answer.pairs.add(key=key, value=session.settings.get(key, ""))
+            case _:
+                pass
+        return serialize(answer)
+
+    def _interrupt(self, session: SparkSession, message: Any) -> list[str]:
+        kinds = pb.InterruptRequest
+        stopped = []
+        for operation_id, operation in session.operations.items():
+            if (
+                message.interrupt_type == kinds.INTERRUPT_TYPE_ALL
+                or (
+                    message.interrupt_type == kinds.INTERRUPT_TYPE_TAG
+                    and message.operation_tag in operation.envelope.tags
+                )
+                or message.operation_id == operation_id
+            ) and operation.taken < len(operation.steps):
+                operation.interrupted.set()
+                stopped.append(operation_id)
+        return stopped
+
+    async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
+        async for request in requests:
+            await asyncio.sleep(0)
+            self.order.append("uploaded")
+            self.uploaded.append(pb.AddArtifactsRequest.FromString(request))
+            if "AddArtifacts" in self.faults:
+                raise self.faults["AddArtifacts"]
+        return serialize(pb.AddArtifactsResponse(session_id=self.uploaded[-1].session_id))
+
+
+STREAM_ENDS = object()
+"""A stream of Spark's that ends before its execution does."""
+
+_REQUESTS = {
+    "ArtifactStatus": "ArtifactStatusesRequest",
+    **{
+        name: f"{name}Request"
+        for name in (
+            "CloneSession",
+            "Config",
+            "FetchErrorDetails",
+            "GetStatus",
+            "Interrupt",
+            "ReleaseExecute",
+            "ReleaseSession",
+        )
+    },
+}
+
+
+class PlanJudge:
+    """Clears what `refused` does not match. What is forwarded carries `mark`, as a mask would."""
+
+    def __init__(self) -> None:
+        self.refused: str | None = None
+        self.effects: list[tuple[str, tuple[SessionEffect, ...]]] = []
+        self.rules: dict[str, AnswerRule] = {}
+        self.scans: dict[str, tuple[ScanRecord, ...]] = {}
+        self.changes: dict[str, dict[str, Any]] = {}
+        """Pattern → fields of the Cleared."""
+        self.judged: list[Statement] = []
+        self.mark = ""
+        self.marked = "."
+        """What of the plans the mark is in."""
+
+    async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        await asyncio.sleep(0)
+        self.judged.append(statement)
+        assert statement.plan is not None
+        assert statement.context.door == "connect"
+        text = words_of(statement)
+        shown = replace(statement, text=text)
+        if self.refused is not None and re.search(self.refused, text):
+            return Refused(
+                statement=shown,
+                code="ACCESS_DENIED",
+                sqlstate="42501",
+                message="user bob needs select on table spark_catalog.hr.employee",
+                snapshot_version=snapshot.version,
+            )
+        if (
+            found := re.search("CACHED (.*)", text)
+        ) and f"relation:{found[1]}" not in statement.context.handles:
+            return Refused(
+                statement=shown, code="NOT_GOVERNABLE", sqlstate="0A000", message="unknown relation"
+            )
+        mark = self.mark if re.search(self.marked, text) else ""
+        fields: dict[str, Any] = {}
+        for pattern, changed in self.changes.items():
+            if re.search(pattern, text):
+                fields |= changed
+        effects = next((e for pattern, e in self.effects if re.search(pattern, text)), ())
+        read = frozenset(re.findall(r"\b(?:TABLE|OF|FROM) (\w+)", text)) & statement.context.temp_views
+        cleared = Cleared(
+            statement=shown,
+            forwarded=f"{text}{mark}",
+            plan_class="RemoveCachedRemoteRelation" if text.startswith("REMOVE") else "Plan",
+            decisions=(),
+            scans=self.scans.get(text, ()),
+            snapshot_version=snapshot.version,
+            effects=effects,
+            answer=self.rules.get(text, AnswerRule()),
+            forwarded_plan=statement.plan.message + mark.encode(),
+            temp_views_read=read,
+            echo=self._echo(statement),
+        )
+        return replace(cleared, **fields)
+
+    def _echo(self, statement: Statement) -> bytes:
+        assert statement.plan is not None
+        if statement.plan.kind == "analyze":
+            return b""
+        plan = pb.Plan.FromString(statement.plan.message)
+        if plan.command.WhichOneof("command_type") != "sql_command":
+            return b""
+        return serialize(plan.command.sql_command.input)
+
+
+class World:
+    """The service over fakes, with everything in reach."""
+
+    def __init__(self, limits: SessionLimits | None = None, *, spark: Spark | None = None) -> None:
+        self.order: list[str] = []
+        self.ledger = FakeLedger(self.order)
+        self.spark = spark or Spark(self.order)
+        self.spark.order = self.order
+        self.catalog = FakeCatalog()
+        self.judge = PlanJudge()
+        self.hidden: set[str] = set()
+        self.policies = PolicySet(version=1)
+        self.now = 1000.0
+        self.service = ConnectSessions(
+            judge=self.judge,
+            policies=lambda: self.policies,
+            authority=lambda _: FakeAuthority(self.hidden),
+            catalog=self.catalog,
+            backend=self.spark,
+            ledger=self.ledger,
+            gateway="gw-1",
+            limits=limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5),
+            clock=lambda: self.now,
+        )
+
+    def new_policies(self, mark: str | None = None) -> None:
+        self.policies = PolicySet(version=self.policies.version + 1)
+        if mark is not None:
+            self.judge.mark = mark
+
+    async def run(self, plan: Any, principal: Principal = BOB, **fields: Any) -> list[Any]:
+        """Execute a plan to its end; return the responses."""
+        return await collect(self.service.execute(principal, CLIENT, execute_request(plan, **fields)))
+
+    async def reattach(
+        self,
+        operation: str,
+        last: str = "",
+        principal: Principal = BOB,
+        session: str = SESSION,
+        observed: str = "",
+    ) -> list[Any]:
+        request = pb.ReattachExecuteRequest(session_id=session, operation_id=operation)
+        request.user_context.user_id = "mallory"
+        if last:
+            request.last_response_id = last
+        if observed:
+            request.client_observed_server_side_session_id = observed
+        return await collect(self.service.reattach(principal, CLIENT, serialize(request)))
+
+    async def call(
+        self, method: str, principal: Principal = BOB, *, session: str = SESSION, **fields: Any
+    ) -> Any:
+        request = getattr(pb, _REQUESTS[method])(session_id=session, **fields)
+        request.user_context.user_id = "mallory"
+        data = await self.service.call(method, principal, CLIENT, serialize(request))
+        return getattr(pb, _REQUESTS[method].replace("Request", "Response")).FromString(data)
+
+    async def release(self, operation: str, until: str = "", principal: Principal = BOB) -> Any:
+        request = pb.ReleaseExecuteRequest(session_id=SESSION, operation_id=operation)
+        if until:
+            request.release_until.response_id = until
+        else:
+            request.release_all.SetInParent()
+        data = await self.service.call("ReleaseExecute", principal, CLIENT, serialize(request))
+        return pb.ReleaseExecuteResponse.FromString(data)
+
+    def session(self, session: str = SESSION, user: str = "bob") -> Any:
+        return self.service._sessions[(user, session)]
+
+    def statements(self) -> list[str]:
+        """What users' statements Spark received, without those of the gateway's own at adoption."""
+        return [text for text in self.spark.received if text != "SHOW CURRENT NAMESPACE"]
+
+    def outcomes(self) -> dict[str, str]:
+        """Text of each cleared statement → how it ended."""
+        texts = {e.statement_id: e.body["reqData"] for e in self.ledger.of("decided")}
+        ended = {texts[e.statement_id]: e.body["outcome"] for e in self.ledger.of("completed")}
+        ended.pop("SHOW CURRENT NAMESPACE", None)
+        return ended
+
+    def require_balance(self) -> None:
+        """Every cleared decision has exactly one end."""
+        cleared = [e.statement_id for e in self.ledger.of("decided") if e.body["verdict"] == "cleared"]
+        ended = [e.statement_id for e in self.ledger.of("completed")]
+        assert sorted(cleared) == sorted(ended)
+
+
+async def collect(stream: AsyncIterator[bytes]) -> list[Any]:
+    return [pb.ExecutePlanResponse.FromString(data) async for data in stream]
+
+
+def fault(message: str, code: int = 13) -> RpcError:
+    return RpcError(code=code, message=message)
+
+
+def cases(responses: Sequence[Any]) -> list[str | None]:
+    return [response.WhichOneof("response_type") for response in responses]
+
+
+@contextmanager
+def rpc_error(word: str) -> Iterator[None]:
+    """Expect an error of Spark's whose message has the word."""
+    with pytest.raises(RpcError) as caught:
+        yield
+    assert word in caught.value.message

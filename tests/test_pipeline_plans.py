@@ -1,0 +1,580 @@
+"""The judge on plans, against the real reader: what is forwarded, what is refused, and the laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.connect import plan as plans
+
+from gateway.model.catalog import TableName
+from gateway.model.statement import (
+    AnswerFilter,
+    CatalogChanged,
+    Cleared,
+    CreateTempView,
+    PlanRequest,
+    Refused,
+    Verdict,
+)
+from gateway.pipeline import Rules
+from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import parse, pb
+from tests.judge_world import World
+from tests.plan.frames import made, message, sql, table
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World()
+
+
+def execute(frame: Any) -> PlanRequest:
+    return PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
+
+
+def run(**command: Any) -> PlanRequest:
+    plan = pb.Plan(command=pb.Command(**command))
+    return PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+
+
+def analyze(case: str, frame: Any) -> PlanRequest:
+    request = pb.AnalyzePlanRequest()
+    getattr(request, case).plan.CopyFrom(message(frame))
+    return PlanRequest(kind="analyze", message=request.SerializeToString(deterministic=True))
+
+
+def sql_command(frame: Any) -> PlanRequest:
+    return run(sql_command=pb.SqlCommand(input=message(frame).root))
+
+
+def catalog(operation: str, **fields: Any) -> PlanRequest:
+    relation = pb.Relation()
+    call = getattr(relation.catalog, operation)
+    call.SetInParent()
+    for name, value in fields.items():
+        setattr(call, name, value)
+    return PlanRequest(kind="execute", message=pb.Plan(root=relation).SerializeToString(deterministic=True))
+
+
+def forwarded(verdict: Verdict) -> Any:
+    assert isinstance(verdict, Cleared), verdict
+    return parse(pb.Plan, verdict.forwarded_plan)
+
+
+def refused(verdict: Verdict, code: str, words: str) -> None:
+    assert isinstance(verdict, Refused), verdict
+    assert verdict.code == code, verdict
+    assert words in verdict.message, verdict.message
+
+
+EMPLOYEE = "`spark_catalog`.`hr`.`employee`"
+
+
+async def test_a_table_without_obligations_gets_its_full_name(world: World, reader: ReaderPool) -> None:
+    frame = table("sales.orders").filter("amount > 3").select("id")
+    verdict = await world.judge_plan(execute(frame), reader, user="bob")
+    read = forwarded(verdict).root.project.input.filter.input.read.named_table
+    assert read.unparsed_identifier == "`spark_catalog`.`sales`.`orders`"
+    assert isinstance(verdict, Cleared)
+    assert verdict.plan_class == "Project"
+    assert verdict.readers_agree
+    assert verdict.plan_texts == ("amount > 3",)
+    assert [str(scan.table) for scan in verdict.scans] == ["spark_catalog.sales.orders"]
+
+
+async def test_a_guarded_table_is_the_query_that_sql_would_get(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge_plan(execute(table("employee").select("name")), reader, user="bob")
+    as_sql = await world.judge("SELECT name FROM employee", reader, user="bob")
+    alias = forwarded(verdict).root.project.input.subquery_alias
+    assert (alias.alias, list(alias.qualifier)) == ("employee", ["spark_catalog", "hr"])
+    assert isinstance(as_sql, Cleared)
+    assert as_sql.forwarded == f"SELECT name FROM ({alias.input.sql.query}) AS `employee`"
+
+
+@pytest.mark.parametrize(
+    ("frame", "text"),
+    [
+        (lambda: table("employee").select("name", "email"), "SELECT name, email FROM employee"),
+        (lambda: table("employee"), "SELECT * FROM employee"),
+        (lambda: table("hr.inbox"), "SELECT * FROM hr.inbox"),
+        (lambda: table("directory").select("who"), "SELECT who FROM directory"),
+        (
+            lambda: table("employee").filter("id > 3").groupBy("region").agg(F.max("email")),
+            "SELECT region, max(email) FROM employee WHERE id > 3 GROUP BY region",
+        ),
+        (lambda: table("sales.orders").select(F.reflect(F.lit("a"), F.lit("b"))), "SELECT reflect('a', 'b')"),
+        (lambda: table("a.b.c.d"), "SELECT * FROM a.b.c.d"),
+    ],
+)
+async def test_a_question_gets_the_same_decisions_as_sql(
+    frame: Callable[[], Any], text: str, world: World, reader: ReaderPool
+) -> None:
+    for user in ("ann", "bob", "eve"):
+        plan = await world.judge_plan(execute(frame()), reader, user=user)
+        as_sql = await world.judge(text, reader, user=user)
+        assert type(plan) is type(as_sql), (plan, as_sql)
+        if isinstance(plan, Refused) and isinstance(as_sql, Refused):
+            assert (plan.code, plan.message) == (as_sql.code, as_sql.message)
+        elif isinstance(plan, Cleared) and isinstance(as_sql, Cleared):
+            assert {(s.table, s.columns, s.obligations) for s in plan.scans} == {
+                (s.table, s.columns, s.obligations) for s in as_sql.scans
+            }
+
+
+async def test_everything_that_is_missing_is_told_at_once(world: World, reader: ReaderPool) -> None:
+    frame = (
+        table("employee")
+        .select("id", "salary")
+        .join(sql("SELECT id FROM hr.inbox"), "id")
+        .filter(F.expr("id IN (SELECT ssn FROM hr.employee)"))
+    )
+    verdict = await world.judge_plan(execute(frame), reader, user="eve")
+    refused(verdict, "ACCESS_DENIED", "select on table spark_catalog.hr.employee")
+    refused(verdict, "ACCESS_DENIED", "select on table spark_catalog.hr.inbox")
+
+
+async def test_subqueries_in_expression_strings_are_guarded(world: World, reader: ReaderPool) -> None:
+    frame = table("sales.orders").filter(F.expr("id IN (SELECT id FROM hr.employee)")).select("id")
+    verdict = await world.judge_plan(execute(frame), reader, user="bob")
+    text = forwarded(verdict).root.project.input.filter.condition.expression_string.expression
+    assert f"FROM {EMPLOYEE}" in text
+    assert "region = 'EMEA'" in text
+
+
+async def test_sql_in_a_plan_is_spliced_and_its_arguments_stay(world: World, reader: ReaderPool) -> None:
+    frame = sql("SELECT name FROM employee WHERE id > :x", x=F.lit(3))
+    verdict = await world.judge_plan(execute(frame), reader, user="bob")
+    assert "region = 'EMEA'" in forwarded(verdict).root.sql.query
+    assert ":x" in forwarded(verdict).root.sql.query
+    without = await world.judge_plan(execute(sql("SELECT :x")), reader, user="bob")
+    refused(without, "NOT_GOVERNABLE", "parameter markers")
+
+
+async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: ReaderPool) -> None:
+    refused(
+        await world.judge_plan(execute(sql("SHOW TABLES")), reader, user="bob"),
+        "NOT_GOVERNABLE",
+        "not a query",
+    )
+    verdict = await world.judge_plan(sql_command(sql("SHOW TABLES")), reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert verdict.answer.filter is AnswerFilter.TABLES
+    assert parse(pb.Relation, verdict.echo).sql.query == "SHOW TABLES"
+    used = await world.judge_plan(sql_command(sql("DROP TABLE sales.tmp_x")), reader, user="bob")
+    assert isinstance(used, Cleared)
+    assert used.effects == (CatalogChanged((TableName("spark_catalog", "sales", "tmp_x"),)),)
+
+
+async def test_the_echo_is_what_the_client_sent(world: World, reader: ReaderPool) -> None:
+    frame = sql("SELECT name FROM employee")
+    verdict = await world.judge_plan(sql_command(frame), reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert verdict.echo == message(frame).root.SerializeToString(deterministic=True)
+    assert verdict.echo != verdict.forwarded_plan
+
+
+BOUND = "_pyspark_connect_temp_view_" + "0a" * 16
+
+
+async def test_names_that_references_bind_are_left_alone(world: World, reader: ReaderPool) -> None:
+    people = table("employee").select("name")
+    text = f"SELECT name FROM {BOUND} UNION SELECT name FROM hr.employee"
+    verdict = await world.judge_plan(execute(sql(text, views={BOUND: people})), reader, user="bob")
+    query = forwarded(verdict).root.with_relations.root.sql.query
+    assert f"FROM {BOUND} UNION" in query
+    assert f"FROM {EMPLOYEE}" in query
+    assert isinstance(verdict, Cleared)
+    assert verdict.temp_views_read == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"CREATE TEMP VIEW w AS SELECT * FROM {BOUND}", "binds to a name"),
+        (f"CREATE VIEW w AS SELECT * FROM {BOUND}", "temporary view"),
+        (f"EXPLAIN SELECT * FROM {BOUND}", "temporary view"),
+    ],
+)
+async def test_bound_names_are_neither_kept_nor_explained(
+    text: str, words: str, world: World, reader: ReaderPool
+) -> None:
+    frame = sql(text, views={BOUND: table("employee").select("name")})
+    refused(await world.judge_plan(sql_command(frame), reader, user="bob"), "NOT_GOVERNABLE", words)
+
+
+async def test_bound_names_do_not_hide_temporary_views(world: World, reader: ReaderPool) -> None:
+    frame = sql(f"SELECT * FROM {BOUND}", views={BOUND: table("employee").select("name")})
+    verdict = await world.judge_plan(execute(frame), reader, user="bob", temp_views=frozenset({BOUND}))
+    refused(verdict, "NOT_GOVERNABLE", "is a temporary view of the session too")
+
+
+async def test_temporary_views_of_the_session_stay_names_of_one_part(
+    world: World, reader: ReaderPool
+) -> None:
+    verdict = await world.judge_plan(
+        execute(table("Employee")), reader, user="eve", temp_views=frozenset({"employee"})
+    )
+    assert forwarded(verdict).root.read.named_table.unparsed_identifier == "`Employee`"
+    assert isinstance(verdict, Cleared)
+    assert verdict.temp_views_read == {"employee"}
+    as_sql = await world.judge("SELECT * FROM v", reader, user="eve", temp_views=frozenset({"v"}))
+    assert isinstance(as_sql, Cleared)
+    assert as_sql.temp_views_read == {"v"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (lambda: table("global_temp.v"), "global temporary view"),
+        (lambda: table("parquet.`/etc/x`"), "signs that paths"),
+        (lambda: table("system.x.y"), "reserved"),
+        (lambda: table("employee").select(F.input_file_name()), "input_file_name"),
+        (lambda: table("employee").select(F.call_function("reflect", F.lit("a"))), "reflect"),
+        (
+            lambda: table("employee").select(F.call_function("product", F.col("id"))),
+            "not a built-in function",
+        ),
+        (lambda: table("employee").select(F.call_function("f", F.col("id"))), "not a built-in function"),
+        (lambda: table("employee").select(F.expr("java_method('a', 'b')")), "java_method"),
+    ],
+)
+async def test_what_nobody_may_ask_for(
+    frame: Callable[[], Any], words: str, world: World, reader: ReaderPool
+) -> None:
+    refused(await world.judge_plan(execute(frame()), reader, user="ann"), "NOT_GOVERNABLE", words)
+
+
+async def test_functions_of_plans_alone_pass(world: World, reader: ReaderPool) -> None:
+    frame = table("sales.orders").groupBy("region").agg(F.product("id"))
+    assert isinstance(await world.judge_plan(execute(frame), reader, user="bob"), Cleared)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda: table("employee").select("name", "_metadata.file_path"),
+        lambda: table("employee").select("name", F.expr("_metadata.file_path")),
+        lambda: table("employee").select("name", table("employee").metadataColumn("_metadata")),
+        lambda: table("employee").select("name").drop("_METADATA"),
+        lambda: sql("SELECT name, _metadata.file_name FROM employee"),
+    ],
+)
+async def test_where_rows_are_stored_is_not_told_of_guarded_tables(
+    frame: Callable[[], Any], world: World, reader: ReaderPool
+) -> None:
+    refused(await world.judge_plan(execute(frame()), reader, user="bob"), "ACCESS_DENIED", "_metadata")
+    assert isinstance(await world.judge_plan(execute(frame()), reader, user="ann"), Cleared)
+
+
+async def test_analysis_shows_visible_columns_and_neither_plans_nor_files(
+    world: World, reader: ReaderPool
+) -> None:
+    for case in ("schema", "tree_string", "is_local", "semantic_hash"):
+        verdict = await world.judge_plan(analyze(case, table("employee")), reader, user="bob")
+        assert isinstance(verdict, Cleared), (case, verdict)
+        sent = parse(pb.AnalyzePlanRequest, verdict.forwarded_plan)
+        assert "region = 'EMEA'" in getattr(sent, case).plan.root.subquery_alias.input.sql.query
+    for case in ("explain", "input_files"):
+        refused(
+            await world.judge_plan(analyze(case, table("employee")), reader, user="bob"),
+            "ACCESS_DENIED",
+            "plans",
+        )
+        assert isinstance(
+            await world.judge_plan(analyze(case, table("sales.orders")), reader, user="bob"), Cleared
+        )
+        over_view = await world.judge_plan(
+            analyze(case, table("v")), reader, user="bob", temp_views=frozenset({"v"})
+        )
+        refused(over_view, "NOT_GOVERNABLE", "temporary view")
+
+
+async def test_identities_are_the_principal(world: World, reader: ReaderPool) -> None:
+    frame = table("sales.orders").select(F.current_user(), F.expr("session_user() AS me"))
+    first, second = forwarded(
+        await world.judge_plan(execute(frame), reader, user="bob")
+    ).root.project.expressions
+    assert (list(first.alias.name), first.alias.expr.literal.string) == (["current_user()"], "bob")
+    assert second.expression_string.expression == "'bob' AS me"
+    text = forwarded(await world.judge_plan(execute(sql("SELECT current_user()")), reader, user="bob"))
+    assert text.root.sql.query == "SELECT 'bob' AS `current_user()`"
+    over_thrift = await world.judge("SELECT current_user()", reader, user="bob")
+    assert isinstance(over_thrift, Cleared)
+    assert over_thrift.forwarded == "SELECT current_user()"
+
+
+async def test_streams_are_guarded_as_streams(world: World, reader: ReaderPool) -> None:
+    plan = message(table("employee").select("name"))
+    read = plan.root.project.input.read
+    read.is_streaming = True
+    read.named_table.options["maxFilesPerTrigger"] = "1"
+    request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+    query = forwarded(await world.judge_plan(request, reader, user="bob")).root.project.input.subquery_alias
+    assert f"FROM STREAM {EMPLOYEE} WITH ('maxFilesPerTrigger' = '1') AS" in query.input.sql.query
+    pinned = forwarded(await world.judge_plan(request, reader, user="ann")).root.project.input.read
+    assert pinned.is_streaming
+    assert dict(pinned.named_table.options) == {"maxFilesPerTrigger": "1"}
+
+
+async def test_change_feeds_pass_only_without_obligations(world: World, reader: ReaderPool) -> None:
+    def changes(name: str) -> PlanRequest:
+        relation = pb.Relation(relation_changes=pb.RelationChanges(unparsed_identifier=name))
+        return PlanRequest(
+            kind="execute", message=pb.Plan(root=relation).SerializeToString(deterministic=True)
+        )
+
+    verdict = await world.judge_plan(changes("sales.orders"), reader, user="bob")
+    assert forwarded(verdict).root.relation_changes.unparsed_identifier == "`spark_catalog`.`sales`.`orders`"
+    assert isinstance(await world.judge_plan(changes("sales.flags"), reader, user="bob"), Refused)
+
+
+async def test_a_table_that_does_not_exist_fails_when_it_appears(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge_plan(execute(table("sales.gone")), reader, user="bob")
+    assert "raise_error" in forwarded(verdict).root.subquery_alias.input.sql.query
+    assert isinstance(verdict, Cleared)
+    assert verdict.provisional
+
+
+async def test_handles_are_those_of_the_session(world: World, reader: ReaderPool) -> None:
+    relation = pb.Relation(cached_remote_relation=pb.CachedRemoteRelation(relation_id="r1"))
+    request = PlanRequest(
+        kind="execute", message=pb.Plan(root=relation).SerializeToString(deterministic=True)
+    )
+    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "not of this session")
+    known = await world.judge_plan(request, reader, user="ann", handles=frozenset({"relation:r1"}))
+    assert isinstance(known, Cleared)
+
+
+async def test_code_wants_a_grant_and_names_of_builtins_are_never_registered(
+    world: World, reader: ReaderPool
+) -> None:
+    def register(name: str) -> PlanRequest:
+        udf = pb.PythonUDF(command=b"x", eval_type=100, python_ver="3.11")
+        udf.output_type.string.SetInParent()
+        function = pb.CommonInlineUserDefinedFunction(function_name=name, python_udf=udf)
+        return run(register_function=function)
+
+    refused(
+        await world.judge_plan(register("f"), reader, user="ann"),
+        "ACCESS_DENIED",
+        "create on udf system.session.f",
+    )
+    for name in ("sha2", "SHA2", "explode", "product"):
+        refused(
+            await world.judge_plan(register(name), reader, user="ann"),
+            "NOT_GOVERNABLE",
+            "cannot be registered",
+        )
+
+
+async def test_a_registered_function_is_judged_as_the_sessions_own(world: World, reader: ReaderPool) -> None:
+    for frame in (table("sales.orders").select(F.call_function("f", F.col("id"))), sql("SELECT f(1)")):
+        verdict = await world.judge_plan(
+            execute(frame), reader, user="bob", handles=frozenset({"function:f"})
+        )
+        refused(verdict, "ACCESS_DENIED", "execute on udf system.session.f")
+
+
+async def test_writes_are_judged_and_pinned(world: World, reader: ReaderPool) -> None:
+    def write(name: str, frame: Any, mode: Any = "SAVE_MODE_UNSPECIFIED") -> PlanRequest:
+        method: Any = "TABLE_SAVE_METHOD_SAVE_AS_TABLE"
+        save = pb.WriteOperation.SaveTable(table_name=name, save_method=method)
+        return run(write_operation=pb.WriteOperation(input=message(frame).root, table=save, mode=mode))
+
+    names = table("employee").select("name")
+    verdict = await world.judge_plan(write("sales.tmp_x", names), reader, user="bob")
+    sent = forwarded(verdict).command.write_operation
+    assert sent.table.table_name == "`spark_catalog`.`sales`.`tmp_x`"
+    assert sent.input.project.input.HasField("subquery_alias")
+    denied = await world.judge_plan(write("employee", names, "SAVE_MODE_OVERWRITE"), reader, user="bob")
+    refused(denied, "ACCESS_DENIED", "drop on table spark_catalog.hr.employee")
+
+
+async def test_merge_is_refused_on_a_target_with_obligations(world: World, reader: ReaderPool) -> None:
+    def merge(name: str, action: Any) -> PlanRequest:
+        return run(
+            merge_into_table_command=pb.MergeIntoTableCommand(
+                target_table_name=name,
+                source_table_plan=message(table("sales.orders")).root,
+                merge_condition=pb.Expression(
+                    expression_string=pb.Expression.ExpressionString(expression="true")
+                ),
+                match_actions=[pb.Expression(merge_action=pb.MergeAction(action_type=action))],
+            )
+        )
+
+    assert isinstance(
+        await world.judge_plan(merge("sales.orders", "ACTION_TYPE_DELETE"), reader, user="bob"), Cleared
+    )
+    assert isinstance(
+        await world.judge_plan(merge("employee", "ACTION_TYPE_DELETE"), reader, user="bob"), Refused
+    )
+    assert isinstance(
+        await world.judge_plan(merge("employee", "ACTION_TYPE_DELETE"), reader, user="ann"), Cleared
+    )
+
+
+async def test_a_dataframe_becomes_a_temporary_view(world: World, reader: ReaderPool) -> None:
+    view = pb.CreateDataFrameViewCommand(input=message(table("employee").select("name")).root, name="people")
+    verdict = await world.judge_plan(run(create_dataframe_view=view), reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert verdict.effects == (CreateTempView("people"),)
+    assert forwarded(verdict).command.create_dataframe_view.name == "`people`"
+
+
+async def test_lists_and_details_of_the_catalog(world: World, reader: ReaderPool) -> None:
+    columns = await world.judge_plan(catalog("list_columns", table_name="employee"), reader, user="bob")
+    assert isinstance(columns, Cleared)
+    assert columns.answer.columns == frozenset({"id", "name", "email", "region"})
+    assert not columns.answer.details
+    databases = await world.judge_plan(catalog("list_databases"), reader, user="bob")
+    assert isinstance(databases, Cleared)
+    assert not databases.answer.details
+    all_of_them = await world.judge_plan(catalog("list_databases"), reader, user="ann")
+    assert isinstance(all_of_them, Cleared)
+    assert all_of_them.answer.details
+    created = await world.judge_plan(
+        catalog("get_create_table_string", table_name="sales.flags"), reader, user="bob"
+    )
+    refused(created, "ACCESS_DENIED", "hidden from or masked for user bob")
+
+
+async def test_what_may_not_be_known_does_not_exist_and_spark_is_not_asked(
+    world: World, reader: ReaderPool
+) -> None:
+    for name in ("hr.employee", "hr.nowhere"):
+        verdict = await world.judge_plan(catalog("table_exists", table_name=name), reader, user="eve")
+        assert forwarded(verdict).root.sql.query == "SELECT false AS value"
+        described = await world.judge_plan(catalog("get_table", table_name=name), reader, user="eve")
+        refused(described, "ACCESS_DENIED", f"user eve needs show on table spark_catalog.{name}")
+    asked = await world.judge_plan(catalog("table_exists", table_name="employee"), reader, user="bob")
+    assert forwarded(asked).root.catalog.table_exists.table_name == EMPLOYEE
+
+
+async def test_what_pyspark_asks_of_what_is_not_there_is_answered(world: World, reader: ReaderPool) -> None:
+    asked = [
+        plans.TableExists("hr.nowhere", None),
+        plans.TableExists("nowhere", "hr"),
+        plans.DatabaseExists("nowhere"),
+        plans.FunctionExists("nothing"),
+        plans.FunctionExists("nothing", "hr"),
+    ]
+    for one in asked:
+        for user in ("bob", "eve"):
+            plan = forwarded(await world.judge_plan(execute(made(one)), reader, user=user))
+            assert plan.root.sql.query == "SELECT false AS value"
+            assert plan.root.common.plan_id == message(made(one)).root.common.plan_id
+
+
+async def test_a_table_that_was_made_is_a_dataframe_for_who_may_see_all_of_it(
+    world: World, reader: ReaderPool
+) -> None:
+    def creating(name: str) -> Any:
+        return made(plans.CreateTable(name, None, source="parquet"))  # type: ignore[arg-type]
+
+    new = creating("sales.tmp_made")
+    for request in (execute(new), analyze("schema", new), execute(new.select("a").limit(3))):
+        verdict = await world.judge_plan(request, reader, user="bob")
+        assert isinstance(verdict, Cleared), verdict
+        assert verdict.provisional
+        assert CatalogChanged((TableName("spark_catalog", "sales", "tmp_made"),)) in verdict.effects
+    again = execute(creating("hr.employee").select("id"))
+    assert isinstance(await world.judge_plan(again, reader, user="ann"), Cleared)
+    refused(await world.judge_plan(again, reader, user="bob"), "ACCESS_DENIED", "create on table")
+    refused(await world.judge_plan(execute(new), reader, user="eve"), "ACCESS_DENIED", "select on table")
+
+
+@pytest.mark.parametrize("kind", ["mask", "filter", "deny"])
+async def test_a_table_that_was_made_shows_nothing_past_a_policy(kind: str, reader: ReaderPool) -> None:
+    """The call, sent again, has the rows of the table as it is now: of all of them, or nothing."""
+    data = dict(World().data)
+    rule = {
+        "mask": "mask: [{groups: [analysts], type: MASK_NULL}]",
+        "filter": "filter: [{groups: [analysts], where: 'a > 1'}]",
+        "deny": "deny: [{groups: [analysts], access: [select]}]",
+    }[kind]
+    column = "" if kind == "filter" else ", column: b"
+    data["tables"] = {**data["tables"], "spark_catalog.sales.tmp_made": {"a": "int", "b": "string"}}
+    data["pack"] += (
+        "\n  - name: later"
+        f"\n    on: {{catalog: spark_catalog, database: sales, table: tmp_made{column}}}\n    {rule}\n"
+    )
+    frame = made(plans.CreateTable("sales.tmp_made", None, source="parquet"))  # type: ignore[arg-type]
+    for request in (execute(frame), analyze("schema", frame), execute(frame.select("a"))):
+        verdict = await World(data).judge_plan(request, reader, user="bob")
+        refused(verdict, "ACCESS_DENIED", "sales.tmp_made")
+
+
+async def test_a_catalog_call_is_not_a_dataframe(world: World, reader: ReaderPool) -> None:
+    plan = pb.Plan()
+    plan.root.limit.limit = 3
+    plan.root.limit.input.catalog.list_catalogs.SetInParent()
+    request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "within a DataFrame")
+
+
+async def test_the_same_plan_is_forwarded_as_the_same_bytes(world: World, reader: ReaderPool) -> None:
+    request = execute(table("employee").select("name").join(table("sales.orders"), "id"))
+    first = await world.judge_plan(request, reader, user="bob")
+    again = await world.judge_plan(request, reader, user="bob")
+    assert first == again
+
+
+async def test_the_record_shows_the_plan_as_it_was_written(world: World, reader: ReaderPool) -> None:
+    cleared = await world.judge_plan(execute(table("employee").select("name")), reader, user="bob")
+    assert cleared.statement.text == 'spark.table("employee").select("name")'
+    assert isinstance(cleared, Cleared)
+    assert "EMEA" in cleared.forwarded
+    denied = await world.judge_plan(execute(table("employee")), reader, user="eve")
+    assert denied.statement.text == 'spark.table("employee")'
+    assert isinstance(denied, Refused)
+    assert denied.plan_class == "Read"
+
+
+async def test_bytes_that_are_no_plan_are_refused(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge_plan(PlanRequest(kind="execute", message=b"\xff\xff"), reader, user="ann")
+    refused(verdict, "MALFORMED", "")
+    extension = pb.Plan()
+    extension.root.extension.type_url = "x"
+    request = PlanRequest(kind="execute", message=extension.SerializeToString())
+    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "plugins")
+
+
+async def test_star_shows_what_is_visible_when_the_setting_says_so(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge_plan(
+        execute(table("employee")), reader, user="bob", rules=Rules(star="visible")
+    )
+    assert isinstance(verdict, Cleared)
+    assert verdict.scans[0].columns == ("email", "id", "name", "region")
+
+
+async def test_identities_of_policies_are_the_principal_too(world: World, reader: ReaderPool) -> None:
+    policy = """
+  - name: own unit
+    on: {catalog: spark_catalog, database: hr, table: department}
+    filter: [{groups: [analysts], where: "name = current_user()"}]
+"""
+    own = World({**world.data, "pack": world.data["pack"] + policy.removeprefix("\n")})
+    verdict = await own.judge_plan(execute(table("department")), reader, user="bob")
+    assert "WHERE (name = 'bob')" in forwarded(verdict).root.subquery_alias.input.sql.query
+    over_thrift = await own.judge("SELECT * FROM department", reader, user="bob")
+    assert isinstance(over_thrift, Cleared)
+    assert "WHERE (name = current_user())" in over_thrift.forwarded
+
+
+async def test_a_policy_calls_no_function_that_a_session_could_register(
+    world: World, reader: ReaderPool
+) -> None:
+    policy = """
+  - name: own unit
+    on: {catalog: spark_catalog, database: hr, table: department}
+    filter: [{groups: [analysts], where: "mine(name)"}]
+"""
+    own = World({**world.data, "pack": world.data["pack"] + policy.removeprefix("\n")})
+    verdict = await own.judge_plan(execute(table("department")), reader, user="bob")
+    refused(verdict, "NOT_GOVERNABLE", "without its catalog and database")
