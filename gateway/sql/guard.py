@@ -22,9 +22,12 @@ from gateway.sql.wants import NotGovernable, Wants
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
 _SUBQUERY = re.compile(r"\b(?:SELECT|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 """Words one of which every query has, however it is written."""
-_BARRIER = "system.builtin.spark_partition_id() >= 0"
-"""Always true, and Spark moves no condition past it, because it is not deterministic. (`rand() >= 0` Spark
-knows to be true, and leaves it out.)"""
+_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE (0)"
+"""Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
+must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.)"""
+_STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
+"""The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark knows
+to be true, and leaves it out.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +46,12 @@ def guarded_query(
     masks: Mapping[str, ColumnMask],
     row_filter: RowFilter | None,
     source: str,
+    stream: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
-    `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body.
+    `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
+    `stream`: it is read as a stream.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -67,7 +72,9 @@ def guarded_query(
     # INVARIANT (filter first): Spark makes a join of a subquery in a filter and moves the user's conditions
     # below it. One that fails on a value (a division by zero) would tell of the rows that the filter hides.
     alias = quote(table.name.table)
-    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} WHERE {_BARRIER}"
+    if stream:
+        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
+    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {_BARRIER} AS {alias}"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -130,6 +137,7 @@ def table_query(
         masks=masks,
         row_filter=view.row_filter,
         source=source,
+        stream=stream,
     )
 
 

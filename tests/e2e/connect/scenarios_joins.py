@@ -144,9 +144,7 @@ def join_as_of(x: Place) -> Any:
     )
 
 
-# The filter of `orders` has a subquery, and what keeps the user's conditions behind it may not stand in a
-# lateral join.
-@scenario("joins", governed="elsewhere")
+@scenario("joins")
 def lateral_join(x: Place) -> Any:
     o = x.orders.where(F.col("person_id") == F.col("p.id").outer()).agg(F.sum("qty").alias("total"))
     return x.people.alias("p").lateralJoin(o).select("p.id", "total")
