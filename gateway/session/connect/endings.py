@@ -147,11 +147,7 @@ class Endings:
         if operation.ended.is_set():
             return
         self._cancel_task(operation)
-        stopping = self.spawn(self.stop_in_spark(operation))
-        if not operation.names_seen:
-            # Its names must not begin to mean something else before Spark has let go of it.
-            operation.session.stopping.add(stopping)
-            stopping.add_done_callback(operation.session.stopping.discard)
+        self.begin_stopping(operation)
         await self.conclude(operation, "canceled", reason=reason)
         if operation.kept is not None:
             operation.kept.finish(faults.spark_error("OPERATION_CANCELED"))
@@ -172,9 +168,22 @@ class Endings:
         if operation.task is not None and operation.task is not asyncio.current_task():
             operation.task.cancel()
 
+    def begin_stopping(self, operation: ConnectOperation) -> None:
+        """Have Spark stop it, while others go on."""
+        stopping = self.spawn(self.stop_in_spark(operation))
+        if not operation.names_seen:
+            # Its names must not begin to mean something else before Spark has let go of it.
+            operation.session.stopping.add(stopping)
+            stopping.add_done_callback(operation.session.stopping.discard)
+
     async def stop_in_spark(self, operation: ConnectOperation) -> None:
-        """Ask Spark to stop it and to free what it holds for it; whatever it answers, nothing follows."""
+        """Ask Spark to stop it and to free what it holds for it.
+
+        INVARIANT (names are judged as Spark will resolve them): where Spark neither has looked up its names
+        nor says that it stopped, the session's names may not change any more.
+        """
         session = operation.session
+        stopped = False
         interrupt = pb.InterruptRequest(
             session_id=session.session_id,
             interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
@@ -189,8 +198,8 @@ class Endings:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in _OVERTAKEN_S:
                     answer = await self._backend.call("Interrupt", serialize(interrupt))
-                    stopped = parse(pb.InterruptResponse, answer).interrupted_ids
-                    if operation.names_seen or operation.operation_id in stopped:
+                    stopped = operation.operation_id in parse(pb.InterruptResponse, answer).interrupted_ids
+                    if operation.names_seen or stopped:
                         break
                     # Spark has it no more, or not yet: this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
@@ -198,6 +207,9 @@ class Endings:
                     await self._backend.call("ReleaseExecute", serialize(release))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
+        finally:
+            if not (operation.names_seen or stopped):
+                session.unstopped = True
 
     def forget(self, operation: ConnectOperation) -> None:
         """Take it out of the session; what it has left to do it does unnamed."""

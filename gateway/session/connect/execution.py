@@ -210,6 +210,8 @@ class ConnectExecution:
             stopping = (_done(task) for task in list(session.stopping))
             others = itertools.chain(running, stopping)
             await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
+            if session.unstopped:
+                await self._endings.lose(session, "Spark did not say that a statement was stopped")
             session.require_open()
         await self._recorder.decided(
             verdict,

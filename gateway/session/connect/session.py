@@ -32,6 +32,8 @@ class ConnectSession(NamesInForce):
         self.pending: ConnectOperation | None = None
         self.stopping: set[asyncio.Task[None]] = set()
         """Calls that stop, in Spark, what may not have looked up its names yet."""
+        self.unstopped = False
+        """Spark did not say that such a call ended; it may look its names up at any time."""
         self.ended_relations: OrderedDict[str, None] = OrderedDict()
         """Cached relations that ended because the policies changed; the latest last."""
         self.free_queries: set[str] = set()

@@ -112,7 +112,7 @@ class Streams:
             raise await self._endings.failed(operation, fault) from None
         except SluiceError as fault:
             if not isinstance(fault, BackendUnavailable):
-                self._endings.spawn(self._endings.stop_in_spark(operation))
+                self._endings.begin_stopping(operation)
             elif operation.reattachable:
                 # Spark may go on with it, and the client come back.
                 raise

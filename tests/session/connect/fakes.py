@@ -277,7 +277,6 @@ class Spark:
     async def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
         assert isinstance(cleared, Cleared)
         assert envelope.operation_id
-        await asyncio.sleep(0)
         self.order.append("forwarded")
         self.envelopes.append(envelope)
         text = words_of(cleared.statement)
@@ -292,11 +291,16 @@ class Spark:
             steps = [*steps, complete]
         operation = SparkOperation(envelope, steps)
         session.operations[envelope.operation_id] = operation
+        heard = True
         try:
             async for data in self._stream(session, operation, 0):
                 yield data
+        except (GeneratorExit, asyncio.CancelledError):
+            # As Spark, which notices that nobody listens when it has something to say.
+            heard = False
+            raise
         finally:
-            if not envelope.reattachable:
+            if heard and not envelope.reattachable:
                 session.operations.pop(envelope.operation_id, None)
 
     async def _stream(

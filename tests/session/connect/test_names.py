@@ -436,3 +436,32 @@ async def test_the_renewal_of_views_is_not_disturbed_by_a_view_that_lists() -> N
     # Its drop failed: it was made again all the same, and replaced.
     assert context(world)[1] == {"v"}
     world.require_balance()
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+async def test_names_change_after_a_stopped_statement_only_when_spark_says_that_it_stopped(
+    confirms: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = world_of_names()
+    await world.run(view("v", "t"))
+    world.spark.script("INSERT", asyncio.Event())
+    operation = uid()
+    request = execute_request(sql("INSERT INTO t SELECT * FROM v"), operation=operation)
+    running = asyncio.create_task(collect(world.service.execute(BOB, CLIENT, request)))
+    await until(lambda: any("INSERT" in text for text in world.spark.received))
+    if not confirms:
+        monkeypatch.setattr(world.spark, "_interrupt", lambda session, message: [])
+    await world.release(operation)
+    with rpc_error("OPERATION_ABANDONED"):
+        await running
+    # What reads names is judged as ever: they still mean what they did.
+    await world.run(table("v"))
+    if confirms:
+        await world.run(sql("DROP VIEW v"))
+        assert "DROP VIEW v" in world.spark.received
+    else:
+        with rpc_error("SESSION_CLOSED"):
+            await world.run(sql("DROP VIEW v"))
+        assert "DROP VIEW v" not in world.spark.received
+        assert len(world.service) == 0
+    world.require_balance()
