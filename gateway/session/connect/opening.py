@@ -7,21 +7,28 @@ catalog, so that they are out of reach until they are made again. Its cached rel
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 
 from gateway.errors import BackendUnavailable
+from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
+from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.operation import KeptAnswer
+from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
-from gateway.session.ports import ConnectBackend
-from gateway.wire.connect import ProtobufError, parse, pb, serialize
+from gateway.session.ports import ConnectBackend, RpcError
+from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
+_ABANDON_S = 10.0
+"""How long Spark is waited for when it is told to forget a session that never came to be."""
 
 
 async def adopt(
@@ -35,9 +42,36 @@ async def adopt(
     """Make a session ready for plans. The turn is held. Raises RpcError, BackendUnavailable, SluiceErrors.
 
     `observed` is the server-side session that the client knows: Spark refuses when it is another one by now.
+    What a first contact that fails has made in Spark, it takes away again.
     """
+    try:
+        await _adopt(session, observed, client, backend, execution)
+    finally:
+        if not session.adopted and not observed:
+            await _abandon(session, backend)
+
+
+async def _abandon(session: ConnectSession, backend: ConnectBackend) -> None:
+    """Release a session in Spark; its client may come again with the same id."""
+    request = pb.ReleaseSessionRequest(session_id=session.session_id, allow_reconnect=True)
+    own(request, session.principal)
+    with suppress(RpcError, BackendUnavailable, TimeoutError):
+        async with asyncio.timeout(_ABANDON_S):
+            await backend.call("ReleaseSession", serialize(request))
+
+
+async def _adopt(
+    session: ConnectSession,
+    observed: str,
+    client: Client,
+    backend: ConnectBackend,
+    execution: ConnectExecution,
+) -> None:
     request = pb.ConfigRequest(session_id=session.session_id)
-    request.user_context.user_id = request.user_context.user_name = session.principal.user
+    if observed and not await is_in_spark(backend, session.principal, request):
+        # As Spark says it, which would make the session first and leave it there.
+        raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
+    own(request, session.principal)
     if observed:
         request.client_observed_server_side_session_id = observed
     # INVARIANT (one reading): before the first text reaches Spark, it reads texts as the reader does.
@@ -56,6 +90,20 @@ async def adopt(
     catalog, namespace = _current(kept)
     session.context = replace(session.context, catalog=catalog, namespace=namespace)
     session.adopted = True
+
+
+async def is_in_spark(backend: ConnectBackend, principal: Principal, message: Message) -> bool:
+    """Whether Spark has the session of a request already; asking does not make it. Raises BackendUnavailable.
+
+    Of a Spark that cannot say it is taken for granted.
+    """
+    request = pb.GetStatusRequest(session_id=message.session_id)
+    own(request, principal)
+    try:
+        await backend.call("GetStatus", serialize(request))
+    except RpcError as fault:
+        return not ends_session(fault)
+    return True
 
 
 def _current(kept: KeptAnswer) -> tuple[str, tuple[str, ...]]:

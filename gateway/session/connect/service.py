@@ -24,7 +24,7 @@ from gateway.session.connect.calls import Calls
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
-from gateway.session.connect.opening import adopt
+from gateway.session.connect.opening import adopt, is_in_spark
 from gateway.session.connect.session import ConnectSession, SessionKey
 from gateway.session.connect.streams import Streams, closing
 from gateway.session.connect.uploads import Uploads
@@ -222,6 +222,9 @@ class ConnectSessions:
                 session_if_any = self._sessions.get((principal.user, message.session_id))
                 return await self._calls.release_execute(session_if_any, message)
         known = self._known(principal, client, message)
+        if known is None and method in _MAKING and not await is_in_spark(self._backend, principal, message):
+            # Spark would make a session for it: one that counts for nobody and that nobody ends.
+            known = await self._session(principal, client, message)
         match method:
             case "Interrupt":
                 return await self._calls.interrupt(known, message)
@@ -436,6 +439,8 @@ _CALLS = frozenset(
         "ReleaseSession",
     }
 )
+_MAKING = frozenset({"FetchErrorDetails", "Interrupt"})
+"""Calls for which Spark makes a session that it does not have."""
 
 
 def _known_as(client: Client, message: Message) -> Client:

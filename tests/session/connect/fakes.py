@@ -400,7 +400,7 @@ class Spark:
                 self.closed.add(key)
             return serialize(pb.ReleaseSessionResponse(session_id=message.session_id))
         observed = message.client_observed_server_side_session_id
-        session = self.session(user, message.session_id, observed)
+        session = self.session(user, message.session_id, observed, create=method != "GetStatus")
         ids = {"session_id": message.session_id, "server_side_session_id": session.server_id}
         match method:
             case "Config":

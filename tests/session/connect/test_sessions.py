@@ -115,6 +115,46 @@ async def test_a_client_that_knows_another_server_is_told_so() -> None:
     assert len(world.service) == 1
 
 
+@pytest.mark.parametrize("method", ["Interrupt", "FetchErrorDetails"])
+async def test_calls_make_no_sessions_past_the_bound(method: str) -> None:
+    """Spark makes a session for them when it has none."""
+    world = World(SessionLimits(sessions_per_user=2))
+    for _ in range(2):
+        answer = await world.call(method, session=uid())
+        assert answer.server_side_session_id
+    for _ in range(3):
+        with pytest.raises(LimitExceeded):
+            await world.call(method, session=uid())
+    assert len(world.spark.sessions) == len(world.service) == 2
+
+
+async def test_a_lie_about_the_server_makes_no_session_in_spark() -> None:
+    world = World()
+    for _ in range(3):
+        with rpc_error("INVALID_HANDLE.SESSION_CHANGED"):
+            await world.run(table("t"), observed=uid())
+    assert not world.spark.sessions
+
+
+async def test_a_first_contact_that_fails_leaves_nothing_in_spark() -> None:
+    world = World()
+    world.judge.refused = "CURRENT"
+    with pytest.raises(StatementRefused):
+        await world.run(table("t"))
+    assert not world.spark.sessions
+    world.judge.refused = None
+    world.spark.hold["Config"] = asyncio.Event()
+    gone = asyncio.create_task(world.run(table("t")))
+    await until(lambda: world.spark.calls[-1][0] == "Config")
+    gone.cancel()
+    world.spark.hold["Config"].set()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert world.spark.calls[-1][0] == "ReleaseSession"
+    await world.run(table("t"))
+    assert world.statements() == ["TABLE t"]
+
+
 async def test_a_spark_that_was_started_anew_ends_the_session() -> None:
     world = World()
     await world.run(table("t"))
