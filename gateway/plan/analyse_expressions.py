@@ -1,12 +1,13 @@
 """What the expressions of a plan read: columns passed on as they are, and columns computed with.
 
 No recursion per operator: a filter of 10,000 conditions is walked like one of two. Only subqueries recurse.
+A repeated field is taken as a list (`[:]`): protobuf goes through one five times as slowly, item by item.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.plan import analyse_texts
@@ -78,16 +79,16 @@ class Expressions:
     subquery: Callable[[int, Place], Node]
     """Walk the relation of a plan_id as a query within the place."""
 
-    def project(self, expressions: Iterable[Message], place: Place) -> tuple[list[Column], bool]:
+    def project(self, expressions: Sequence[Message], place: Place) -> tuple[list[Column], bool]:
         """Note what a projection reads; return its columns and whether they are all that there are."""
         columns: list[Column] = []
         complete = True
-        for expression in expressions:
+        for expression in expressions[:]:
             case = expression.WhichOneof("expr_type")
             names: tuple[str, ...] | None = None
             if case == "alias":
                 alias = expression.alias
-                names = tuple([name.lower() for name in alias.name])
+                names = tuple([name.lower() for name in alias.name[:]])
                 expression = alias.expr
                 case = expression.WhichOneof("expr_type")
             made, known = self._item(expression, case, place, bool(names))
@@ -158,9 +159,9 @@ class Expressions:
             raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it is of")
         return found
 
-    def compute(self, expressions: Iterable[Message], place: Place) -> None:
+    def compute(self, expressions: Sequence[Message], place: Place) -> None:
         """Note what expressions read: everything in them counts as computed with."""
-        stack = list(expressions)
+        stack = list(expressions[:])
         findings = self.findings
         names = place.node.names
         while stack:
@@ -180,14 +181,14 @@ class Expressions:
             elif case == "unresolved_function":
                 function = expression.unresolved_function
                 if not _counts_rows(function):
-                    stack.extend(function.arguments)
+                    stack += function.arguments[:]
             elif case in _ONE:
                 message = getattr(expression, case)
                 stack += [getattr(message, name) for name in _ONE[case] if message.HasField(name)]
             elif case in _MANY:
                 message = getattr(expression, case)
                 for name in _MANY[case]:
-                    stack.extend(getattr(message, name))
+                    stack += getattr(message, name)[:]
             elif case == "window":
                 self._window(expression.window, stack)
             elif case == "expression_string":
@@ -208,22 +209,22 @@ class Expressions:
             else:
                 raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
 
-    def order(self, orders: Iterable[Message], place: Place) -> None:
+    def order(self, orders: Sequence[Message], place: Place) -> None:
         """Note what `SortOrder`s read. A number may mean a column of that position: then all are."""
-        children = [order.child for order in orders]
+        children = [order.child for order in orders[:]]
         if any(child.WhichOneof("expr_type") == "literal" for child in children):
             self.findings.use_all(place.node)
         self.compute(children, place)
 
     def _window(self, window: Message, stack: list[Message]) -> None:
         stack.append(window.window_function)
-        stack.extend(window.partition_spec)
-        stack.extend(order.child for order in window.order_spec)
+        stack += window.partition_spec[:]
+        stack += [order.child for order in window.order_spec[:]]
         bounds = (window.frame_spec.lower, window.frame_spec.upper)
         stack.extend(bound.value for bound in bounds if bound.HasField("value"))
 
     def _subquery(self, subquery: Message, place: Place, stack: list[Message]) -> None:
-        stack.extend(subquery.in_subquery_values)
+        stack += subquery.in_subquery_values[:]
         node = self.subquery(subquery.plan_id, place)
         if subquery.subquery_type == EXISTS:
             self.findings.compute(column for column in node.columns if not column.tables)

@@ -6,7 +6,7 @@ Every case of `Relation` stands in exactly one of the tables here; one that is i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known, shown
@@ -117,8 +117,8 @@ class Relations:
         node = inputs[0]
         place = Place(node, outer)
         added: dict[str, Column] = {}
-        for alias in message.aliases:
-            names = [name.lower() for name in alias.name]
+        for alias in message.aliases[:]:
+            names = [name.lower() for name in alias.name[:]]
             made, _ = self.expressions.project((alias.expr,), place)
             origins = made[0].origins if len(made) == 1 and len(names) == 1 else NOTHING
             for name in names:
@@ -147,7 +147,7 @@ class Relations:
         self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         node = inputs[0]
-        renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames]
+        renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames[:]]
         renames += [(old.lower(), new.lower()) for old, new in sorted(message.rename_columns_map.items())]
         self.findings.count(len(node.columns) * len(renames))
         columns = node.columns
@@ -156,7 +156,7 @@ class Relations:
         return Node(columns, node.complete, node.open, node)
 
     def _to_df(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
-        node, names = inputs[0], [name.lower() for name in message.column_names]
+        node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
         self.findings.count(len(names))
@@ -177,9 +177,9 @@ class Relations:
         """What is dropped is not used, as after EXCEPT in SQL; a name that is not there is no fault."""
         node = inputs[0]
         self.findings.count(len(node.columns))
-        names = {name.lower() for name in message.column_names}
+        names = {name.lower() for name in message.column_names[:]}
         columns = [column for column in node.columns if column.name not in names]
-        for expression in message.columns:
+        for expression in message.columns[:]:
             if expression.WhichOneof("expr_type") != "unresolved_attribute":
                 raise Unclear("an expression is dropped")
             attribute = expression.unresolved_attribute
@@ -209,7 +209,7 @@ class Relations:
     ) -> Node:
         node = inputs[0]
         self.findings.count(len(node.columns))
-        qualifier = (*(part.lower() for part in message.qualifier), message.alias.lower())
+        qualifier = (*[part.lower() for part in message.qualifier[:]], message.alias.lower())
         columns = [Column(c.name, qualifier, c.origins, c.tables) for c in node.columns]
         return Node(columns, node.complete, (qualifier,) if node.open else ())
 
@@ -217,14 +217,14 @@ class Relations:
         place = Place(inputs[0], outer)
         keys, known = self.expressions.project(message.grouping_expressions, place)
         self.findings.compute(keys)
-        for grouping_set in message.grouping_sets:
+        for grouping_set in message.grouping_sets[:]:
             self.expressions.compute(grouping_set.grouping_set, place)
         if message.HasField("pivot"):
             self.expressions.compute((message.pivot.col,), place)
             self.expressions.compute(message.aggregate_expressions, place)
             return Node(keys, complete=False, open=((),), below=inputs[0])
         found, complete = self.expressions.project(message.aggregate_expressions, place)
-        if any(e.WhichOneof("expr_type") == "literal" for e in message.grouping_expressions):
+        if any(e.WhichOneof("expr_type") == "literal" for e in message.grouping_expressions[:]):
             self.findings.compute(found)  # grouped by the column of that position
         return _made(keys + found, known and complete, inputs[0])
 
@@ -303,10 +303,10 @@ class Relations:
         self.findings.count(len(left.columns) + len(right.columns))
         return Node(left.columns + right.columns, left.complete and right.complete, left.open + right.open)
 
-    def _using(self, names: Iterable[str], left: Node, right: Node, both: Node) -> Node:
+    def _using(self, names: Sequence[str], left: Node, right: Node, both: Node) -> Node:
         """Return what a join on columns of both sides gives: each of those once, before the others."""
         merged: dict[str, Column] = {}
-        for name in [name.lower() for name in names]:
+        for name in [name.lower() for name in names[:]]:
             origins = NOTHING
             for side in (left, right):
                 found = side.find((name,))
@@ -349,9 +349,9 @@ class Relations:
 
     # ---------------------------------------------------------------- names
 
-    def _compute_names(self, names: Iterable[str], node: Node) -> None:
+    def _compute_names(self, names: Sequence[str], node: Node) -> None:
         """Note columns that are named outside of expressions, as they are or as an attribute would be."""
-        for name in names:
+        for name in names[:]:
             found = node.find((name.lower(),))
             if found is None:
                 found = Place(node).resolve(parts_of(name))

@@ -77,7 +77,7 @@ def _look(root: Message, reading: PlanReading, edits: Edits) -> str | None:
         for name, repeated, mapped, present in kind.fields:
             if repeated:
                 held = getattr(message, name)
-                pending.extend(held.values() if mapped else held)
+                pending += held.values() if mapped else held[:]
             elif not present or message.HasField(name):
                 pending.append(getattr(message, name))
     if seen["spark.connect.Catalog"] > len(reading.catalog_calls):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any
 
 from gateway.plan import rendering_commands, rendering_relations, rendering_sources
@@ -138,7 +137,7 @@ def _subquery(subquery: Message, references: dict[int, Message]) -> Pieces:
             if options.partition_spec:
                 pieces += [".partitionBy(", *expressions(options.partition_spec), ")"]
             if options.order_spec:
-                pieces += [".orderBy(", *listed(order(item) for item in options.order_spec), ")"]
+                pieces += [".orderBy(", *listed(order(item) for item in options.order_spec[:MAX_ITEMS]), ")"]
             if options.with_single_partition:
                 pieces.append(".withSinglePartition()")
             return pieces
@@ -159,7 +158,7 @@ def _field(field: Any, value: Any) -> Pieces:
     if inner is not None and inner.GetOptions().map_entry:
         return [f"{field.name}={{", *listed((_entry, field, key, value[key]) for key in sorted(value)), "}"]
     if field.is_repeated:
-        return [f"{field.name}=[", *listed(_value(field, item) for item in islice(value, MAX_ITEMS)), "]"]
+        return [f"{field.name}=[", *listed(_value(field, item) for item in value[:MAX_ITEMS]), "]"]
     return [f"{field.name}=", _value(field, value)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 
 from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
@@ -44,7 +43,7 @@ def _sql(body: Message) -> Piece:
     pieces += [(_argument, key, literal(body.args[key])) for key in sorted(body.args)]
     named = body.named_arguments
     pieces += [(_argument, key, expression(named[key], VALUE)) for key in sorted(named)]
-    pieces += [literal(value) for value in islice(body.pos_args, MAX_ITEMS)]
+    pieces += [literal(value) for value in body.pos_args[:MAX_ITEMS]]
     pieces += each(body.pos_arguments, VALUE)
     return ["spark.sql(", *listed(pieces), ")"]
 
@@ -143,7 +142,7 @@ def _merge(body: Message) -> Piece:
         ("whenNotMatched", body.not_matched_actions),
         ("whenNotMatchedBySource", body.not_matched_by_source_actions),
     ):
-        pieces += [(_action, method, action.merge_action) for action in islice(actions, MAX_ITEMS)]
+        pieces += [(_action, method, action.merge_action) for action in actions[:MAX_ITEMS]]
     return [*pieces, ".merge()"]
 
 
@@ -152,7 +151,7 @@ _ACTIONS = {1: "delete", 2: "insert", 3: "insertAll", 4: "update", 5: "updateAll
 
 def _action(method: str, action: Message) -> Pieces:
     condition = [expression(action.condition, VALUE)] if action.HasField("condition") else []
-    pairs = [(_assignment, item) for item in islice(action.assignments, MAX_ITEMS)]
+    pairs = [(_assignment, item) for item in action.assignments[:MAX_ITEMS]]
     assigned: Pieces = ["{", *listed(pairs), "}"] if pairs else []
     return [f".{method}(", *condition, f").{_ACTIONS.get(action.action_type, 'act')}(", *assigned, ")"]
 

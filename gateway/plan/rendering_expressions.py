@@ -108,8 +108,8 @@ def listed(pieces: Iterable[Piece]) -> Pieces:
     return found
 
 
-def each(messages: Iterable[Message], how: int = NAME) -> Pieces:
-    return [expression(message, how) for message in islice(messages, MAX_ITEMS)]
+def each(messages: Sequence[Message], how: int = NAME) -> Pieces:
+    return [expression(message, how) for message in messages[:MAX_ITEMS]]
 
 
 def now(message: Message, how: int = NAME) -> Piece:
@@ -122,9 +122,9 @@ def now(message: Message, how: int = NAME) -> Piece:
     return expression(message, how)
 
 
-def expressions(messages: Iterable[Message], how: int = NAME) -> Pieces:
+def expressions(messages: Sequence[Message], how: int = NAME) -> Pieces:
     """Return expressions with commas between them."""
-    return listed([now(message, how) for message in islice(messages, MAX_ITEMS)])
+    return listed([now(message, how) for message in messages[:MAX_ITEMS]])
 
 
 def expression(message: Message, how: int = NAME) -> Piece:
@@ -177,16 +177,16 @@ def _literal(message: Message, case: str) -> Piece:
         case "timestamp" | "timestamp_ntz":
             return _moment("datetime", value, datetime.timedelta(microseconds=1))
         case "array":
-            return ["[", *listed(literal(item) for item in value.elements), "]"]
+            return ["[", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), "]"]
         case "struct":
-            return ["(", *listed(literal(item) for item in value.elements), ")"]
+            return ["(", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), ")"]
         case "map":
-            pairs = zip(value.keys, value.values, strict=False)
+            pairs = zip(value.keys[:MAX_ITEMS], value.values[:MAX_ITEMS], strict=False)
             return ["{", *listed((_pair, key, item) for key, item in pairs), "}"]
         case "specialized_array":
             kind = value.WhichOneof("value_type")
             items = getattr(value, kind).values if kind else ()
-            return f"[{', '.join(_plain(item) for item in islice(items, MAX_ITEMS))}]"
+            return f"[{', '.join(_plain(item) for item in items[:MAX_ITEMS])}]"
         case "calendar_interval":
             return f"interval(months={value.months}, days={value.days}, microseconds={value.microseconds})"
         case "year_month_interval":
@@ -243,7 +243,7 @@ def _nested_type(kind: Message, case: str) -> Piece:
 
 
 def _function(function: Message, how: int) -> Piece:
-    name, arguments = function.function_name, function.arguments
+    name, arguments = function.function_name, function.arguments[:MAX_ITEMS]
     count = len(arguments)
     if not function.is_distinct and not function.is_user_defined_function:
         if count == 2 and name in _BINARY:
@@ -255,7 +255,7 @@ def _function(function: Message, how: int) -> Piece:
         if count == 1 and name in _UNARY:
             return joined([_UNARY[name], expression(arguments[0], OPERAND)])
         if count and name in _METHODS:
-            rest = listed([expression(item, OPERAND) for item in islice(arguments, 1, MAX_ITEMS)])
+            rest = listed([expression(item, OPERAND) for item in arguments[1:MAX_ITEMS]])
             return joined([expression(arguments[0], OPERAND), f".{_METHODS[name]}(", *rest, ")"])
         if count > 1 and name == "when":
             return _when(arguments)
@@ -268,8 +268,7 @@ def _function(function: Message, how: int) -> Piece:
     return joined([f"F.{name}{distinct}(", *listed(each(arguments)), ")"])
 
 
-def _when(arguments: Sequence[Message]) -> Pieces:
-    items = list(islice(arguments, MAX_ITEMS))
+def _when(items: Sequence[Message]) -> Pieces:
     pieces: Pieces = ["F"]
     for at in range(0, len(items) - 1, 2):
         pieces += [".when(", expression(items[at], VALUE), ", ", expression(items[at + 1], OPERAND), ")"]
@@ -289,7 +288,7 @@ def _star(star: Message, how: int) -> str:
 
 def _alias(alias: Message, how: int) -> Piece:
     inner = now(alias.expr, OPERAND if _bare(alias.expr) else VALUE)
-    names = ", ".join([quoted(name) for name in islice(alias.name, MAX_ITEMS)])
+    names = ", ".join([quoted(name) for name in alias.name[:MAX_ITEMS]])
     return joined([inner, f".alias({names})"])
 
 
@@ -330,12 +329,12 @@ def _order(sort_order: Message, how: int) -> Pieces:
 
 
 def _lambda(function: Message, how: int) -> Pieces:
-    names = [".".join(argument.name_parts) for argument in islice(function.arguments, MAX_ITEMS)]
+    names = [".".join(argument.name_parts[:]) for argument in function.arguments[:MAX_ITEMS]]
     return [f"lambda {', '.join(names)}: ", expression(function.function, VALUE)]
 
 
 def _variable(variable: Message, how: int) -> str:
-    return ".".join(variable.name_parts) or "_"
+    return ".".join(variable.name_parts[:]) or "_"
 
 
 def _window(window: Message, how: int) -> Pieces:
@@ -343,7 +342,7 @@ def _window(window: Message, how: int) -> Pieces:
     if window.partition_spec:
         spec += [".partitionBy(", *expressions(window.partition_spec), ")"]
     if window.order_spec:
-        spec += [".orderBy(", *listed(order(item) for item in window.order_spec), ")"]
+        spec += [".orderBy(", *listed(order(item) for item in window.order_spec[:MAX_ITEMS]), ")"]
     if window.HasField("frame_spec"):
         frame = window.frame_spec
         spec += [".rangeBetween(" if frame.frame_type == 2 else ".rowsBetween(",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 
 from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
@@ -51,7 +50,7 @@ def _with_relations(body: Message, references: dict[int, Message]) -> Piece:
         references.update((reference.common.plan_id, reference) for reference in body.references)
         return body.root
     named: Pieces = []
-    for reference in islice(body.references, MAX_ITEMS):
+    for reference in body.references[:MAX_ITEMS]:
         if reference.WhichOneof("rel_type") == "subquery_alias":
             alias = reference.subquery_alias
             named.append((_keyword, alias.alias, alias.input))
@@ -149,7 +148,7 @@ def _filter(body: Message) -> Pieces:
 
 def _sort(body: Message) -> Pieces:
     method = ".sortWithinPartitions(" if body.HasField("is_global") and not body.is_global else ".orderBy("
-    return [method, *listed(order(item) for item in body.order), ")"]
+    return [method, *listed(order(item) for item in body.order[:MAX_ITEMS]), ")"]
 
 
 def _aggregate(body: Message) -> Pieces:
@@ -169,7 +168,7 @@ def _aggregate(body: Message) -> Pieces:
         pivot = body.pivot
         pieces += [".pivot(", expression(pivot.col)]
         if pivot.values:
-            pieces += [", [", *listed(literal(value) for value in pivot.values), "]"]
+            pieces += [", [", *listed(literal(value) for value in pivot.values[:MAX_ITEMS]), "]"]
         pieces.append(")")
     return [*pieces, ".agg(", *expressions(body.aggregate_expressions), ")"]
 
@@ -182,7 +181,7 @@ def _deduplicate(body: Message) -> Pieces:
 
 
 def _drop(body: Message) -> Pieces:
-    named = [quoted(name) for name in islice(body.column_names, MAX_ITEMS)]
+    named = [quoted(name) for name in body.column_names[:MAX_ITEMS]]
     return [".drop(", *listed([*each(body.columns), *named]), ")"]
 
 
@@ -211,14 +210,12 @@ def _with_columns(body: Message) -> Pieces:
     aliases = body.aliases
     if len(aliases) == 1:
         return [f".withColumn({names(aliases[0].name)}, ", now(aliases[0].expr, VALUE), ")"]
-    pairs = [
-        (entry, ".".join(alias.name), expression(alias.expr, VALUE)) for alias in islice(aliases, MAX_ITEMS)
-    ]
+    pairs = [(entry, ".".join(alias.name), expression(alias.expr, VALUE)) for alias in aliases[:MAX_ITEMS]]
     return [".withColumns({", *listed(pairs), "})"]
 
 
 def _renamed(body: Message) -> Pieces:
-    pairs = [(rename.col_name, rename.new_col_name) for rename in islice(body.renames, MAX_ITEMS)]
+    pairs = [(rename.col_name, rename.new_col_name) for rename in body.renames[:MAX_ITEMS]]
     pairs += sorted(body.rename_columns_map.items())
     if len(pairs) == 1:
         return [f".withColumnRenamed({names(pairs[0])})"]
@@ -251,7 +248,7 @@ def _cols(call: str) -> Callable[[Message], Pieces]:
 
 def _fill(body: Message) -> Pieces:
     subset = f", [{names(body.cols)}]" if body.cols else ""
-    values = listed(literal(value) for value in islice(body.values, MAX_ITEMS))
+    values = listed(literal(value) for value in body.values[:MAX_ITEMS])
     return [".fillna(", *(values if len(body.values) == 1 else ["[", *values, "]"]), f"{subset})"]
 
 
@@ -262,7 +259,7 @@ def _drop_na(body: Message) -> Pieces:
 
 
 def _replace(body: Message) -> Pieces:
-    pairs = [(_replacement, item) for item in islice(body.replacements, MAX_ITEMS)]
+    pairs = [(_replacement, item) for item in body.replacements[:MAX_ITEMS]]
     return [".replace({", *listed(pairs), "}", f", subset=[{names(body.cols)}])" if body.cols else ")"]
 
 
@@ -271,7 +268,7 @@ def _replacement(item: Message) -> Pieces:
 
 
 def _sample_by(body: Message) -> Pieces:
-    pairs = [(_stratum, item) for item in islice(body.fractions, MAX_ITEMS)]
+    pairs = [(_stratum, item) for item in body.fractions[:MAX_ITEMS]]
     return [".sampleBy(", expression(body.col), ", {", *listed(pairs), "})"]
 
 
@@ -280,7 +277,7 @@ def _stratum(item: Message) -> Pieces:
 
 
 def _quantile(body: Message) -> Pieces:
-    listed_ = ", ".join([repr(item) for item in islice(body.probabilities, MAX_ITEMS)])
+    listed_ = ", ".join([repr(item) for item in body.probabilities[:MAX_ITEMS]])
     return [f".approxQuantile([{names(body.cols)}], [{listed_}], {body.relative_error!r})"]
 
 

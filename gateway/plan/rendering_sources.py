@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
@@ -39,8 +38,8 @@ def options(pairs: Mapping[str, str]) -> str:
     return "".join([f".option({quoted(key)}, {option(key, pairs[key])})" for key in sorted(pairs)])
 
 
-def names(strings: Iterable[str]) -> str:
-    return ", ".join([quoted(name) for name in islice(strings, MAX_ITEMS)])
+def names(strings: Sequence[str]) -> str:
+    return ", ".join([quoted(name) for name in strings[:MAX_ITEMS]])
 
 
 def _read(read: Message) -> Piece:

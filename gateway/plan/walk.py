@@ -117,7 +117,7 @@ def _walk(walk: Walk) -> None:
             elif op == nothing:
                 continue
             elif op == many:
-                inner.extend(value)
+                inner += value[:]
             elif op == values:
                 inner.extend(value.values())
             elif op == codes:
