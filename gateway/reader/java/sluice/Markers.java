@@ -21,9 +21,10 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
  */
 final class Markers {
     /** Characters that may stand before a marker and after one; blanks may, too. None of them joins with the
-     *  first or last character of a literal: a minus sign, a quote, a letter, a digit, a bracket. */
-    private static final String BEFORE = " \t\r\n(,[=<>+*|%&^";
-    private static final String AFTER = " \t\r\n),]=<>+*|%&^!;";
+     *  first or last character of a literal: a minus sign, a quote, a letter, a digit, a bracket. A minus sign
+     *  may stand after a marker only: no literal ends with one. */
+    private static final String BEFORE = " \t\r\n(,[=<>+*|%&^/";
+    private static final String AFTER = " \t\r\n),][=<>+-*/|%&^!;";
 
     private final ParsedText parsed;
     /** Ranges of the markers that the plan holds as expressions. */
