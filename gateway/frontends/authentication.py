@@ -207,7 +207,7 @@ class Authenticator:
         # hash is part of it, so that a changed password forgets the old one.
         parts = (user.principal.user, user.password_hash, password)
         text = "\0".join(parts).encode("utf-8", "surrogatepass")
-        return hmac.digest(self._secret, text, hashlib.sha256)
+        return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
 
     def _is_remembered(self, user: User, password: str) -> bool:
         if not password or len(password) > MAX_PASSWORD_CHARS:

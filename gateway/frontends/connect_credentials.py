@@ -86,7 +86,9 @@ def client_of(peer: str, metadata: Metadata) -> Client:
     """Return where a call comes from, for the audit record."""
     agent = next((value for key, value in metadata if key == "user-agent"), "")
     text = agent if isinstance(agent, str) else agent.decode("latin-1")
-    shown = "".join(character for character in text[:MAX_AGENT_CHARS] if character.isprintable())
+    shown = text[:MAX_AGENT_CHARS]
+    if not shown.isprintable():
+        shown = "".join(character for character in shown if character.isprintable())
     return Client(address=address_of(peer), protocol="connect", application=shown)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
 import os
 import time
 from collections import OrderedDict
@@ -171,35 +170,36 @@ class ConnectServer:
 
     # -- one call ------------------------------------------------------------------------------------------
 
-    async def _serve(self, method: Method, context: Any) -> None:
-        """Answer one call; every call of every method comes through here."""
+    async def _serve(self, method: Method, context: Any) -> bytes | None:
+        """Answer one call; every call of every method comes through here. Returns what is yet to be sent."""
         task = cast(asyncio.Task[Any], asyncio.current_task())
         self._tasks.add(task)
         try:
-            status = await self._answered(method, context)
+            answer = await self._answered(method, context)
         except asyncio.CancelledError:
             if not self._stopping or context.cancelled():
                 raise  # The client is gone, or has given up.
             task.uncancel()
-            status = restarting()
+            answer = restarting()
         finally:
             self._tasks.discard(task)
-        if status is not None:
-            await context.abort(status.code, status.message, ((DETAILS, status.details),))
+        if isinstance(answer, RpcStatus):
+            await context.abort(answer.code, answer.message, ((DETAILS, answer.details),))
+            return None
+        return answer
 
-    async def _answered(self, method: Method, context: Any) -> RpcStatus | None:
+    async def _answered(self, method: Method, context: Any) -> RpcStatus | bytes | None:
         try:
             metadata = context.invocation_metadata() or ()
             client = client_of(context.peer(), metadata)
             principal = await self._login(metadata, client)
-            await self._answer(method, principal, client, context)
+            return await self._answer(method, principal, client, context)
         except (SluiceError, RpcError, ProtobufError) as error:
             return status_of(error, method.name)
         except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
             incident = new_event_id()
             _log.exception("call_failed", method=method.name, incident=incident)
             return internal_error(incident)
-        return None
 
     async def _login(self, metadata: Any, client: Client) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
@@ -218,7 +218,7 @@ class ConnectServer:
     def _attempt(self, shown: Bearer | Password, client: Client) -> bytes:
         parts = (shown.secret,) if isinstance(shown, Bearer) else (shown.user, shown.password)
         text = "\0".join((client.address, *parts)).encode("utf-8", "surrogatepass")
-        return hmac.digest(self._secret, text, hashlib.sha256)
+        return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
 
     def _refusal(self, attempt: bytes) -> str | None:
         """Return why the same attempt was refused a moment ago, or None.
@@ -254,12 +254,14 @@ class ConnectServer:
             self._recorded.popitem(last=False)
         return True
 
-    async def _answer(self, method: Method, principal: Principal, client: Client, context: Any) -> None:
+    async def _answer(
+        self, method: Method, principal: Principal, client: Client, context: Any
+    ) -> bytes | None:
         service = self._service
         if method.client_streaming:
             async with aclosing(self._uploaded(context)) as uploaded:
                 await self._write(context, await service.add_artifacts(principal, client, uploaded))
-            return
+            return None
         request = await self._read(context)
         if request is None:
             raise InvalidRequest("the call ended without a request")
@@ -270,8 +272,11 @@ class ConnectServer:
                 await self._relay(context, service.reattach(principal, client, request))
             case "AnalyzePlan":
                 await self._write(context, await service.analyze(principal, client, request))
+            case name if name in SMALL:
+                return await service.call(name, principal, client, request)
             case name:
                 await self._write(context, await service.call(name, principal, client, request))
+        return None
 
     async def _relay(self, context: Any, responses: AsyncIterator[bytes]) -> None:
         try:
@@ -305,6 +310,9 @@ class ConnectServer:
             yield message
 
 
+SMALL = frozenset({"ReleaseExecute"})
+"""Answers of a few ids: gRPC sends one and its status at once, which is half the work. What may be large is
+written, with a deadline, before the status."""
 MAX_REFUSED = 1000
 MAX_RECORDED = 10_000
 """Logins that are remembered as recorded; a forgotten one is recorded once more."""
@@ -324,5 +332,10 @@ def _handler(serve: Callable[[Method, Any], Any], method: Method) -> grpc.RpcMet
     async def call(_requests: Any, context: Any) -> None:
         await serve(method, context)
 
+    async def answer(_requests: Any, context: Any) -> bytes | None:
+        return await serve(method, context)
+
     # Without serializers a message is its bytes.
+    if method.name in SMALL:
+        return grpc.stream_unary_rpc_method_handler(answer)
     return grpc.stream_stream_rpc_method_handler(call)
