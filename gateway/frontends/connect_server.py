@@ -12,7 +12,7 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -318,17 +318,20 @@ MAX_RECORDED = 10_000
 """Logins that are remembered as recorded; a forgotten one is recorded once more."""
 
 
+Serve = Callable[[Method, Any], Awaitable[bytes | None]]
+
+
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Gives gRPC the handler of each method by its path; what it does not know is UNIMPLEMENTED."""
 
-    def __init__(self, serve: Callable[[Method, Any], Any]) -> None:
+    def __init__(self, serve: Serve) -> None:
         self._handlers = {method.path: _handler(serve, method) for method in METHODS.values()}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         return self._handlers.get(handler_call_details.method)
 
 
-def _handler(serve: Callable[[Method, Any], Any], method: Method) -> grpc.RpcMethodHandler:
+def _handler(serve: Serve, method: Method) -> grpc.RpcMethodHandler:
     async def call(_requests: Any, context: Any) -> None:
         await serve(method, context)
 
