@@ -24,8 +24,7 @@ from gateway.model.statement import (
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.ports import Catalog
 from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
-from gateway.session.view_rules import statement_of, without_ended_views
-from gateway.wire.protobuf import read_varint
+from gateway.session.view_rules import as_made, statement_of, without_ended_views
 
 _log = structlog.get_logger(__name__)
 
@@ -120,7 +119,7 @@ async def _renew(
     run: Callable[[Statement], Awaitable[None]],
     drop: Callable[[str], Statement],
 ) -> None:
-    verdict = without_ended_views(session, await judge(statement_of(session, view)))
+    verdict = without_ended_views(session, await judge(as_made(session, view)))
     origin = CachedRelation(basis=view.basis, policies_version=view.policies_version)
     if view.made.same(verdict) and await still_right(origin, version, judge):
         session.view_still_right(view, version)
@@ -128,27 +127,19 @@ async def _renew(
     # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
     # view: a reader left behind would find a table where its view was.
     chain = [view, *session.readers_of(view.name)]
+    # Of the others, and of streams, the views end: nobody asked for another stream.
+    again = [ended for ended in chain if session.can_be_made_again(ended)]
     for ended in reversed(chain):
         # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
         # catalog and cannot reach the old view.
         with contextlib.suppress(StatementRefused, StatementFailed):
             await run(drop(ended.name))
         session.end_view(ended.name)
-    for ended in chain:
-        if _starts_stream(ended.made.forwarded_plan):
-            continue  # nobody asked for another stream; its view has ended
+    for ended in again:
         with contextlib.suppress(StatementRefused, StatementFailed):
             await run(statement_of(session, ended))
     made_again = [ended.name.lower() in session.views for ended in chain]
     _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
-
-
-def _starts_stream(plan: bytes) -> bool:
-    """Whether a plan's command (field 2) is a WriteStreamOperationStart (field 6), as Spark was handed it."""
-    if plan[:1] != b"\x12":
-        return False
-    _, at = read_varint(plan, 1, len(plan))
-    return plan[at : at + 1] == b"\x32"
 
 
 async def still_right(relation: CachedRelation, version: int, judge: Judging) -> bool:

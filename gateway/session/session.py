@@ -24,9 +24,16 @@ from gateway.model.statement import (
 from gateway.session.identifiers import Handle
 from gateway.session.operation import Operation
 from gateway.session.ports import BackendSession
+from gateway.wire.protobuf import read_varint
 
 _WORD = re.compile(r"\w+")
 
+
+_SQL_COMMAND, _START_STREAM = 5, 6
+"""Fields of `spark.connect.Command`."""
+
+VIEW_ORIGINS = 64
+"""Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
 
 _REGISTERED = ("function:", "table_function:", "data_source:")
 """Handles of code by name, which a clone of a session has too."""
@@ -71,12 +78,24 @@ class TempView:
     reads: frozenset[str] = frozenset()
     """Temporary views that it is known to read, lower case."""
     basis: Basis = ()
-    """What the cached relations were computed from that it reads."""
+    """What the cached relations were computed from that it reads; when inlined, also what the temporary views
+    were made from."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", _words_of(self.text))
+
+    @property
+    def inlined(self) -> bool:
+        """Whether it was made of a DataFrame: Spark keeps the plan and everything that it reads within it, so
+        that names mean in it for ever what they meant when it was made. Of SQL it keeps the text."""
+        return _command_of(self.made.forwarded_plan) not in (0, _SQL_COMMAND)
+
+    @property
+    def starts_stream(self) -> bool:
+        """Whether it shows the rows of a streaming query, which the same plan started."""
+        return _command_of(self.made.forwarded_plan) == _START_STREAM
 
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
@@ -143,8 +162,10 @@ class NamesInForce:
                 case DropTempView() | CatalogChanged():
                     pass
 
-    def readers_of(self, name: str) -> list[TempView]:
-        """Return the temporary views that may read the view `name`, through others too, in order."""
+    def readers_of(self, name: str, *, by_name: bool = False) -> list[TempView]:
+        """Return the temporary views that may read the view `name`, through others too, in order.
+
+        `by_name`: only those in which Spark will look the name up again."""
         found: set[str] = set()
         wanted = [name.lower()]
         while wanted:
@@ -152,10 +173,21 @@ class NamesInForce:
             for folded, view in self.views.items():
                 if folded in found or folded == name.lower():
                     continue
-                if view.may_read(mentioned):
+                if self._was_made_from(view, mentioned) if view.inlined else view.may_read(mentioned):
+                    if view.inlined and by_name:
+                        continue
                     found.add(folded)
                     wanted.append(folded)
         return [view for folded, view in self.views.items() if folded in found]
+
+    def can_be_made_again(self, view: TempView) -> bool:
+        """Whether the statement that made the view would make it of the same things: none of the views that
+        it read has been dropped or replaced since, by itself neither; and it would start no stream."""
+        if view.starts_stream:
+            return False
+        return not view.inlined or all(
+            name != view.name.lower() and self._was_made_from(view, name) for name in view.reads
+        )
 
     def end_view(self, name: str) -> None:
         """Take out a view whose policies changed; its name does not silently become a table's."""
@@ -237,26 +269,36 @@ class NamesInForce:
         pending = [view]
         while pending:
             reader = pending.pop()
+            if reader.inlined:
+                continue  # its basis has what it was made from
             for name, other in self.views.items():
                 if name not in found and other is not view and other is not reader and reader.may_read(name):
                     found.add(name)
                     pending.append(other)
         return found
 
+    def _was_made_from(self, view: TempView, name: str) -> bool:
+        """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
+        now = self.views.get(name)
+        return now is not None and any(judged is now.made for judged in view.basis or ())
+
     def _remember(self, name: str, cleared: Cleared, policies_version: int) -> None:
         folded = name.lower()
-        relations = replace(cleared, temp_views_read=frozenset())
-        basis = self._basis(relations) if self.relations else ()
-        self.views.pop(folded, None)
-        # Last in order: views are renewed in the order they were made, because one may read another.
-        self.views[folded] = TempView(
+        view = TempView(
             name=name,
             text=_words(cleared),
             made=_judged(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
-            basis=basis,
         )
+        # Before the view takes the name: a DataFrame's may read the one that it replaces.
+        read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())
+        basis = self._basis(read)
+        if basis is not None and len(basis) > VIEW_ORIGINS:
+            basis = None
+        self.views.pop(folded, None)
+        # Last in order: views are renewed in the order they were made, because one may read another.
+        self.views[folded] = replace(view, basis=basis)
         self.ended_views.discard(folded)
         self.context = replace(self.context, temp_views=self.context.temp_views | {folded})
 
@@ -303,6 +345,14 @@ def _judged(cleared: Cleared) -> Judged:
         # A verdict carries the plan's rendering, which is not part of what was asked.
         statement = replace(statement, text="")
     return Judged(statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan)
+
+
+def _command_of(plan: bytes) -> int:
+    """Return the number of the field of a plan's command (field 2), 0 when it has none."""
+    if plan[:1] != b"\x12":
+        return 0
+    _, at = read_varint(plan, 1, len(plan))
+    return plan[at] >> 3 if at < len(plan) else 0
 
 
 def _words(cleared: Cleared) -> str:

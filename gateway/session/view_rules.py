@@ -25,6 +25,12 @@ def statement_of(session: NamesInForce, view: TempView) -> Statement:
     return replace(view.made.statement, context=context_of(session, view))
 
 
+def as_made(session: NamesInForce, view: TempView) -> Statement:
+    """Return the statement to judge again, to see whether the view is still right. Never to be run: what a
+    DataFrame's view read may be gone, and names mean in it what they meant."""
+    return view.made.statement if view.inlined else statement_of(session, view)
+
+
 def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     """Refuse a statement that would read a table where its sender means a view that has ended."""
     if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
@@ -43,7 +49,7 @@ def without_dangling_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     if isinstance(verdict, Refused):
         return verdict
     for effect in verdict.effects:
-        if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name)):
+        if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name, by_name=True)):
             return _refused(
                 verdict,
                 "VIEW_IN_USE",
