@@ -42,7 +42,7 @@ from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
 from gateway.plan.prove import proved
 from gateway.plan.reading import Malformed, PlanReading
-from gateway.plan.rendering import render
+from gateway.plan.rendering import Rendering, render, rendered
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
@@ -91,26 +91,28 @@ async def govern_plan(
     if isinstance(reading, NotGovernable):
         return PlanOutcome(unread.rendered(request), not_governable(reading))
     message = reading.message
-    rendering = await in_turn(lambda: render(message))
+    rendering = await in_turn(lambda: rendered(message))
     end = await _Plan(statement, judging, reading, rendering).govern()
     if isinstance(end, NeedsCatalog):
         return end
     if isinstance(end, Stop):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering, end)
+    return PlanOutcome(rendering.text, end)
 
 
 class _Plan:
     """One plan under judgement."""
 
-    def __init__(self, statement: Statement, judging: Judging, reading: PlanReading, rendering: str) -> None:
+    def __init__(
+        self, statement: Statement, judging: Judging, reading: PlanReading, rendering: Rendering
+    ) -> None:
         self.context = replace(statement.context, door="connect")
         self.judging = judging
         self.reading = reading
         self.rendering = rendering
         self.names = Names(self.context, judging.snapshot.catalog.catalogs)
         self.evaluation: Evaluation = judging.evaluation()
-        self.evaluation.context = replace(self.evaluation.context, request_data=rendering)
+        self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
         if reading.analysis:
             # It returns no rows: the schema of a table is what may be seen of it.
             self.evaluation.star_shows_visible = True
@@ -278,7 +280,8 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
-        if any(is_identity(call) for call in reading.functions):
+        identities = any(is_identity(call) for call in reading.functions)
+        if identities:
             bind_identities(reading.message, self.judging.principal.user, edits)
         answer = self._answer(facts, governed, bodies)
         if not exists:
@@ -288,9 +291,11 @@ class _Plan:
             edits.queries.add(DOES_NOT_EXIST)
             answer = RELAY
         forwarded = await in_turn(lambda: bytes_of(reading.message))
-        rendered = self.rendering
+        told = self.rendering.text
         if edits.changed:
-            rendered = await in_turn(lambda: render(reading.message))
+            elsewhere = bool(governed or facts.names or identities or not exists)
+            again = self.rendering.again
+            told = await in_turn(lambda: render(reading.message) if elsewhere else again())
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
             return not_governable(
                 NotGovernable(
@@ -299,7 +304,7 @@ class _Plan:
             )
         inside = [*governed, *bodies.values()]
         return GovernedPlan(
-            text=rendered,
+            text=told,
             root=reading.root,
             message=forwarded,
             texts=texts.written,

@@ -9,7 +9,8 @@ plans and sessions do not appear.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gateway.plan import rendering_commands, rendering_relations, rendering_sources
@@ -30,7 +31,7 @@ from gateway.plan.rendering_expressions import (
     size,
 )
 
-__all__ = ["MAX_CHARACTERS", "render"]
+__all__ = ["MAX_CHARACTERS", "Rendering", "render", "rendered"]
 
 CUT = "…"
 _HIDDEN = frozenset(
@@ -40,10 +41,38 @@ _HIDDEN = frozenset(
 """Fields that say nothing of what is asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A message as text, and where in it relations stand that read no other."""
+
+    message: Message
+    text: str
+    _pieces: Sequence[str]
+    _sources: Sequence[tuple[int, Message]]
+    """Relations that are one piece, by its position."""
+
+    def again(self) -> str:
+        """Return the message's text now that nothing in it was changed but what stands in the places of
+        relations that read no other: only these are rendered again."""
+        if self.text.endswith(CUT):
+            return render(self.message)
+        pieces = list(self._pieces)
+        for at, source in self._sources:
+            pieces[at] = render(source)
+        text = "".join(pieces)
+        return text if len(text) <= MAX_CHARACTERS else _cut(text)
+
+
 def render(message: Message) -> str:
     """Return a plan, an analysis of one, or any part of them as text."""
+    return rendered(message).text
+
+
+def rendered(message: Message) -> Rendering:
+    """Return a plan, an analysis of one, or any part of them as text that can be brought up to date."""
     references: dict[int, Message] = {}
     written: list[str] = []
+    sources: list[tuple[int, Message]] = []
     length = 0
     stack: Pieces = [message]
     while stack:
@@ -52,7 +81,7 @@ def render(message: Message) -> str:
             written.append(piece)
             length += len(piece)
             if length > MAX_CHARACTERS:
-                return "".join(written)[: MAX_CHARACTERS - 1] + CUT
+                return Rendering(message, _cut("".join(written)), (), ())
             continue
         if piece.__class__ is list:
             piece.reverse()
@@ -62,12 +91,19 @@ def render(message: Message) -> str:
         else:
             name = piece.DESCRIPTOR.name
             if name == "Relation":
-                stack.append(rendering_relations.relation(piece, references))
+                made = rendering_relations.relation(piece, references)
+                if made.__class__ is str:
+                    sources.append((len(written), piece))
+                stack.append(made)
             elif name == "SubqueryExpression":
                 stack.append(_subquery(piece, references))
             else:
                 stack.append(_BY_NAME.get(name, _fields)(piece))
-    return "".join(written)
+    return Rendering(message, "".join(written), written, sources)
+
+
+def _cut(text: str) -> str:
+    return text[: MAX_CHARACTERS - 1] + CUT
 
 
 # -------------------------------------------------------------------- messages that stand at the top

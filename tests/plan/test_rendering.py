@@ -16,10 +16,13 @@ from pyspark.sql.connect import plan as plans
 from pyspark.sql.connect.column import Column
 from pyspark.sql.connect.window import Window
 
-from gateway.plan.rendering import MAX_CHARACTERS, render
+from gateway.plan.guard import Edits, guard_read, pin_read
+from gateway.plan.reading import TableRead
+from gateway.plan.rendering import MAX_CHARACTERS, render, rendered
 from gateway.wire import connect
 from tests.plan import frames
 from tests.plan.frames import Frame, command, message, sql, table
+from tests.plan.test_guard import PEOPLE, QUERY
 
 pb: Any = connect.pb
 t = table("hr.employee")
@@ -183,6 +186,47 @@ def test_a_long_rendering_is_cut() -> None:
     assert len(text) == MAX_CHARACTERS
     assert text.endswith("…")
     assert len(render(message(sql("x" * 200_000)))) == MAX_CHARACTERS
+
+
+@pytest.mark.parametrize("text", FRAMES)
+def test_a_plan_whose_reads_became_others_is_brought_up_to_date(text: str) -> None:
+    plan = message(FRAMES[text]())
+    reads = reads_of_tables(plan)
+    before = rendered(plan)
+    edits = Edits()
+    for at, found in enumerate(reads):
+        if at % 2:
+            pin_read(found, "`c`.`d`.`t`", edits)
+        else:
+            guard_read(found, PEOPLE, QUERY, edits)
+    again = before.again()
+    assert again == render(plan)
+    assert (again == before.text) is not bool(reads)
+    edits.undo()
+    assert before.again() == before.text == render(plan)
+
+
+def reads_of_tables(root: Any) -> list[TableRead]:
+    """Return the reads in a plan, whether it could be judged or not."""
+    found, pending = [], [root]
+    while pending:
+        one = pending.pop()
+        if one.DESCRIPTOR.name == "Relation" and one.read.HasField("named_table"):
+            found.append(TableRead(relation=one, parts=("t",)))
+        for field, value in one.ListFields():
+            if field.message_type is not None and not field.message_type.GetOptions().map_entry:
+                pending += value if field.is_repeated else [value]
+    return found
+
+
+@pytest.mark.parametrize("characters", [0, 10, 40_000, 70_000])
+@pytest.mark.parametrize("place", ["alone", "before others", "behind others"])
+def test_a_rendering_that_is_brought_up_to_date_is_cut_as_well(characters: int, place: str) -> None:
+    frames_ = {"alone": t, "before others": t.filter(F.col("x" * 30_000) > 1), "behind others": u.join(t)}
+    plan = message(frames_[place])
+    before = rendered(plan)
+    guard_read(reads_of_tables(plan)[0], PEOPLE, QUERY + "-" * characters, Edits())
+    assert before.again() == render(plan)
 
 
 def test_a_subquery_that_contains_itself_ends() -> None:
