@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from gateway.model.catalog import Column
 from gateway.model.context import NO_CONTEXT, AccessContext
@@ -23,6 +22,7 @@ from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
 from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
+from gateway.policy.remembering import Memory, remember
 from gateway.policy.service import COLUMN, Question, Service
 from gateway.policy.settling import (
     ALLOWED,
@@ -49,11 +49,6 @@ from gateway.policy.views import Decisions, TableView, Viewing
 __all__ = ["ALLOWED", "DENIED", "ELSE_DENIED", "UNDECIDED", "Engine", "Obliged", "TableView", "engine_for"]
 
 DEFAULT_SERVICE = "spark"
-_MOST_REMEMBERED = 4096
-"""Answers of a kind that an engine remembers; a full memory is emptied, which keeps it bounded and simple."""
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Engine:
@@ -90,10 +85,9 @@ class Engine:
         self._auditing = {name: Auditing(service) for name, service in self._services.items()}
         self._catalogs = {fold(c): service for c, service in policies.catalog_services.items()}
         self._subjects: dict[Principal, Subject] = {}
-        self._views: dict[
-            tuple[Principal, Resource, str], tuple[Sequence[Column], tuple[object, ...], TableView]
-        ] = {}
-        self._seen: dict[tuple[Principal, Resource], tuple[bool, frozenset[str], tuple[object, ...]]] = {}
+        self._views: Memory[tuple[Principal, Resource, str], tuple[Sequence[Column], TableView]] = Memory()
+        self._seen: Memory[tuple[Principal, Resource], bool] = Memory()
+        self._allowed: Memory[tuple[Principal, Resource, str], tuple[bool, frozenset[str]]] = Memory()
         self._filters: dict[tuple[str, Subject], str] = {}
 
     def decide(self, request: AccessRequest) -> Decision:
@@ -102,6 +96,18 @@ class Engine:
             return self._decide(request, ())
         return self._decide(request, None)
 
+    def allows(
+        self, principal: Principal, resource: Resource, access: str, context: AccessContext = NO_CONTEXT
+    ) -> tuple[bool, frozenset[str]]:
+        """Say whether the principal may, as `decide` does, and which facets of the context it depends on."""
+        key = (principal, resource, access)
+        known = self._allowed.find(key, context)
+        if known is not None:
+            return known
+        request = AccessRequest(principal=principal, resource=resource, access=access, context=context)
+        decision = self.decide(request)
+        return self._allowed.keep(key, (decision.allowed, decision.facets), context, decision.facets)
+
     def decide_groups(self, request: AccessRequest, groups: Sequence[frozenset[str]]) -> Decision:
         """Say whether the principal may do something of each group; `request.access` is only told."""
         return self._decide(request, groups)
@@ -109,17 +115,14 @@ class Engine:
     def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
         """Say whether the principal has any access to the resource or to anything below it."""
         key = (principal, resource)
-        usual = context.tags is None and context.roles is None
-        known = self._seen.get(key) if usual else None
-        if known is not None and (not known[1] or context.values(known[1]) == known[2]):
-            return known[0]
+        known = self._seen.find(key, context)
+        if known is not None:
+            return known
         question = self._question(principal, resource, ANY_ACCESS, context, below=True)
         if isinstance(question, str):
             return False
         seen = self._sees(question)
-        if usual:
-            _remember(self._seen, key, (seen, question.facets, context.values(question.facets)))
-        return seen
+        return self._seen.keep(key, seen, context, question.facets)
 
     def mask(
         self,
@@ -170,19 +173,16 @@ class Engine:
         context: AccessContext = NO_CONTEXT,
     ) -> TableView:
         """Answer for all columns of a table at once; remembered, so that asking again costs a lookup."""
-        if context.tags is not None or context.roles is not None:
-            return self._view(principal, table, columns, access, context)
         key = (principal, table, access)
-        known = self._views.get(key)
+        known = self._views.find(key, context)
         if known is not None and (known[0] is columns or known[0] == columns):
-            view = known[2]
-            if not view.facets or context.values(view.facets) == known[1]:
-                allowed = view.allowed
-                if isinstance(allowed, Decisions) and (now := allowed.within(context)) is not allowed:
-                    return replace(view, allowed=now)
-                return view
+            view = known[1]
+            allowed = view.allowed
+            if isinstance(allowed, Decisions) and (now := allowed.within(context)) is not allowed:
+                return replace(view, allowed=now)
+            return view
         view = self._view(principal, table, columns, access, context)
-        _remember(self._views, key, (columns, context.values(view.facets), view))
+        self._views.keep(key, (columns, view), context, view.facets)
         return view
 
     def explain(self, request: AccessRequest) -> Explanation:
@@ -230,7 +230,7 @@ class Engine:
         subject = self._subjects.get(principal)
         if subject is None:
             subject = self._roles.subject(principal, self._store)
-            _remember(self._subjects, principal, subject)
+            remember(self._subjects, principal, subject)
         return subject
 
     def _question(
@@ -434,12 +434,6 @@ def engine_for(policies: PolicySet, base: PolicySet | None = None) -> Engine:
         older = _engines.get(base) if base is not None else None
         engine = _engines[policies] = Engine(policies, base=older)
     return engine
-
-
-def _remember(memory: dict[K, V], key: K, value: V) -> None:
-    if len(memory) >= _MOST_REMEMBERED:
-        memory.clear()
-    memory[key] = value
 
 
 def _unknown_access(question: Question, access: str) -> Answer:

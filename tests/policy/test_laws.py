@@ -41,7 +41,7 @@ from gateway.model.policy import (
     Zone,
 )
 from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource, Scope
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
 from gateway.model.tags import Tag, ValiditySchedule
 from gateway.policy.compiled import evaluation_score
 from gateway.policy.engine import Engine
@@ -389,6 +389,10 @@ def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
         context = maker.context()
         fresh = Engine(found)
         assert engine.visible(principal, table, context) == fresh.visible(principal, table, context)
+        for access in (ANY_ACCESS, "select"):
+            request = AccessRequest(principal=principal, resource=table, access=access, context=context)
+            asked = fresh.decide(request)
+            assert engine.allows(principal, table, access, context) == (asked.allowed, asked.facets)
         one = engine.table_view(principal, table, columns, context=context)
         other = fresh.table_view(principal, table, columns, context=context)
         assert one.hidden == other.hidden

@@ -1,0 +1,45 @@
+"""Answers that an engine has given, each given again only in the circumstances that it holds in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from gateway.model.context import AccessContext
+
+_MOST_REMEMBERED = 4096
+"""Answers that a memory holds; a full one is emptied, which keeps it bounded and simple."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memory(Generic[K, V]):
+    """Answers by what was asked, with the fields of the context (facets) that each depends on.
+
+    One for a request that brings tags or roles of its own is not remembered at all.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[K, tuple[V, frozenset[str], tuple[object, ...]]] = {}
+
+    def find(self, key: K, context: AccessContext) -> V | None:
+        """Return the answer that was given in the same circumstances, or None."""
+        known = self._known.get(key)
+        if known is None or context.tags is not None or context.roles is not None:
+            return None
+        if known[1] and context.values(known[1]) != known[2]:
+            return None
+        return known[0]
+
+    def keep(self, key: K, value: V, context: AccessContext, facets: frozenset[str]) -> V:
+        """Remember an answer that depends on these facets of the context, and return it."""
+        if context.tags is None and context.roles is None:
+            remember(self._known, key, (value, facets, context.values(facets)))
+        return value
+
+
+def remember(memory: dict[K, V], key: K, value: V) -> None:
+    if len(memory) >= _MOST_REMEMBERED:
+        memory.clear()
+    memory[key] = value
