@@ -57,4 +57,8 @@ class _Forward(logging.Handler):
         fields: dict[str, Any] = {"library": record.name, "message": record.getMessage()}
         if record.exc_info:
             fields["exc_info"] = record.exc_info
-        structlog.get_logger("library").log(record.levelno, "library_warning", **fields)
+        try:
+            structlog.get_logger("library").log(record.levelno, "library_warning", **fields)
+        except OSError:
+            # Nobody reads the log any more. asyncio, telling of an exception, would take another for its end.
+            self.handleError(record)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -48,6 +49,23 @@ def test_warnings_of_libraries_come_in_the_same_format() -> None:
         "asyncio",
         "slow callback 3",
     )
+
+
+class Unread(io.StringIO):
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+async def test_an_event_loop_outlives_a_log_that_nobody_reads_any_more() -> None:
+    logs.configure(LogSettings(), Unread())
+    loop, after = asyncio.get_running_loop(), asyncio.Event()
+
+    def fail() -> None:
+        raise ValueError("of which the loop tells")
+
+    loop.call_soon(fail)
+    loop.call_soon(after.set)
+    await after.wait()
 
 
 def test_a_trace_is_inside_the_json() -> None:
