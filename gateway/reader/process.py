@@ -11,11 +11,8 @@ import contextlib
 import itertools
 import socket
 import struct
-from asyncio.subprocess import Process
 from collections import deque
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -41,7 +38,7 @@ class ParserProcess:
 
     def __init__(
         self,
-        child: Process,
+        child: asyncio.subprocess.Process,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
@@ -67,16 +64,14 @@ class ParserProcess:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                child = await _born(
-                    asyncio.create_subprocess_exec(
-                        *command(java, spark_home, heap=heap, threads=threads),
-                        stdin=theirs.fileno(),
-                        stdout=theirs.fileno(),
-                        stderr=asyncio.subprocess.PIPE,
-                        env=ENVIRONMENT,
-                        cwd="/",
-                        start_new_session=True,  # a Ctrl-C in the terminal is the gateway's to handle
-                    )
+                child = await asyncio.create_subprocess_exec(
+                    *command(java, spark_home, heap=heap, threads=threads),
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=asyncio.subprocess.PIPE,
+                    env=ENVIRONMENT,
+                    cwd="/",
+                    start_new_session=True,  # a Ctrl-C in the terminal is the gateway's to handle
                 )
             reader, writer = await asyncio.open_connection(sock=ours)
         except BaseException as error:
@@ -177,23 +172,6 @@ class ParserProcess:
         stream = self._child.stderr
         while stream is not None and (chunk := await stream.read(4096)):
             self._last_words.extend(chunk.decode(errors="replace").splitlines())
-
-
-async def _born(birth: Coroutine[Any, Any, Process]) -> Process:
-    """Return a new child; when cancelled, let it be born first, and end it.
-
-    asyncio itself, cancelled while it makes one, kills it and waits for its pipes, for ever if they were
-    not connected yet.
-    """
-    making = asyncio.ensure_future(birth)
-    try:
-        return await asyncio.shield(making)
-    except asyncio.CancelledError:
-        await asyncio.wait([making])
-        if making.exception() is None:
-            making.result().kill()
-            await making.result().wait()
-        raise
 
 
 def command(java: Path, spark_home: Path, *, heap: str, threads: int) -> list[str]:

@@ -22,7 +22,6 @@ from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.reader.java_runtime import JavaNotFound
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
-from gateway.reader.process import ParserProcess
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -279,21 +278,6 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "jars" / "spark-catalyst_2.13-9.9.jar").write_bytes(b"not a jar")
     with pytest.raises(BackendUnavailable, match="does not start"):
         await ReaderPool(spark_home=tmp_path).start()
-
-
-@pytest.mark.parametrize("steps", range(12))
-async def test_a_start_can_be_called_off_at_any_moment(tmp_path: Path, steps: int) -> None:
-    java = tmp_path / "java"
-    java.write_text("#!/bin/sh\nexec sleep 600\n")
-    java.chmod(0o755)
-    launch = ParserProcess.launch(java, tmp_path, heap="1m", threads=1, start_timeout_s=60)
-    starting = asyncio.create_task(launch)
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    starting.cancel()
-    ended, _ = await asyncio.wait([starting], timeout=30)
-    assert ended, "it waits for ever"
-    assert starting.cancelled()
 
 
 async def test_the_parser_dies_with_its_gateway() -> None:
