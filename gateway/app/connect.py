@@ -83,6 +83,7 @@ def connect_server(
         calls=settings.calls,
         calls_per_connection=settings.calls_per_connection,
         message_bytes=settings.message_bytes,
+        requests_bytes=settings.requests_bytes,
         handshake_timeout_s=logins.handshake_timeout_s,
     )
     return ConnectServer(sessions, authenticator, limits=limits)

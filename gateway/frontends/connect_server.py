@@ -24,6 +24,7 @@ import structlog
 from gateway.errors import AuthenticationFailed, InvalidRequest, SluiceError
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_credentials import Bearer, Password, client_of, credentials
+from gateway.frontends.connect_requests import Hand, Requests
 from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -65,8 +66,12 @@ class ConnectLimits:
     calls_per_connection: int = 1000
     message_bytes: int = 128 * 1024 * 1024
     """Largest message; Spark's own limit."""
+    requests_bytes: int = 1024**3
+    """Requests in hand, of all calls together."""
     request_timeout_s: float = 120.0
     """From a call's beginning, or from one message of an upload, to the next whole message."""
+    request_grace_s: float = 5.0
+    """How long a message may be on its way before it counts as the largest."""
     write_timeout_s: float = 600.0
     """How long a client may take nothing of what it asked for."""
     handshake_timeout_s: float = 15.0
@@ -107,6 +112,12 @@ class ConnectServer:
         self._secret = os.urandom(32)
         self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
         self._recorded: OrderedDict[tuple[str, str, str], float] = OrderedDict()
+        self._requests = Requests(
+            room=self.limits.requests_bytes,
+            largest=self.limits.message_bytes,
+            timeout_s=self.limits.request_timeout_s,
+            grace_s=self.limits.request_grace_s,
+        )
         self._server: grpc.aio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stopping = False
@@ -193,7 +204,8 @@ class ConnectServer:
             metadata = context.invocation_metadata() or ()
             client = client_of(context.peer(), metadata)
             principal = await self._login(metadata, client)
-            return await self._answer(method, principal, client, context)
+            with self._requests.hand() as hand:
+                return await self._answer(method, principal, client, context, hand)
         except (SluiceError, RpcError, ProtobufError) as error:
             return status_of(error, method.name)
         except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
@@ -255,14 +267,14 @@ class ConnectServer:
         return True
 
     async def _answer(
-        self, method: Method, principal: Principal, client: Client, context: Any
+        self, method: Method, principal: Principal, client: Client, context: Any, hand: Hand
     ) -> bytes | None:
         service = self._service
         if method.client_streaming:
-            async with aclosing(self._uploaded(context)) as uploaded:
+            async with aclosing(_uploaded(context, hand)) as uploaded:
                 await self._write(context, await service.add_artifacts(principal, client, uploaded))
             return None
-        request = await self._read(context)
+        request = await hand.read(context)
         if request is None:
             raise InvalidRequest("the call ended without a request")
         match method.name:
@@ -294,20 +306,10 @@ class ConnectServer:
         except TimeoutError:
             raise InvalidRequest("the client took nothing of the answer for too long") from None
 
-    async def _read(self, context: Any) -> bytes | None:
-        """Return the next message of the client, or None when it has said that there are no more."""
-        try:
-            async with asyncio.timeout(self.limits.request_timeout_s):
-                message = await context.read()
-        except TimeoutError:
-            raise InvalidRequest(
-                f"no whole request came within {self.limits.request_timeout_s:.0f} seconds"
-            ) from None
-        return None if message is grpc.aio.EOF else bytes(message)
 
-    async def _uploaded(self, context: Any) -> AsyncGenerator[bytes, None]:
-        while (message := await self._read(context)) is not None:
-            yield message
+async def _uploaded(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
+    while (message := await hand.read(context)) is not None:
+        yield message
 
 
 SMALL = frozenset({"ReleaseExecute"})

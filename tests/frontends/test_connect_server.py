@@ -328,6 +328,58 @@ async def test_more_calls_than_allowed_are_turned_away() -> None:
         assert await here.call() == b"at last"
 
 
+async def test_requests_in_hand_are_bounded_together_and_small_ones_go_on() -> None:
+    waiting = asyncio.Event()
+
+    async def wait(_method: str, request: bytes) -> bytes:
+        if len(request) > 65_536:
+            await waiting.wait()
+        return b"at last"
+
+    limits = ConnectLimits(message_bytes=1_000_000, requests_bytes=2_000_000)
+    async with connect_listening(limits) as here:
+        here.service.unary = wait
+        first = [asyncio.create_task(here.call(request=b"x" * 900_000)) for _ in range(2)]
+        for _ in first:
+            await here.service.arrived.get()
+        with ends_with(Code.RESOURCE_EXHAUSTED, "[SLUICE_LIMIT_EXCEEDED]", "large requests; try again later"):
+            await here.call(request=b"x" * 300_000)
+        assert await here.call(request=b"x" * 65_000) == b"at last"
+        waiting.set()
+        assert await asyncio.gather(*first) == [b"at last"] * 2
+        # Whatever is in hand no more has made room.
+        assert await here.call(request=b"x" * 900_000) == b"at last"
+
+
+async def test_a_request_that_is_long_on_its_way_counts_as_the_largest() -> None:
+    limits = ConnectLimits(message_bytes=1_000_000, requests_bytes=1_000_000, request_grace_s=0.05)
+    async with connect_listening(limits) as here:
+        slow = [here.channel().stream_stream(METHODS["Config"].path)(metadata=here.bearer) for _ in range(2)]
+        reading = {asyncio.create_task(call.read()) for call in slow}
+        ended, waiting = await asyncio.wait(reading, return_when=asyncio.FIRST_COMPLETED)
+        with ends_with(Code.RESOURCE_EXHAUSTED, "large requests; try again later"):
+            await ended.pop()
+        assert await here.call(request=b"x" * 65_000)
+        for call in slow:
+            call.cancel()
+        await asyncio.wait(waiting)
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                assert await here.call(request=b"x" * 900_000)
+                break
+
+
+async def test_an_upload_has_one_message_in_hand() -> None:
+    limits = ConnectLimits(message_bytes=1_000_000, requests_bytes=1_000_000)
+    async with connect_listening(limits) as here:
+        call = here.stub("AddArtifacts")(metadata=here.bearer)
+        for _ in range(4):
+            await call.write(b"x" * 600_000)
+            await here.service.arrived.get()
+        await call.done_writing()
+        assert await call == b"taken"
+
+
 async def test_a_fault_of_ours_tells_nothing_of_itself() -> None:
     async def fail(_method: str, _request: bytes) -> bytes:
         raise RuntimeError("SELECT ssn FROM secret")
