@@ -235,11 +235,6 @@ async def test_temporary_views_of_the_session_stay_names_of_one_part(
         (lambda: table("system.x.y"), "reserved"),
         (lambda: table("employee").select(F.input_file_name()), "input_file_name"),
         (lambda: table("employee").select(F.call_function("reflect", F.lit("a"))), "reflect"),
-        (
-            lambda: table("employee").select(F.call_function("product", F.col("id"))),
-            "not a built-in function",
-        ),
-        (lambda: table("employee").select(F.call_function("f", F.col("id"))), "not a built-in function"),
         (lambda: table("employee").select(F.expr("java_method('a', 'b')")), "java_method"),
     ],
 )
@@ -247,6 +242,48 @@ async def test_what_nobody_may_ask_for(
     frame: Callable[[], Any], words: str, world: World, reader: ReaderPool
 ) -> None:
     refused(await world.judge_plan(execute(frame()), reader, user="ann"), "NOT_GOVERNABLE", words)
+
+
+@pytest.mark.parametrize(
+    ("frame", "sqlstate", "words"),
+    [
+        (
+            lambda: table("employee").select(F.call_function("product", F.col("id"))),
+            "42883",
+            "[UNRESOLVED_ROUTINE] Cannot resolve routine `product`",
+        ),
+        (
+            lambda: table("employee").select(F.call_function("f", F.col("id"))),
+            "42883",
+            "[UNRESOLVED_ROUTINE] Cannot resolve routine `f`",
+        ),
+        (lambda: table("nowhere.hr.t"), "42K05", "[REQUIRES_SINGLE_PART_NAMESPACE]"),
+        (lambda: table("employee").select(F.col("a..b")), "42601", "[INVALID_ATTRIBUTE_NAME_SYNTAX]"),
+        (lambda: table("employee").select("a..b.*"), "42601", "[INVALID_ATTRIBUTE_NAME_SYNTAX]"),
+        (lambda: table("employee e"), "42601", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'e'"),
+        (lambda: table("hr-2.employee"), "42602", "[INVALID_IDENTIFIER]"),
+        (lambda: table(" "), "42617", "[PARSE_EMPTY_STATEMENT]"),
+        (
+            lambda: table("employee").select(F.call_function("f f", F.col("id"))),
+            "42601",
+            "[PARSE_SYNTAX_ERROR]",
+        ),
+    ],
+)
+async def test_what_spark_cannot_resolve_either_is_refused_in_its_words(
+    frame: Callable[[], Any], sqlstate: str, words: str, world: World, reader: ReaderPool
+) -> None:
+    verdict = await world.judge_plan(execute(frame()), reader, user="ann")
+    refused(verdict, "SPARK", words)
+    assert isinstance(verdict, Refused)
+    assert verdict.sqlstate == sqlstate
+    assert "(line" not in verdict.message
+
+
+async def test_what_the_parser_can_read_is_no_name(world: World, reader: ReaderPool) -> None:
+    for name in ("employee;", "employee -- e"):
+        verdict = await world.judge_plan(execute(table(name)), reader, user="ann")
+        refused(verdict, "NOT_GOVERNABLE", "cannot be read")
 
 
 async def test_functions_of_plans_alone_pass(world: World, reader: ReaderPool) -> None:

@@ -45,6 +45,14 @@ ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
 HANDLE = ("org.apache.spark.SparkSQLException",)
 OTHER = ("org.apache.spark.SparkException",)
 """Classes of Spark's that PySpark turns into exceptions of its own."""
+NOT_PARSED = {
+    "CATALOG_NOT_FOUND": OTHER,
+    "INVALID_ATTRIBUTE_NAME_SYNTAX": ANALYSIS,
+    "REQUIRES_SINGLE_PART_NAMESPACE": ANALYSIS,
+    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": ANALYSIS,
+    "UNRESOLVED_ROUTINE": ANALYSIS,
+}
+"""What a refusal in Spark's own words says that does not come from its parser."""
 
 REFUSALS = {
     "ACCESS_DENIED": Code.PERMISSION_DENIED,
@@ -150,7 +158,9 @@ def shortened(text: str) -> str:
 def _of_refusal(error: StatementRefused) -> RpcStatus:
     code = REFUSALS.get(error.code, Code.PERMISSION_DENIED)
     if error.code == "SPARK":
-        return _of_ours(code, error.text, error.sqlstate, PARSE)
+        told = _CLASS.match(error.text.lstrip())
+        classes = NOT_PARSED.get(told[1], PARSE) if told is not None else PARSE
+        return _of_ours(code, error.text, error.sqlstate, classes)
     classes = ANALYSIS if error.sqlstate[:2] in ("42", "0A", "2B", "54") else OTHER
     return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})
 

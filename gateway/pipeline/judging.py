@@ -101,6 +101,8 @@ Outcome = Governed | Stop | NeedsCatalog
 
 
 def not_governable(refusal: NotGovernable) -> Stop:
+    if refusal.sqlstate:
+        return Stop(code="SPARK", sqlstate=refusal.sqlstate, message=refusal.why)
     return Stop(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
 
 

@@ -6,11 +6,13 @@ what may not be read together sees everything that is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
+from gateway.model.reading import NotParsed
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
@@ -48,6 +50,9 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.names import Names
 from gateway.sql.wants import NotGovernable
+
+
+_POSITION = re.compile(r" \(line \d+, pos \d+\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +94,7 @@ async def govern_plan(
         sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
         return PlanOutcome("", Stop(code=reading.code, sqlstate=sqlstate, message=reading.why))
     if isinstance(reading, NotGovernable):
-        return PlanOutcome(unread.rendered(request), not_governable(reading))
+        return PlanOutcome(unread.rendered(request), await _refusal(reading, judging))
     message = reading.message
     rendering = await in_turn(lambda: rendered(message))
     end = await _Plan(statement, judging, reading, rendering).govern()
@@ -98,6 +103,15 @@ async def govern_plan(
     if isinstance(end, Stop):
         end = replace(end, plan_class=reading.root)
     return PlanOutcome(rendering.text, end)
+
+
+async def _refusal(refusal: NotGovernable, judging: Judging) -> Stop:
+    """Say why a plan cannot pass; of a name that Spark cannot read either, in its parser's words."""
+    if refusal.name is not None:
+        told = await judging.reader.read(f"TABLE {refusal.name}" if refusal.name.strip() else "")
+        if isinstance(told, NotParsed):
+            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.message))
+    return not_governable(refusal)
 
 
 class _Plan:
@@ -121,7 +135,7 @@ class _Plan:
         original = await in_turn(lambda: bytes_of(self.reading.message))
         facts = await in_turn(lambda: facts_of(self.reading, self.names))
         if isinstance(facts, NotGovernable):
-            return not_governable(facts)
+            return await _refusal(facts, self.judging)
         texts = await prepare_texts(self.reading, self.context, self.judging)
         if isinstance(texts, Stop):
             return texts

@@ -23,7 +23,7 @@ from gateway.plan.reading import CatalogCall, Message
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
-from gateway.sql.names import Names, TempViewName, dotted
+from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_wants
 from gateway.sql.wants import NotGovernable, Want, Wants
@@ -251,7 +251,7 @@ def _set_current_database(call: Message, scope: PlanScope) -> PlanWants:
 
 def _set_current_catalog(call: Message, scope: PlanScope) -> PlanWants:
     if call.catalog_name.lower() not in scope.names.catalogs:
-        raise CannotClassify(f"the catalog `{call.catalog_name}` is not configured")
+        raise CannotClassify(no_catalog(call.catalog_name))
     wants = use_wants(call.catalog_name, None)
     return PlanWants(wants=Wants(wants=wants.wants, effects=(UseNamespace(call.catalog_name, None),)))
 

@@ -127,8 +127,8 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernab
     for read in reading.tables:
         written = ".".join(read.parts)
         match names.table(read.parts):
-            case Ungovernable(why):
-                return NotGovernable(f"`{written}` {why}")
+            case Ungovernable() as resolved:
+                return resolved.refusal(written)
             case TempViewName():
                 if read.changes or read.options:
                     return NotGovernable(

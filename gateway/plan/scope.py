@@ -15,7 +15,7 @@ from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import Message
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted, quote
 from gateway.sql.scope import CannotClassify
-from gateway.sql.wants import Want, Wants
+from gateway.sql.wants import NotGovernable, Want, Wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +55,21 @@ class PlanScope:
     def parts(self, text: str) -> tuple[str, ...]:
         parts = table_parts(text)
         if parts is None:
-            raise CannotClassify(f"`{text}` is not a name that can be read")
+            raise CannotClassify(NotGovernable(f"`{text}` is not a name that can be read", name=text))
         return parts
 
     def table(self, text: str) -> TableName | TempViewName:
         """Return what the name of a table or view means; a temporary view comes first."""
         resolved = self.names.table(self.parts(text))
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{text}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(text))
         return resolved
 
     def target(self, text: str) -> TableName:
         """Return what the name of a table means where temporary views do not count."""
         resolved = self.names.new_table(self.parts(text))
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{text}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(text))
         return resolved
 
     def database(self, text: str) -> tuple[str, str]:
@@ -81,7 +81,7 @@ class PlanScope:
             return current
         resolved = self.names.namespace(self.parts(text))
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{text}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(text))
         catalog, database = resolved
         if database is None:
             raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")

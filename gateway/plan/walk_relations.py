@@ -22,6 +22,7 @@ from gateway.plan.reading import (
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
 from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
+from gateway.sql.wants import NotGovernable
 from gateway.wire.local_data import metadata_of
 
 _REFERENCE = re.compile(r"_pyspark_connect_temp_view_[0-9a-f]{1,64}")
@@ -202,9 +203,7 @@ def _attribute(walk: Walk, attribute: Message) -> None:
 def _column(text: str, metadata: bool) -> ColumnName:
     parts = attribute_parts(text)
     if parts is None:
-        raise refuse(
-            f"the column name `{shown(text)}` cannot be read; write parts with dots in them in backticks"
-        )
+        raise refuse(unread_column(text))
     return ColumnName(parts=parts, metadata=metadata)
 
 
@@ -217,9 +216,11 @@ def _star(walk: Walk, star: Message) -> None:
         walk.reading.columns.append(ColumnName(parts=(), star=True))
         return
     target = star.unparsed_target
-    parts = attribute_parts(target[:-2]) if target.endswith(".*") else None
-    if parts is None or star.HasField("plan_id"):
+    if not target.endswith(".*") or star.HasField("plan_id"):
         raise refuse(f"the star `{shown(target)}` cannot be read")
+    parts = attribute_parts(target[:-2])
+    if parts is None:
+        raise refuse(unread_column(target[:-2]))
     walk.reading.columns.append(ColumnName(parts=parts, star=True))
 
 
@@ -386,18 +387,29 @@ def _user_defined_type(walk: Walk, user_type: Message) -> None:
     check_user_type(user_type.jvm_class, user_type.serialized_python_class)
 
 
+def unread_column(text: str) -> NotGovernable:
+    """Return what Spark says of a column's name that it cannot split."""
+    return NotGovernable(
+        f"[INVALID_ATTRIBUTE_NAME_SYNTAX] Syntax error in the attribute name: {shown(text)}. Check that "
+        "backticks appear in pairs, a quoted string is a complete name part and use a backtick only inside "
+        "quoted name parts. SQLSTATE: 42601",
+        "42601",
+    )
+
+
 def parts_of_table(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
-        raise refuse(
+        why = (
             f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
             "digits and `_` in backticks, and time travel as SQL"
         )
+        raise refuse(NotGovernable(why, name=text))
     return parts
 
 
 def parts_of_function(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
-        raise refuse(f"the function name `{shown(text)}` cannot be read")
+        raise refuse(NotGovernable(f"the function name `{shown(text)}` cannot be read", name=text))
     return parts

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from gateway.plan.reading import Message, PlanReading
 from gateway.sql.scope import CannotClassify
+from gateway.sql.wants import NotGovernable
 
 
 class Walk:
@@ -72,6 +73,6 @@ def shown(text: str) -> str:
     return line if len(line) <= 80 else line[:79] + "…"
 
 
-def refuse(why: str) -> CannotClassify:
+def refuse(why: str | NotGovernable) -> CannotClassify:
     """Return the error that makes the plan NotGovernable."""
     return CannotClassify(why)

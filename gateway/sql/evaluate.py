@@ -14,7 +14,7 @@ from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.classify import is_builtin, is_registered
+from gateway.sql.classify import is_builtin, is_registered, unknown_function
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.scope import table_resource
 from gateway.sql.wants import NotGovernable, Want, Wants
@@ -225,8 +225,8 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
         if relation.options:
             return NotGovernable(f"options on `{written}` can point it at other data and are not supported")
         match names.table(relation.parts):
-            case Ungovernable(why):
-                return NotGovernable(f"`{written}` {why}")
+            case Ungovernable() as resolved:
+                return resolved.refusal(written)
             case TempViewName():
                 continue
             case TableName() as name:
@@ -246,10 +246,7 @@ def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) or len(function.parts) != 3:
-            return NotGovernable(
-                f"`{'.'.join(function.parts)}` is not a built-in function; "
-                f"name a function of your own as catalog.database.function"
-            )
+            return unknown_function(function)
         wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)
 

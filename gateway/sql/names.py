@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import SessionContext
+from gateway.sql.wants import NotGovernable
+
+SESSION_CATALOG = "spark_catalog"
+"""Spark's own catalog, whose databases are not nested."""
 
 _GOVERNED_NAME = re.compile(r"[\w-]+(?: [\w-]+)*")
 """Letters, digits, `_`, `-` and single blanks inside. A path (`/x`, `s3:…`) would be read as files, `t$files`
@@ -29,6 +33,14 @@ class Ungovernable:
     """The name cannot be judged; `why` continues a sentence that begins with the name."""
 
     why: str
+    sqlstate: str = ""
+    """Set where Spark says the same: `why` then stands by itself, and begins with Spark's condition."""
+
+    def refusal(self, written: str) -> NotGovernable:
+        """Return why a statement that has the name cannot pass."""
+        if self.sqlstate:
+            return NotGovernable(self.why, self.sqlstate)
+        return NotGovernable(f"`{written}` {self.why}")
 
 
 def quote(part: str) -> str:
@@ -60,6 +72,8 @@ class Names:
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
         catalog, rest = self._split_catalog(parts)
+        if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
+            return _nested(rest)
         if len(rest) != 2:
             return Ungovernable("does not have the form catalog.database.table")
         return _checked(TableName(catalog, rest[0], rest[1]))
@@ -95,6 +109,23 @@ class Names:
         if parts and parts[0].lower() in self.catalogs:
             return parts[0], parts[1:]
         return self.context.catalog, parts
+
+
+def no_catalog(name: str) -> NotGovernable:
+    """Return the refusal of a catalog that is not configured, in Spark's words for one that is not there."""
+    return NotGovernable(
+        f"[CATALOG_NOT_FOUND] The catalog {quote(name)} not found: it is not configured. SQLSTATE: 42P08",
+        "42P08",
+    )
+
+
+def _nested(parts: tuple[str, ...]) -> Ungovernable:
+    """Say what Spark says of a name that begins with no catalog and has too many parts for a database."""
+    return Ungovernable(
+        f"[REQUIRES_SINGLE_PART_NAMESPACE] {SESSION_CATALOG} requires a single-part namespace, but got "
+        f"identifier {dotted(parts)}; no catalog {quote(parts[0])} is configured. SQLSTATE: 42K05",
+        "42K05",
+    )
 
 
 def _checked(name: TableName) -> TableName | Ungovernable:

@@ -15,9 +15,9 @@ from gateway.sql.wants import NamespacePin, NotGovernable, Pin
 class CannotClassify(Exception):
     """Raised within `sql/` by field readers and turned into a NotGovernable value by `classify`."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.refusal = NotGovernable(why)
+    def __init__(self, why: str | NotGovernable) -> None:
+        self.refusal = why if isinstance(why, NotGovernable) else NotGovernable(why)
+        super().__init__(self.refusal.why)
 
 
 def table_resource(name: TableName, owner: str | None = None) -> Resource:
@@ -65,7 +65,7 @@ class Scope:
         parts = self.parts(name)
         resolved = self.names.new_table(parts)
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(".".join(parts)))
         return Pin(self.relation(parts), resolved)
 
     def existing(self, name: str) -> Pin | TempViewName:
@@ -73,7 +73,7 @@ class Scope:
         parts = self.parts(name)
         resolved = self.names.table(parts)
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(".".join(parts)))
         if isinstance(resolved, TempViewName):
             return resolved
         return Pin(self.relation(parts), resolved)
@@ -129,7 +129,7 @@ class Scope:
         parts = self.parts(name)
         resolved = self.names.namespace(parts)
         if isinstance(resolved, Ungovernable):
-            raise CannotClassify(f"`{'.'.join(parts)}` {resolved.why}")
+            raise CannotClassify(resolved.refusal(".".join(parts)))
         return resolved
 
 

@@ -9,7 +9,7 @@ from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import may_be_set
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
-from gateway.sql.names import TempViewName
+from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Want, Wants
 
@@ -47,7 +47,7 @@ def set_catalog(scope: Scope) -> Wants:
     if name is None:
         raise CannotClassify("SET CATALOG takes a name")
     if name.lower() not in scope.names.catalogs:
-        raise CannotClassify(f"the catalog `{name}` is not configured")
+        raise CannotClassify(no_catalog(name))
     return use_wants(name, None)
 
 

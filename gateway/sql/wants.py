@@ -65,6 +65,11 @@ class NotGovernable:
     """A statement that Sluice does not let pass, whoever asks; `why` is for the client."""
 
     why: str
+    sqlstate: str = ""
+    """Set where Spark says the same: `why` then begins with its condition, and a client raises what it would
+    raise without Sluice."""
+    name: str | None = None
+    """A name that cannot be read, where Spark's parser has the words for what is wrong with it."""
 
 
 def join(parts: Iterable[Wants]) -> Wants:

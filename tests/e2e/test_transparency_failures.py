@@ -75,10 +75,10 @@ def test_what_cannot_be_parsed_is_refused_at_once(pair: Pair, run_async: bool) -
 
 
 def test_an_unknown_function_is_refused_before_spark(pair: Pair) -> None:
-    """On purpose: whether it exists is not told, because a function of somebody's could read anything."""
+    """On purpose: whether it exists is not looked up; a function of somebody's could read anything."""
     status = pair.gateway.execute("SELECT no_such_function(1)").status
-    assert (status.statusCode, status.sqlState) == (TStatusCode.ERROR, "0A000")
-    assert "[SLUICE_NOT_GOVERNABLE] `no_such_function` is not a built-in function" in status.errorMessage
+    assert (status.statusCode, status.sqlState) == (TStatusCode.ERROR, "42883")
+    assert "[UNRESOLVED_ROUTINE] Cannot resolve routine `no_such_function`" in status.errorMessage
 
 
 def test_no_stack_and_no_plan_reaches_a_client(pair: Pair) -> None:

@@ -105,6 +105,8 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
     (refused("UNAVAILABLE", "57000"), Code.FAILED_PRECONDITION, SparkException),
     (refused("SOMETHING_NEW", "42000"), Code.PERMISSION_DENIED, AnalysisException),
     (refused("SPARK", "42601", "\n[PARSE_SYNTAX_ERROR] Syntax error"), Code.INTERNAL, ParseException),
+    (refused("SPARK", "42883", "[UNRESOLVED_ROUTINE] no routine"), Code.INTERNAL, AnalysisException),
+    (refused("SPARK", "42P08", "[CATALOG_NOT_FOUND] no catalog"), Code.INTERNAL, SparkException),
     (BackendUnavailable("Spark is away"), Code.FAILED_PRECONDITION, SparkException),
     (LedgerUnavailable("the disk is full"), Code.FAILED_PRECONDITION, SparkException),
     (PoliciesStale("not confirmed"), Code.FAILED_PRECONDITION, SparkException),

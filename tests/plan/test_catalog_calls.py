@@ -172,7 +172,7 @@ def test_calls_want_what_the_same_sql_wants(
         ("list_tables", {"db_name": "global_temp"}, "reserved namespace"),
         ("set_current_database", {"db_name": "a.b"}, "one name"),
         ("set_current_database", {"db_name": "lake"}, "is a catalog"),
-        ("set_current_catalog", {"catalog_name": "nope"}, "not configured"),
+        ("set_current_catalog", {"catalog_name": "nope"}, "CATALOG_NOT_FOUND"),
         ("create_table", {"table_name": "t", "source": "jdbc"}, "reach other systems"),
         ("create_table", {"table_name": "t", "options": {"url": "x"}}, "the option"),
         ("create_database", {"db_name": "d", "properties": {"x": "y"}}, "the property"),
