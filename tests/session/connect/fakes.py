@@ -100,7 +100,7 @@ def words(plan: Any) -> str:
             return str(command.sql_command.input.sql.query)
         case "create_dataframe_view":
             made = command.create_dataframe_view
-            return f"VIEW {made.name} OF {made.input.read.named_table.unparsed_identifier}"
+            return f"VIEW {made.name} OF {words(pb.Plan(root=made.input)).removeprefix('TABLE ')}"
         case "checkpoint_command":
             inner = pb.Plan(root=command.checkpoint_command.relation)
             return f"CHECKPOINT {words(inner)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.session.session import VIEW_ORIGINS
-from tests.session.connect.fakes import sql, table, view
-from tests.session.connect.test_names import context, world_of_names
+from tests.session.connect.fakes import cached, sql, table, view
+from tests.session.connect.test_names import context, make_checkpoint, world_of_names
 
 
 async def test_a_view_of_a_dataframe_has_within_it_what_it_read() -> None:
@@ -68,3 +68,19 @@ async def test_a_view_that_was_replaced_very_often_lasts_as_long_as_the_policies
     world.new_policies()
     await world.run(table("t"))
     assert context(world)[1] == frozenset()
+
+
+async def test_a_view_of_a_checkpoint_ends_with_it() -> None:
+    world = world_of_names()
+    relation = await make_checkpoint(world)
+    made = view("v", "")
+    made.command.create_dataframe_view.input.CopyFrom(cached(relation).root)
+    await world.run(made)
+    world.spark.received.clear()
+    world.judge.marked = "CHECKPOINT"
+    world.new_policies(mark="mask")
+    # Spark still has the rows, so it would make the view of them once more.
+    await world.run(table("t"))
+    assert world.spark.received == ["DROP VIEW IF EXISTS `v`", "TABLE t"]
+    assert context(world)[1] == frozenset()
+    world.require_balance()
