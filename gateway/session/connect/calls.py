@@ -25,6 +25,7 @@ from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import Message, parse, pb, serialize
 
+RELEASED = "released by the client before its end"
 UNTOLD_BYTES = 8 * 1024**2
 """Bytes of responses that the client has and Spark may go on keeping for it."""
 UNKNOWN_CHARS = 64
@@ -162,16 +163,20 @@ class Calls:
         if session is None or operation is None or operation.kept is None:
             if session is not None and operation is not None and _is_small(operation, request):
                 return _released(operation)
+            if operation is not None and operation.may_look_up_names and request.HasField("release_all"):
+                # Spark would stop it and no longer say so.
+                await self._streams.release(operation, RELEASED)
+                return _released(operation)
             request.ClearField("client_observed_server_side_session_id")
             data = await self._forward(session, "ReleaseExecute", request, self._endings.plain)
             if operation is not None and request.HasField("release_all"):
-                await self._streams.release(operation, "released by the client before its end")
+                await self._streams.release(operation, RELEASED)
             return data
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
         match request.WhichOneof("release"):
             case "release_all":
-                await self._streams.release(operation, "released by the client before its end")
+                await self._streams.release(operation, RELEASED)
             case "release_until":
                 operation.kept.release(request.release_until.response_id)
             case _:

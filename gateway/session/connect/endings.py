@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from gateway.session.connect import faults
 from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.states import has_ended
 from gateway.session.failures import StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import Catalog, ConnectBackend, RpcError
@@ -23,8 +25,8 @@ from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
 
-_OVERTAKEN_S = (0.01, 0.05, 0.2, 0.5)
-"""Seconds between the attempts to stop what may not have reached Spark yet."""
+_PAUSES_S = (0.01, 0.05, 0.2, 0.5)
+"""Seconds between the attempts to stop an operation in Spark; the last one again and again."""
 
 
 class Lose(Protocol):
@@ -146,7 +148,6 @@ class Endings:
         """End an operation that nobody waits for any more, here and in Spark."""
         if operation.ended.is_set():
             return
-        self._cancel_task(operation)
         self.begin_stopping(operation)
         await self.conclude(operation, "canceled", reason=reason)
         if operation.kept is not None:
@@ -183,7 +184,7 @@ class Endings:
         nor says that it stopped, the session's names may not change any more.
         """
         session = operation.session
-        stopped = False
+        let_go = False
         interrupt = pb.InterruptRequest(
             session_id=session.session_id,
             interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID,
@@ -196,20 +197,44 @@ class Endings:
             request.user_context.user_id = request.user_context.user_name = session.principal.user
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
-                for pause in _OVERTAKEN_S:
-                    answer = await self._backend.call("Interrupt", serialize(interrupt))
-                    stopped = operation.operation_id in parse(pb.InterruptResponse, answer).interrupted_ids
-                    if operation.names_seen or stopped:
+                for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
+                    let_go = await self._let_go(operation, serialize(interrupt))
+                    if let_go:
                         break
-                    # Spark has it no more, or not yet: this call can overtake the one that runs it.
+                    # Not yet, also because this call can overtake the one that runs it.
                     await asyncio.sleep(pause)
                 if operation.kept is None and operation.reattachable:
-                    await self._backend.call("ReleaseExecute", serialize(release))
+                    await self._release(serialize(release))
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError) as fault:
             _log.info("operation_not_stopped_upstream", reason=type(fault).__name__)
         finally:
-            if not (operation.names_seen or stopped):
+            # Only now: of a call that was given up Spark would not say that it stopped.
+            self._cancel_task(operation)
+            if not let_go:
                 session.unstopped = True
+
+    async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
+        """Interrupt an operation; whether Spark looks none of its names up from here on."""
+        answer = parse(pb.InterruptResponse, await self._backend.call("Interrupt", interrupt))
+        if operation.names_seen or (operation.task is not None and operation.task.done()):
+            return True
+        user, session_id = operation.session.key
+        try:
+            return await has_ended(self._backend, user, session_id, operation.operation_id)
+        except RpcError:
+            # A Spark of before 4.2 says no more than that it has taken note.
+            return operation.operation_id in answer.interrupted_ids
+
+    async def _release(self, release: bytes) -> None:
+        """Have Spark free what it holds for an operation; it cannot while it is still stopping it."""
+        for pause in _PAUSES_S:
+            try:
+                await self._backend.call("ReleaseExecute", release)
+            except RpcError as fault:
+                _log.debug("operation_not_released_upstream", reason=faults.class_of(fault))
+                await asyncio.sleep(pause)
+            else:
+                return
 
     def forget(self, operation: ConnectOperation) -> None:
         """Take it out of the session; what it has left to do it does unnamed."""

@@ -162,6 +162,11 @@ class ConnectOperation:
         self.resolved.set()
 
     @property
+    def may_look_up_names(self) -> bool:
+        """Whether Spark may still look up its names: neither a response nor its end said that it did."""
+        return not (self.names_seen or self.ended.is_set())
+
+    @property
     def attached(self) -> bool:
         """Whether a client is reading it."""
         return self.readers > 0

@@ -19,6 +19,7 @@ from gateway.session.connect.errors import Scrubbing, scrub_response
 from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.states import has_seen
 from gateway.session.connect.window import Windows
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
@@ -165,7 +166,7 @@ class Streams:
         session = operation.session
         if seen.server_session and seen.server_session != session.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-        if seen.schema or seen.case not in _UNRESOLVED:
+        if _names_are_known(seen):
             operation.looked_up()
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
@@ -232,6 +233,8 @@ class Streams:
         async with closing(self._backend.execute(cleared, envelope)) as source:
             async for data in source:
                 seen = _peek(data)
+                if _names_are_known(seen):
+                    operation.looked_up()
                 size += len(data)
                 if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
                     raise LimitExceeded("the answer is too large for the gateway to hold it")
@@ -362,18 +365,15 @@ class Streams:
 
     async def _has_run(self, principal: Principal, request: Message) -> bool:
         """Whether Spark has seen an operation that it no longer has, or cannot say."""
-        asked = pb.GetStatusRequest(session_id=request.session_id)
-        asked.user_context.user_id = asked.user_context.user_name = principal.user
-        asked.operation_status.operation_ids.append(request.operation_id)
         try:
-            answer = parse(pb.GetStatusResponse, await self._backend.call("GetStatus", serialize(asked)))
+            return await has_seen(self._backend, principal.user, request.session_id, request.operation_id)
         except (RpcError, BackendUnavailable, ProtobufError):
             return True
-        never = (
-            pb.GetStatusResponse.OperationStatus.OPERATION_STATE_UNSPECIFIED,
-            pb.GetStatusResponse.OperationStatus.OPERATION_STATE_UNKNOWN,
-        )
-        return any(status.state not in never for status in answer.operation_statuses)
+
+
+def _names_are_known(seen: ResponsePeek) -> bool:
+    """Whether Spark has looked up all names of the operation that it answers so."""
+    return seen.schema or seen.case not in _UNRESOLVED
 
 
 class _Reading:

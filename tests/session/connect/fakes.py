@@ -188,6 +188,9 @@ def sql_relation(text: str) -> Any:
     return response
 
 
+ENDED = pb.GetStatusResponse.OperationStatus.OPERATION_STATE_SUCCEEDED
+
+
 class SparkOperation:
     def __init__(self, envelope: Envelope, steps: list[Step]) -> None:
         self.envelope = envelope
@@ -199,6 +202,14 @@ class SparkOperation:
         self.readers = 0
         self.taken = 0
         """Steps that are through."""
+
+    @property
+    def state(self) -> int:
+        kinds = pb.GetStatusResponse.OperationStatus
+        if self.taken >= len(self.steps):
+            return ENDED
+        running = self.readers or not self.interrupted.is_set()
+        return kinds.OPERATION_STATE_RUNNING if running else kinds.OPERATION_STATE_CANCELLED
 
 
 class SparkSession:
@@ -302,8 +313,19 @@ class Spark:
         finally:
             if heard and not envelope.reattachable:
                 session.operations.pop(envelope.operation_id, None)
+                self.states[envelope.operation_id] = ENDED
 
     async def _stream(
+        self, session: SparkSession, operation: SparkOperation, index: int
+    ) -> AsyncIterator[bytes]:
+        operation.readers += 1
+        try:
+            async for data in self._responses(session, operation, index):
+                yield data
+        finally:
+            operation.readers -= 1
+
+    async def _responses(
         self, session: SparkSession, operation: SparkOperation, index: int
     ) -> AsyncIterator[bytes]:
         while True:
@@ -434,9 +456,9 @@ class Spark:
             case "GetStatus":
                 answer = pb.GetStatusResponse(**ids)
                 for operation_id in message.operation_status.operation_ids:
-                    answer.operation_statuses.add(
-                        operation_id=operation_id, state=self.states.get(operation_id, 1)
-                    )
+                    held = session.operations.get(operation_id)
+                    state = held.state if held is not None else self.states.get(operation_id, 1)
+                    answer.operation_statuses.add(operation_id=operation_id, state=state)
                 return serialize(answer)
             case _:
                 return serialize(pb.ArtifactStatusesResponse(**ids))

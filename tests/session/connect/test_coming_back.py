@@ -89,8 +89,8 @@ async def test_a_held_answer_goes_as_far_as_it_was_released() -> None:
     await world.release(operation)
     await world.release(operation)
     assert world.session().operations == {}
-    # It was never one that Spark could be asked for.
-    with rpc_error("OPERATION_NOT_FOUND"):
+    # Spark cannot give it out again, but says that it has run.
+    with rpc_error("OPERATION_ABANDONED"):
         await world.reattach(operation)
     world.require_balance()
 

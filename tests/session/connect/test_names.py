@@ -22,6 +22,7 @@ from gateway.model.statement import (
 )
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
+from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     BOB,
@@ -452,7 +453,7 @@ async def test_names_change_after_a_stopped_statement_only_when_spark_says_that_
     if not confirms:
         monkeypatch.setattr(world.spark, "_interrupt", lambda session, message: [])
     await world.release(operation)
-    with rpc_error("OPERATION_ABANDONED"):
+    with pytest.raises(RpcError):
         await running
     # What reads names is judged as ever: they still mean what they did.
     await world.run(table("v"))

@@ -156,7 +156,8 @@ class Resolving(Spark):
             if done or halfway:
                 for effect in cleared.effects:
                     if isinstance(effect, CreateTempView):
-                        views[effect.name] = cleared.temp_views_read
+                        # Of a DataFrame's view Spark keeps what it read within it.
+                        views[effect.name] = frozenset() if " OF " in text else cleared.temp_views_read
                     elif isinstance(effect, DropTempView):
                         views.pop(effect.name, None)
 
@@ -215,6 +216,7 @@ class Storm:
                     view("v", "t"),
                     view("v", "t"),
                     view("w", "v"),
+                    sql("CREATE VIEW w AS FROM v"),
                     table("v"),
                     table("v"),
                     table("w"),
@@ -236,6 +238,7 @@ class Storm:
             sql("DROP VIEW w"),
             view("v", "t"),
             view("w", "v"),
+            sql("CREATE VIEW w AS FROM v"),
             checkpoint(table("v")),
         ]
         if self.relations:
