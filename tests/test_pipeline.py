@@ -30,7 +30,9 @@ def guarded_employee(world: World) -> str:
 
 
 @pytest.mark.parametrize(
-    "case", load_cases("statements.yaml"), ids=lambda case: f"{case['as']}: {case['sql']}"
+    "case",
+    [*load_cases("statements.yaml"), *load_cases("commands.yaml")],
+    ids=lambda case: f"{case['as']}: {case['sql']}",
 )
 async def test_statement(case: dict[str, Any], world: World, reader: ReaderPool) -> None:
     verdict = await world.judge(

@@ -162,7 +162,7 @@ def _classified(
 
 def _keeps(reading: Reading) -> bool:
     """Whether Spark keeps the text as a view, to read it again later."""
-    return any(command.node == "CreateViewCommand" for command in reading.commands)
+    return any(command.node in ("CreateViewCommand", "CacheTableAsSelect") for command in reading.commands)
 
 
 def _bound_scans(reading: Reading, place: Place) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from gateway.model.reading import FunctionRef, Reading
+from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
+from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
 from gateway.sql.expressions import PARAMETERS, expression_refusal
 from gateway.sql.functions import (
@@ -29,7 +31,11 @@ Handler = Callable[[Scope], Wants]
 
 COMMANDS: Mapping[str, Handler] = {
     "InsertIntoStatement": data.insert,
+    "UpdateTable": rows.update,
+    "DeleteFromTable": rows.delete,
+    "MergeIntoTable": rows.merge,
     "CreateTable": data.create_table,
+    "CreateTableLike": data.create_table_like,
     "CreateTableAsSelect": data.create_table_as,
     "ReplaceTable": data.replace_table,
     "ReplaceTableAsSelect": data.replace_table_as,
@@ -45,7 +51,10 @@ COMMANDS: Mapping[str, Handler] = {
     "AddPartitions": data.add_partitions,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
-    "RecoverPartitions": data.recover_partitions,
+    "RecoverPartitions": data.alter_child,
+    "RepairTable": data.alter_child,
+    "AnalyzeTable": data.alter_child,
+    "AnalyzeColumn": data.alter_child,
     "CommentOnTable": data.alter_table,
     "SetTableProperties": data.set_table_properties,
     "UnsetTableProperties": data.unset_table_properties,
@@ -53,8 +62,18 @@ COMMANDS: Mapping[str, Handler] = {
     "RefreshTable": data.refresh_table,
     "CreateViewCommand": data.create_temp_view,
     "CreateView": data.create_view,
+    "AlterViewAs": data.alter_view_as,
+    "SetViewProperties": data.set_view_properties,
+    "UnsetViewProperties": data.unset_view_properties,
     "CreateNamespace": data.create_database,
     "DropNamespace": data.drop_database,
+    "CommentOnNamespace": data.alter_database,
+    "SetNamespaceProperties": data.alter_database,
+    "CacheTable": cache.cache_table,
+    "CacheTableAsSelect": cache.cache_table_as,
+    "UncacheTable": cache.uncache_table,
+    "ClearCacheCommand": cache.clear_cache,
+    "RefreshResource": cache.refresh_path,
     "SetCatalogAndNamespace": session.use,
     "SetNamespaceCommand": session.use_namespace,
     "SetCatalogCommand": session.set_catalog,
@@ -72,6 +91,9 @@ COMMANDS: Mapping[str, Handler] = {
     "ShowTableProperties": session.show_details,
     "ShowPartitions": session.show_details,
     "DescribeRelation": session.describe_table,
+    "DescribeColumn": session.describe_column,
+    "DescribeTablePartition": session.show_details,
+    "DescribeRelationJsonCommand": session.show_details,
     "DescribeNamespace": session.describe_database,
     "DescribeFunction": session.describe_function,
     "DescribeQueryCommand": session.describe_query,
@@ -109,20 +131,8 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetVariable": "session variables are not supported",
     "CreateVariable": "session variables are not supported",
     "DropVariable": "session variables are not supported",
-    "DeleteFromTable": "DELETE is not supported yet",
-    "UpdateTable": "UPDATE is not supported yet",
-    "MergeIntoTable": "MERGE is not supported yet",
     "Call": "procedures are not supported",
-    "CacheTable": "CACHE TABLE is not supported",
-    "CacheTableAsSelect": "CACHE TABLE is not supported",
-    "UncacheTable": "UNCACHE TABLE is not supported",
-    "ClearCacheCommand": "CLEAR CACHE would drop the caches of everybody",
-    "AnalyzeTable": "statistics would disclose values",
-    "AnalyzeColumn": "statistics would disclose values",
     "AnalyzeTables": "statistics would disclose values",
-    "DescribeColumn": "column statistics would disclose values",
-    "DescribeTablePartition": "partition details are not supported",
-    "DescribeRelationJsonCommand": "DESCRIBE … AS JSON is not supported",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",

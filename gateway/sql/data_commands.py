@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
@@ -121,8 +122,43 @@ def unset_table_properties(scope: Scope) -> Wants:
     return _altered(scope, scope.target("table"))
 
 
-def recover_partitions(scope: Scope) -> Wants:
+def alter_child(scope: Scope) -> Wants:
+    """Commands on a table's or a view's partitions, statistics and properties as a whole."""
     return _altered(scope, scope.target("child"))
+
+
+def set_view_properties(scope: Scope) -> Wants:
+    storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
+    return alter_child(scope)
+
+
+def unset_view_properties(scope: Scope) -> Wants:
+    names = scope.field("propertyKeys")
+    if not isinstance(names, tuple):
+        raise CannotClassify("the property keys could not be read")
+    storage.check_properties([str(name) for name in names])
+    return alter_child(scope)
+
+
+def create_table_like(scope: Scope) -> Wants:
+    """CREATE TABLE … LIKE: the new table has every column of the source, so none may be hidden."""
+    storage.check_provider(scope.field("provider"))
+    storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
+    storage.check_serde(scope.field("serdeInfo"))
+    location = scope.text("location")
+    source = scope.existing("source")
+    if isinstance(source, TempViewName):
+        raise CannotClassify("a table cannot be made like a temporary view; use CREATE TABLE … AS")
+    pin = scope.target("name")
+    wants = [Want(table_resource(pin.table), "create"), Want(table_resource(source.table), "select")]
+    if location is not None:
+        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
+    return Wants(
+        wants=tuple(wants),
+        pins=(pin, source),
+        raw=(source.table,),
+        effects=(CatalogChanged((pin.table,)),),
+    )
 
 
 def rename_table(scope: Scope) -> Wants:
@@ -171,16 +207,29 @@ def create_temp_view(scope: Scope) -> Wants:
 def create_view(scope: Scope) -> Wants:
     """CREATE VIEW: persistent, so it serves everybody; refused when a source carries obligations."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    if any(
-        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
-        for relation in scope.reading.relations
-    ):
-        raise CannotClassify("a persistent view cannot rest on a temporary view")
+    _rests_on_tables(scope)
     pin = scope.target("child")
     wants = [Want(table_resource(pin.table), "create")]
     if scope.flag("replace"):
         wants.append(Want(table_resource(pin.table), "drop"))
     return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True)
+
+
+def _rests_on_tables(scope: Scope) -> None:
+    if any(
+        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
+        for relation in scope.reading.relations
+    ):
+        raise CannotClassify("a persistent view cannot rest on a temporary view")
+
+
+def alter_view_as(scope: Scope) -> Wants:
+    """ALTER VIEW … AS: as CREATE VIEW. The view is there for others, with what policies say of it."""
+    existing = scope.existing("child")
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("a temporary view is changed by CREATE OR REPLACE TEMPORARY VIEW")
+    _rests_on_tables(scope)
+    return replace(_altered(scope, existing), shares=True)
 
 
 def create_database(scope: Scope) -> Wants:
@@ -207,5 +256,20 @@ def drop_database(scope: Scope) -> Wants:
     return Wants(
         wants=tuple(wants),
         namespaces=scope.pin_database("namespace"),
+        effects=(CatalogChanged(databases=((catalog, database),)),),
+    )
+
+
+def alter_database(scope: Scope) -> Wants:
+    """COMMENT ON DATABASE, and its properties."""
+    commented = scope.command.node == "CommentOnNamespace"
+    field = "child" if commented else "namespace"
+    if not commented:
+        keys = storage.keys(scope.field("properties"), "database properties")
+        storage.check_properties(key for key in keys if key.lower() != "comment")
+    catalog, database = scope.database(field)
+    return Wants(
+        wants=(Want(Resource.database(catalog, database), "alter"),),
+        namespaces=scope.pin_database(field),
         effects=(CatalogChanged(databases=((catalog, database),)),),
     )

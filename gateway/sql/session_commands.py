@@ -10,7 +10,7 @@ from gateway.model.reading_settings import may_be_set
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
 from gateway.sql.names import TempViewName, no_catalog
-from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Want, Wants
 
 
@@ -158,6 +158,20 @@ def show_details(scope: Scope) -> Wants:
     return Wants(
         wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), raw=(existing.table,)
     )
+
+
+def describe_column(scope: Scope) -> Wants:
+    """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
+    existing = scope.existing("relation")
+    parts = name_parts(scope.node("column"), scope.command.node)
+    if len(parts) != 1:
+        raise CannotClassify("DESCRIBE takes the name of one column, without what it lies in")
+    if isinstance(existing, TempViewName):
+        return Wants()
+    table = table_resource(existing.table)
+    if scope.flag("isExtended"):
+        return Wants(wants=(Want(table, "select"),), pins=(existing,), raw=(existing.table,))
+    return Wants(wants=(Want(table.child("column", parts[0]), "select"),), pins=(existing,))
 
 
 def describe_database(scope: Scope) -> Wants:

@@ -48,6 +48,7 @@ PROPERTIES = frozenset(
         "file.format",
         "retention",
         "classification",
+        "comment",
         "description",
     }
 )

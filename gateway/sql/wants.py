@@ -87,7 +87,7 @@ def join(parts: Iterable[Wants]) -> Wants:
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.
         effects=() if explains else tuple(e for part in all_parts for e in part.effects),
-        answer=answers[0] if answers else RELAY,
+        answer=answers[0] if answers and not explains else RELAY,
         explains=explains,
         shares=any(part.shares for part in all_parts),
     )

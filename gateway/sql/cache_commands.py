@@ -1,0 +1,49 @@
+"""What CACHE, UNCACHE and REFRESH of a path want: caches hold plans of raw tables, guards stand above them."""
+
+from __future__ import annotations
+
+from gateway.model.resource import Resource
+from gateway.model.statement import CreateTempView
+from gateway.sql import storage
+from gateway.sql.names import TempViewName
+from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.wants import Want, Wants
+
+
+def cache_table(scope: Scope) -> Wants:
+    _check_options(scope)
+    return uncache_table(scope)
+
+
+def uncache_table(scope: Scope) -> Wants:
+    existing = scope.existing("table")
+    if isinstance(existing, TempViewName):
+        return Wants()
+    return Wants(wants=(Want(table_resource(existing.table), "refresh"),), pins=(existing,))
+
+
+def cache_table_as(scope: Scope) -> Wants:
+    """CACHE TABLE v AS …: a temporary view of a judged text, whose rows Spark keeps."""
+    _check_options(scope)
+    name = scope.text("tempViewName")
+    if name is None:
+        raise CannotClassify("the name of the view could not be read")
+    return Wants(effects=(CreateTempView(name),))
+
+
+def clear_cache(scope: Scope) -> Wants:
+    # It drops the caches of everybody.
+    return Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),))
+
+
+def refresh_path(scope: Scope) -> Wants:
+    path = scope.text("path")
+    if path is None:
+        raise CannotClassify("the path could not be read")
+    return Wants(wants=(Want(Resource.url(path), "read"),))
+
+
+def _check_options(scope: Scope) -> None:
+    for key in storage.keys(scope.field("options"), "options of the cache"):
+        if key.lower() != "storagelevel":
+            raise CannotClassify(f"the option `{key}` is not one that a cache has")

@@ -1,0 +1,67 @@
+"""What UPDATE, DELETE and MERGE want: the rows of a table that is there are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.model.reading import RelationRole
+from gateway.sql.names import Ungovernable
+from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.wants import Pin, Want, Wants
+
+_ACTIONS: Final = {
+    "DeleteAction": "delete",
+    "InsertAction": "insert",
+    "InsertStarAction": "insert",
+    "UpdateAction": "update",
+    "UpdateStarAction": "update",
+}
+
+
+def update(scope: Scope) -> Wants:
+    return _on_rows(scope, ("update",))
+
+
+def delete(scope: Scope) -> Wants:
+    return _on_rows(scope, ("delete",))
+
+
+def merge(scope: Scope) -> Wants:
+    if scope.flag("withSchemaEvolution"):
+        raise CannotClassify("schema evolution changes the target's columns and is not supported")
+    accesses = []
+    for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):
+        actions = scope.field(field)
+        if not isinstance(actions, tuple):
+            raise CannotClassify("the actions of MERGE could not be read")
+        for action in actions:
+            access = _ACTIONS.get(str(action.get("node"))) if isinstance(action, Mapping) else None
+            if access is None:
+                raise CannotClassify("an action of MERGE is not known")
+            accesses.append(access)
+    if not accesses:
+        raise CannotClassify("MERGE without an action does nothing")
+    return _on_rows(scope, tuple(dict.fromkeys(accesses)))
+
+
+def _on_rows(scope: Scope, accesses: tuple[str, ...]) -> Wants:
+    """Conditions and values see the target's raw rows, so it may carry no obligation."""
+    pin = _target(scope)
+    resource = table_resource(pin.table)
+    return Wants(wants=tuple(Want(resource, access) for access in accesses), pins=(pin,), raw=(pin.table,))
+
+
+def _target(scope: Scope) -> Pin:
+    """Return the table, which may stand behind an alias and is therefore not in the command's fields."""
+    found = [
+        relation
+        for relation in scope.reading.relations
+        if relation.role is RelationRole.TARGET and relation.holder == scope.command.node
+    ]
+    if len(found) != 1:
+        raise CannotClassify(f"the table of {scope.command.node} could not be read")
+    target = scope.names.new_table(found[0].parts)
+    if isinstance(target, Ungovernable):
+        raise CannotClassify(f"`{'.'.join(found[0].parts)}` {target.why}")
+    return Pin(scope.relation(found[0].parts), target)
