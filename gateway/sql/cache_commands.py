@@ -1,4 +1,4 @@
-"""What CACHE, UNCACHE and REFRESH of a path want: caches hold plans of raw tables, guards stand above them."""
+"""What CACHE, UNCACHE and REFRESH of a path want: caches hold plans of raw tables, guards stand above."""
 
 from __future__ import annotations
 
