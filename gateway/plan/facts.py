@@ -142,9 +142,9 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernab
 
 def _functions(calls: Iterable[FunctionCall], names: Names) -> tuple[Want, ...] | NotGovernable:
     wants: dict[Want, None] = {}
-    for call in dict.fromkeys((c.parts, c.table_valued, c.internal, _by_name(c)) for c in calls):
-        parts, table_valued, internal, by_name = call
-        if _plain(parts, table_valued, internal, by_name):
+    for call in dict.fromkeys(calls):
+        parts, table_valued, internal, _ = call
+        if _plain(call):
             continue
         written = ".".join(parts)
         if internal:
@@ -162,15 +162,10 @@ def _functions(calls: Iterable[FunctionCall], names: Names) -> tuple[Want, ...] 
     return tuple(wants)
 
 
-def _by_name(call: FunctionCall) -> bool:
-    """Whether Spark looks the name up as SQL would, and finds no internal functions."""
-    message = call.message
-    return message is not None and message.DESCRIPTOR.name == "CallFunction"
-
-
 @lru_cache(maxsize=4096)
-def _plain(parts: tuple[str, ...], table_valued: bool, internal: bool, by_name: bool) -> bool:
+def _plain(call: FunctionCall) -> bool:
     """Whether a name can only mean a function that everybody may call."""
+    parts, table_valued, internal, by_name = call
     if len(parts) != 1:
         return False
     name = parts[0].lower()
@@ -218,7 +213,7 @@ def _bound_names(reading: PlanReading, names: Names) -> NotGovernable | None:
 
 def names_metadata(reading: PlanReading) -> bool:
     """Whether the plan could mean Spark's hidden `_metadata`, which tells where rows are stored."""
-    for column in reading.columns:
+    for column in set(reading.columns):
         if column.metadata or METADATA in (part.lower() for part in column.parts):
             return True
     return any(

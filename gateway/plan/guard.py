@@ -129,7 +129,9 @@ def full_name(table: Table) -> str:
 
 def is_identity(call: FunctionCall) -> bool:
     """Whether a call asks who the user is."""
-    return not call.table_valued and builtin_name(call.parts) in IDENTITIES
+    if call.table_valued or call.parts[-1].lower() not in IDENTITIES:
+        return False  # as nearly all are
+    return builtin_name(call.parts) in IDENTITIES
 
 
 def bind_identities(root: Message, user: str, edits: Edits) -> None:

@@ -7,7 +7,7 @@ out: a message, field or case that the table of the walk does not know makes the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Message = Any
 """A protobuf message of `spark.connect`; its classes are made at run time and have no static types."""
@@ -52,19 +52,18 @@ class ExpressionText:
     aliases: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionCall:
+class FunctionCall(NamedTuple):
     """A function called by name: `unresolved_function`, `call_function`, a table-valued function."""
 
     parts: tuple[str, ...]
     table_valued: bool = False
     internal: bool = False
     """The client marks it as one of Spark's internal functions (`is_internal`)."""
-    message: Message = None
+    by_name: bool = False
+    """Spark looks the name up as SQL would, and finds no internal functions (`call_function`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnName:
+class ColumnName(NamedTuple):
     """A reference to columns, as written; for a star `parts` is its qualifier."""
 
     parts: tuple[str, ...]

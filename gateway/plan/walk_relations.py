@@ -293,14 +293,14 @@ def _function(walk: Walk, function: Message) -> None:
     # Spark takes the name whole unless the client says that a user has defined it.
     parts = parts_of_function(name) if function.is_user_defined_function else (name,)
     _schema_argument(parts[-1], function)
-    walk.reading.functions.append(FunctionCall(parts=parts, internal=function.is_internal, message=function))
+    walk.reading.functions.append(FunctionCall(parts, internal=function.is_internal))
 
 
 @reads_message("CallFunction", "CallFunction.function_name")
 def _call_function(walk: Walk, call: Message) -> None:
     parts = parts_of_function(call.function_name)
     _schema_argument(parts[-1], call)
-    walk.reading.functions.append(FunctionCall(parts=parts, message=call))
+    walk.reading.functions.append(FunctionCall(parts, by_name=True))
 
 
 def _schema_argument(name: str, call: Message) -> None:
@@ -316,9 +316,7 @@ def _schema_argument(name: str, call: Message) -> None:
 
 @reads_message("UnresolvedTableValuedFunction", "UnresolvedTableValuedFunction.function_name")
 def _table_valued_function(walk: Walk, function: Message) -> None:
-    walk.reading.functions.append(
-        FunctionCall(parts=(function.function_name,), table_valued=True, message=function)
-    )
+    walk.reading.functions.append(FunctionCall((function.function_name,), table_valued=True))
 
 
 # Code

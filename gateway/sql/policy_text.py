@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from gateway.model.catalog import Table
 from gateway.model.reading import Reading
@@ -42,7 +43,8 @@ def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]
     return True
 
 
-def _subqueries(text: str) -> list[tuple[int, int]]:
+@lru_cache(maxsize=4096)
+def _subqueries(text: str) -> tuple[tuple[int, int], ...]:
     """Return where bracketed queries stand: from the opening bracket to the closing one."""
     plain = _QUOTED.sub(lambda found: "_" * len(found.group()), text)
     opened: list[int] = []
@@ -54,4 +56,4 @@ def _subqueries(text: str) -> list[tuple[int, int]]:
             start = opened.pop()
             if _QUERY.match(plain, start + 1):
                 found.append((start, at))
-    return found
+    return tuple(found)

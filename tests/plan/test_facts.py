@@ -39,15 +39,11 @@ def test_no_name_is_on_two_lists() -> None:
     assert INTERNAL_FUNCTIONS | ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys() <= RESERVED_FUNCTIONS
 
 
-def called(message: object, name: str = "product") -> FunctionCall:
-    return FunctionCall(parts=(name,), message=message)
-
-
 def test_internal_functions_are_found_by_plans_alone() -> None:
-    assert isinstance(facts(called(pb.Expression.UnresolvedFunction())), PlanFacts)
+    assert isinstance(facts(FunctionCall(parts=("product",))), PlanFacts)
     assert isinstance(facts(FunctionCall(parts=("product",), internal=True)), PlanFacts)
     # `call_function` looks names up as SQL does, where another function could have that name.
-    assert isinstance(facts(called(pb.CallFunction())), NotGovernable)
+    assert isinstance(facts(FunctionCall(parts=("product",), by_name=True)), NotGovernable)
 
 
 @pytest.mark.parametrize(

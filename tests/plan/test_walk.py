@@ -311,6 +311,7 @@ def test_columns_and_functions_are_found(spark: Any) -> None:
         ((), True),
     ]
     assert [each.parts for each in reading.functions] == [("upper",), ("db", "f"), ("my f",)]
+    assert [each.by_name for each in reading.functions] == [False, True, True]
 
 
 def test_a_metadata_column_is_told_apart(spark: Any) -> None:
