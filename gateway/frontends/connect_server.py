@@ -66,7 +66,7 @@ class ConnectLimits:
     calls_per_connection: int = 1000
     message_bytes: int = 128 * 1024 * 1024
     """Largest message; Spark's own limit."""
-    requests_bytes: int = 1024**3
+    requests_bytes: int = 512 * 1024**2
     """Requests in hand, of all calls together."""
     request_timeout_s: float = 120.0
     """From a call's beginning, or from one message of an upload, to the next whole message."""

@@ -103,7 +103,7 @@ class ConnectListener(Section):
     """Calls of one connection being answered at once; further ones wait in the client."""
     message_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 128 * 1024**2
     """Largest request; Spark's own limit is the default."""
-    requests_bytes: Annotated[int, Field(strict=True, ge=65_536)] = 1024**3
+    requests_bytes: Annotated[int, Field(strict=True, ge=65_536)] = 512 * 1024**2
     """Bytes of requests in hand, of all calls together; further ones are refused. There is always room for
     one. Those of up to 64 KiB do not count; one on its way for 5 seconds counts as the largest."""
 
