@@ -615,3 +615,15 @@ async def test_a_policy_calls_no_function_that_a_session_could_register(
     own = World({**world.data, "pack": world.data["pack"] + policy.removeprefix("\n")})
     verdict = await own.judge_plan(execute(table("department")), reader, user="bob")
     refused(verdict, "NOT_GOVERNABLE", "without its catalog and database")
+
+
+async def test_a_table_that_is_not_there_is_told_of_as_spark_writes_its_name(
+    world: World, reader: ReaderPool
+) -> None:
+    missing = await world.judge_plan(execute(table("nowhere")), reader, user="ann")
+    assert isinstance(missing, Cleared)
+    assert ("`spark_catalog`.`hr`.`nowhere`", "`nowhere`") in missing.written_by_us
+    # Of one that is there Spark tells the full name, however it was written.
+    there = await world.judge_plan(execute(table("department")), reader, user="ann")
+    assert isinstance(there, Cleared)
+    assert there.written_by_us == ()

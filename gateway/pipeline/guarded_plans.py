@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ from gateway.plan.reading import TableRead
 from gateway.plan.scope import pinned
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
-from gateway.sql.names import TempViewName
+from gateway.sql.names import TempViewName, dotted
 from gateway.sql.wants import NotGovernable
 
 KEPT_QUERIES = 4096
@@ -117,9 +117,12 @@ async def _reads_only(query: str, allowed: frozenset[Parts], reader: ReaderPort)
 
 
 def write_guards(
-    facts: PlanFacts, guarding: tuple[Guarding, ...], edits: Edits
+    facts: PlanFacts, guarding: tuple[Guarding, ...], edits: Edits, exists: Callable[[Table], bool]
 ) -> tuple[tuple[str, str], ...]:
-    """Put the guards into the plan; return (what we wrote, what the user wrote) pairs for messages."""
+    """Put the guards into the plan; return (what we wrote, what the user wrote) pairs for messages.
+
+    Of a table that is there Spark tells the full name, however it was written.
+    """
     words: dict[tuple[str, str], None] = {}
     for one in guarding:
         name = full_name(one.table)
@@ -129,7 +132,8 @@ def write_guards(
         else:
             guard_read(one.read.read, one.table, one.query, edits)
             words[(one.query, theirs)] = None
-        words[(name, theirs)] = None
+        if not exists(one.table):
+            words[(name, dotted(one.read.read.parts))] = None
     for read in facts.reads:
         if read.name is None:
             pin_read(read.read, pinned(TempViewName(read.read.parts[0])), edits)

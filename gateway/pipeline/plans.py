@@ -291,7 +291,7 @@ class _Plan:
         if command is not None and command.WhichOneof("command_type") == "sql_command":
             echo = bytes_of(command.sql_command.input)
         edits = Edits()
-        words = write_guards(facts, guarding, edits)
+        words = write_guards(facts, guarding, edits, self.judging.exists)
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)

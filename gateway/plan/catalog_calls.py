@@ -139,16 +139,16 @@ def _table_exists(call: Message, scope: PlanScope) -> PlanWants:
 
 
 def _function(call: Message, scope: PlanScope) -> tuple[Resource | None, tuple[NamePin, ...]]:
-    """Return the function that is meant, None for one of Spark's own."""
+    """Return the function that is meant, None for one of Spark's own or of this session's."""
     parts = scope.parts(call.function_name)
-    if (
-        len(parts) == 1
-        and not _has_database(call)
-        and parts[0].lower() in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS
-    ):
-        return None, ()
-    name = scope.target(_joined(call, scope, "function_name"))
-    return Resource.udf(name.catalog, name.database, name.table), _pins(call, "function_name", pinned(name))
+    if len(parts) == 1 and not _has_database(call):
+        name, handles = parts[0].lower(), scope.names.context.handles
+        registered = not handles.isdisjoint((f"function:{name}", f"table_function:{name}"))
+        if registered or name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS:
+            return None, ()
+    target = scope.target(_joined(call, scope, "function_name"))
+    resource = Resource.udf(target.catalog, target.database, target.table)
+    return resource, _pins(call, "function_name", pinned(target))
 
 
 def _get_function(call: Message, scope: PlanScope) -> PlanWants:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -233,3 +234,16 @@ def test_whether_something_exists_is_a_secret_of_its_own() -> None:
     assert wants_of("database_exists", db_name="default").secret is None
     assert wants_of("function_exists", function_name="f").secret == Resource.udf("spark_catalog", "hr", "f")
     assert wants_of("function_exists", function_name="upper").secret is None
+
+
+def test_a_function_that_the_session_registered_is_no_secret() -> None:
+    context = replace(NAMES.context, handles=frozenset({"function:f", "table_function:g"}))
+    names = replace(NAMES, context=context)
+    for name in ("f", "F", "g"):
+        found = call_wants(call("function_exists", function_name=name), names)
+        assert isinstance(found, PlanWants)
+        assert found == PlanWants()
+        assert call_wants(call("get_function", function_name=name), names) == PlanWants()
+    other = call_wants(call("function_exists", function_name="f", db_name="hr"), names)
+    assert isinstance(other, PlanWants)
+    assert other.secret == Resource.udf("spark_catalog", "hr", "f")
