@@ -90,7 +90,7 @@ def _well_dotted(text: str) -> bool:
 
 
 def _in_identifier(sign: str) -> bool:
-    return sign == "_" or (sign.isascii() and sign.isalnum()) or (not sign.isascii() and sign.isalpha())
+    return sign == "_" or (sign.isascii() and sign.isalnum())
 
 
 def _blanks(text: str, at: int) -> int:

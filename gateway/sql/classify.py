@@ -163,7 +163,7 @@ def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wan
     for expression in sorted(expressions):
         why = expression_refusal(expression, command=holds_command)
         if why is not None:
-            return NotGovernable(why)
+            return NotGovernable(why, "42P02" if expression in PARAMETERS else "")
     for node in sorted(unknown):
         return NotGovernable(f"`{node}` is not a known part of a statement")
     refusal = function_refusal(reading.functions, names)

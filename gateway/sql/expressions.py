@@ -152,7 +152,11 @@ COMMAND_EXPRESSIONS: Final = frozenset(
 PARAMETERS: Final = frozenset({"NamedParameter", "PosParameter"})
 """Markers of arguments that come beside the text; `parameters.py` says where they may stand."""
 
-_PARAMETER: Final = "parameter markers have no value here; write the value into the statement"
+_PARAMETER: Final = (
+    "[UNBOUND_SQL_PARAMETER] parameter markers have no value here; give `args`, or write the value into the "
+    "statement. SQLSTATE: 42P02"
+)
+"""In Spark's words, since no argument came with the text."""
 
 REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
     "ExpressionWithUnresolvedIdentifier": (
