@@ -302,7 +302,15 @@ def _mentions(text: SqlText, name: str) -> bool:
 
 
 def _by_table(found: set[tuple[TableName, str]], tables: set[TableName]) -> dict[TableName, frozenset[str]]:
-    columns: dict[TableName, set[str]] = {table: set() for table in tables}
+    # By identity first: a name's hash is made anew each time, and columns of one table share its name.
+    alike: dict[int, tuple[TableName, list[str]]] = {}
     for table, column in found:
-        columns.setdefault(table, set()).add(column)
+        known = alike.get(id(table))
+        if known is None:
+            alike[id(table)] = (table, [column])
+        else:
+            known[1].append(column)
+    columns: dict[TableName, set[str]] = {table: set() for table in tables}
+    for table, names in alike.values():
+        columns.setdefault(table, set()).update(names)
     return {table: frozenset(names) for table, names in columns.items()}

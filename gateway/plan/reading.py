@@ -138,6 +138,8 @@ class PlanReading:
     catalog_calls: list[CatalogCall] = field(default_factory=list)
     messages: int = 0
     """How many messages were walked."""
+    held: list[Message] = field(default_factory=list)
+    """Those messages: protobuf makes an object of one each time it is asked for, unless somebody has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,9 +87,11 @@ def _walk(walk: Walk) -> None:
         int(Op.CODES),
     )
     pending: list[Message] = [reading.message]
+    hold = reading.held.append
     count = 0
     while pending:
         message = pending.pop()
+        hold(message)
         steps = steps_by_class[type(message)]
         count += 1
         if count > MAX_MESSAGES:

@@ -290,21 +290,31 @@ def _expression_string(walk: Walk, text: Message) -> None:
 )
 def _function(walk: Walk, function: Message) -> None:
     name = function.function_name
+    called = _short_called if len(name) <= 128 else _called
+    call, schema = called(name, function.is_user_defined_function, function.is_internal)
+    if schema is not None:
+        _schema_argument(call.parts[-1], schema, function)
+    walk.reading.functions.append(call)
+
+
+def _called(name: str, by_user: bool, internal: bool) -> tuple[FunctionCall, int | None]:
+    """Return the call of a function, and which argument of it is a schema."""
     # Spark takes the name whole unless the client says that a user has defined it.
-    parts = parts_of_function(name) if function.is_user_defined_function else (name,)
-    _schema_argument(parts[-1], function)
-    walk.reading.functions.append(FunctionCall(parts, internal=function.is_internal))
+    parts = parts_of_function(name) if by_user else (name,)
+    return FunctionCall(parts, internal=internal), schema_argument(parts[-1])
+
+
+_short_called = lru_cache(maxsize=4096)(_called)
 
 
 @reads_message("CallFunction", "CallFunction.function_name")
 def _call_function(walk: Walk, call: Message) -> None:
     parts = parts_of_function(call.function_name)
-    _schema_argument(parts[-1], call)
+    _schema_argument(parts[-1], schema_argument(parts[-1]), call)
     walk.reading.functions.append(FunctionCall(parts, by_name=True))
 
 
-def _schema_argument(name: str, call: Message) -> None:
-    position = schema_argument(name)
+def _schema_argument(name: str, position: int | None, call: Message) -> None:
     if position is None or len(call.arguments) <= position:
         return
     argument = call.arguments[position]
