@@ -20,8 +20,8 @@ CASES = Path(__file__).parent / "cases" / "judge"
 SERVICE_DEFS = Path(__file__).parents[1] / "rules" / "service_defs"
 
 BOBS_EMPLOYEES = (
-    "SELECT `id`, `name`, {email} AS `email`, `region` FROM `spark_catalog`.`hr`.`employee` "
-    "AS `employee` WHERE (region = 'EMEA')"
+    "SELECT `id`, `name`, {email} AS `email`, `region` FROM (SELECT * FROM `spark_catalog`.`hr`.`employee` "
+    "AS `employee` WHERE (region = 'EMEA')) TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `employee`"
 )
 
 

@@ -7,7 +7,6 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,14 +19,12 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
-_SUBQUERY = re.compile(r"\b(?:SELECT|FROM|TABLE|VALUES)\b", re.IGNORECASE)
-"""Words one of which every query has, however it is written."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE (0)"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.)"""
 _STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
-"""The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark knows
-to be true, and leaves it out.)"""
+"""The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
+knows to be true, and leaves it out.)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +64,9 @@ def guarded_query(
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     where = f"WHERE ({row_filter.expression})"
-    if not _SUBQUERY.search(row_filter.expression):
-        return f"SELECT {shown_columns} FROM {source} {where}"
-    # INVARIANT (filter first): Spark makes a join of a subquery in a filter and moves the user's conditions
-    # below it. One that fails on a value (a division by zero) would tell of the rows that the filter hides.
+    # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
+    # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
+    # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
     alias = quote(table.name.table)
     if stream:
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
