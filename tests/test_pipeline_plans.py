@@ -155,6 +155,22 @@ async def test_sql_in_a_plan_is_spliced_and_its_arguments_stay(world: World, rea
     refused(without, "SPARK", "parameter markers")
 
 
+async def test_arguments_that_are_names_are_judged_as_names(world: World, reader: ReaderPool) -> None:
+    text = "SELECT name, 'IDENTIFIER(:t)' AS s FROM IDENTIFIER( :t ) WHERE id > :x -- IDENTIFIER(:t)"
+    frame = sql(text, t=F.lit("hr.employee"), x=F.lit(3))
+    verdict = await world.judge_plan(execute(frame), reader, user="bob")
+    query = forwarded(verdict).root.sql.query
+    assert "region = 'EMEA'" in query
+    assert query.count("IDENTIFIER(:t)") == 2
+    assert query.startswith("SELECT name, 'IDENTIFIER(:t)' AS s FROM (")
+    assert [str(scan.table) for scan in verdict.scans] == ["spark_catalog.hr.employee"]
+    hidden = sql("SELECT * FROM IDENTIFIER(:t)", t=F.lit("hr.inbox"))
+    refused(await world.judge_plan(execute(hidden), reader, user="bob"), "ACCESS_DENIED", "hr.inbox")
+    for value in (F.lit(3), F.lit("hr.employee') --"), F.array(F.lit("hr.employee"))):
+        odd = sql("SELECT * FROM IDENTIFIER(:t)", t=value)
+        refused(await world.judge_plan(execute(odd), reader, user="bob"), "NOT_GOVERNABLE", "IDENTIFIER")
+
+
 async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: ReaderPool) -> None:
     refused(
         await world.judge_plan(execute(sql("SHOW TABLES")), reader, user="bob"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
 from gateway.pipeline.texts import Place, Prepared, prepare, scanned_tables, usage_of
@@ -12,8 +14,10 @@ from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.arguments import argument_refusal, schemas_in
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
+from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import ExpressionText, PlanReading, SqlText
 from gateway.sql.analyse import ScannedTable, Silent, Usage
+from gateway.sql.names import dotted
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable
@@ -21,6 +25,9 @@ from gateway.sql.wants import NotGovernable
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000
 """Texts of one plan. Each costs the reader a question and the analyst about a millisecond."""
+
+
+_IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(\s*(:\w+)\s*\)", re.IGNORECASE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +80,7 @@ async def prepare_texts(reading: PlanReading, context: SessionContext, judging: 
         if why is not None:
             return not_governable(NotGovernable(why))
         place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases)
-        prepared = await prepare(text.text, context, judging, place)
+        prepared = await prepare(await _named(text, judging), context, judging, place)
         if isinstance(prepared, Stop):
             return prepared
         refusal = _schema_refusal(text, prepared)
@@ -90,6 +97,27 @@ async def prepare_texts(reading: PlanReading, context: SessionContext, judging: 
         usages[id(prepared)] = usage_of(prepared, judging)
         expressions.append((one, prepared))
     return PlanTexts(statements=tuple(statements), expressions=tuple(expressions), usages=usages)
+
+
+async def _named(text: SqlText, judging: Judging) -> str:
+    """Return a text with the names in it that its arguments give to `IDENTIFIER(:x)`.
+
+    Spark, too, writes arguments into a text before it parses it. Where no marker stands, within strings and
+    comments, nothing is changed. What is returned is judged, proved and forwarded.
+    """
+    found = list(_IDENTIFIER.finditer(text.text)) if text.arguments else []
+    reading = await judging.reader.read(text.text) if found else None
+    if not isinstance(reading, Reading):
+        return text.text
+    markers = {(one.span.start, one.span.end) for one in reading.parameters if one.span is not None}
+    given, written = text.relation.sql.named_arguments, text.text
+    for match in reversed(found):
+        name = match[1][1:]
+        literal = given[name].literal if name in given else None
+        parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None
+        if parts is not None and match.span(1) in markers:
+            written = written[: match.start()] + dotted(parts) + written[match.end() :]
+    return written
 
 
 def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:
