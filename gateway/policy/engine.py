@@ -178,7 +178,10 @@ class Engine:
         if known is not None and (known[0] is columns or known[0] == columns):
             view = known[1]
             allowed = view.allowed
-            if isinstance(allowed, Decisions) and (now := allowed.within(context)) is not allowed:
+            if (
+                isinstance(allowed, Decisions)
+                and (now := allowed.within(context, view.facets)) is not allowed
+            ):
                 return replace(view, allowed=now)
             return view
         view = self._view(principal, table, columns, access, context)

@@ -76,11 +76,20 @@ class Decisions(Mapping[str, Decision]):
             context=table.context,
         )
 
-    def within(self, context: AccessContext) -> Decisions:
-        """Return the same for requests in another context that differs in nothing that matters."""
+    def within(self, context: AccessContext, facets: frozenset[str]) -> Decisions:
+        """Return the same for requests in another context, which has these facets in common with this one.
+
+        A decision that depends on nothing else is the same there, and is not made again.
+        """
         if context is self._request.context or context == self._request.context:
             return self
-        return Decisions(self._decide, replace(self._request, context=context), self._names, self._sort)
+
+        def decide(request: AccessRequest) -> Decision:
+            known = self[request.resource.elements[-1][1]]
+            return _moved(known, request) if known.facets <= facets else self._decide(request)
+
+        request = replace(self._request, context=context)
+        return Decisions(decide, request, self._names, lambda: {name: name for name in self._names})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

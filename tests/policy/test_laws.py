@@ -399,7 +399,7 @@ def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
         assert one.facets == other.facets
         assert {n: _bare(m) for n, m in one.masks.items()} == {n: _bare(m) for n, m in other.masks.items()}
         assert _bare(one.row_filter) == _bare(other.row_filter)
-        assert [d.allowed for d in one.allowed.values()] == [d.allowed for d in other.allowed.values()]
+        assert list(one.allowed.values()) == list(other.allowed.values())
         assert {d.request.context for d in one.allowed.values()} == {context}
 
 
