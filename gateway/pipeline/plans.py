@@ -121,7 +121,8 @@ class _Plan:
     def __init__(
         self, statement: Statement, judging: Judging, reading: PlanReading, rendering: Rendering
     ) -> None:
-        self.context = replace(statement.context, door="connect")
+        context = statement.context
+        self.context = context if context.door == "connect" else replace(context, door="connect")
         self.judging = judging
         self.reading = reading
         self.rendering = rendering

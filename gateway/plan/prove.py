@@ -63,12 +63,11 @@ def _look(root: Message, reading: PlanReading, edits: Edits) -> str | None:
     pending = [root]
     while pending:
         message = pending.pop()
-        kind = _KINDS.get(type(message)) or _kind(type(message))
-        if kind.check is not None:
-            why = kind.check(message, edits)
+        kind = _KINDS[type(message)]
+        if kind.sensitive:
+            why = kind.check(message, edits) if kind.check is not None else None
             if why is not None:
                 return why
-        if kind.counted:
             seen[kind.name] += 1
         if kind.oneof:
             case = message.WhichOneof(kind.oneof)
@@ -77,7 +76,8 @@ def _look(root: Message, reading: PlanReading, edits: Edits) -> str | None:
         for name, repeated, mapped, present in kind.fields:
             if repeated:
                 held = getattr(message, name)
-                pending += held.values() if mapped else held[:]
+                if held:
+                    pending += held.values() if mapped else held[:]
             elif not present or message.HasField(name):
                 pending.append(getattr(message, name))
     if seen["spark.connect.Catalog"] > len(reading.catalog_calls):
@@ -90,13 +90,13 @@ def _look(root: Message, reading: PlanReading, edits: Edits) -> str | None:
 class _Kind:
     """What is looked at in messages of one type."""
 
-    __slots__ = ("check", "counted", "fields", "name", "oneof", "within")
+    __slots__ = ("check", "fields", "name", "oneof", "sensitive", "within")
 
     def __init__(self, cls: Any) -> None:
         descriptor = cls.DESCRIPTOR
         self.name: str = descriptor.full_name
         self.check = _check(self.name)
-        self.counted = self.name in _COUNTED
+        self.sensitive = self.check is not None or self.name in _COUNTED
         # The large oneofs are asked for their case; other fields one by one.
         large = [one for one in descriptor.oneofs if len(one.fields) > 8]
         self.oneof: str = large[0].name if large else ""
@@ -126,13 +126,16 @@ def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
     return check
 
 
-_KINDS: dict[Any, _Kind] = {}
+class _Kinds(dict[Any, _Kind]):
+    """What is looked at in messages, by their class."""
+
+    def __missing__(self, cls: Any) -> _Kind:
+        found = self[cls] = _Kind(cls)
+        return found
+
+
+_KINDS = _Kinds()
 _LEADS: dict[str, bool] = {}
-
-
-def _kind(cls: Any) -> _Kind:
-    found = _KINDS[cls] = _Kind(cls)
-    return found
 
 
 def _leads(descriptor: Any) -> bool:
