@@ -139,7 +139,7 @@ class PlanReading:
     messages: int = 0
     """How many messages were walked."""
     held: list[Message] = field(default_factory=list)
-    """Those messages: protobuf makes an object of one each time it is asked for, unless somebody has it."""
+    """The first of them: protobuf makes an object of one each time it is asked for, if nobody has it."""
 
 
 @dataclass(frozen=True, slots=True)

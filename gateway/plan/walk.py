@@ -25,6 +25,8 @@ _PLANS = {
 """Where the cases of an AnalyzePlanRequest hold plans."""
 _RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
 """The cases that hold a relation."""
+MOST_HELD = 1024
+"""Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
 
 def read_plan(request: PlanRequest) -> PlanReading | Malformed | NotGovernable:
@@ -91,9 +93,10 @@ def _walk(walk: Walk) -> None:
     count = 0
     while pending:
         message = pending.pop()
-        hold(message)
         steps = steps_by_class[type(message)]
         count += 1
+        if count <= MOST_HELD:
+            hold(message)
         if count > MAX_MESSAGES:
             raise ProtobufError(
                 "TOO_LARGE", f"the plan has more than {MAX_MESSAGES} messages; read its data from a table"
