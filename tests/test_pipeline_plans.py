@@ -643,3 +643,10 @@ async def test_a_table_that_is_not_there_is_told_of_as_spark_writes_its_name(
     there = await world.judge_plan(execute(table("department")), reader, user="ann")
     assert isinstance(there, Cleared)
     assert there.written_by_us == ()
+
+
+async def test_a_marker_that_the_parser_trips_over_is_told_of_with_what_to_do(
+    world: World, reader: ReaderPool
+) -> None:
+    frame = sql("SELECT INTERVAL :n DAY", n=F.lit(1))
+    refused(await world.judge_plan(execute(frame), reader, user="ann"), "NOT_GOVERNABLE", "write its value")

@@ -36,6 +36,7 @@ from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
 from gateway.sql.identity import identity_splices
 from gateway.sql.names import Names
+from gateway.sql.parameters import MISPLACED
 from gateway.sql.wants import NotGovernable, Want, Wants
 
 
@@ -117,6 +118,9 @@ async def prepare(
     """Read a text and say what it wants; a Stop when nothing of it can pass."""
     reading = await (judging.reader.read_expression(text) if place.expression else judging.reader.read(text))
     if isinstance(reading, NotParsed):
+        if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
+            # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
+            return not_governable(NotGovernable(MISPLACED))
         # Spark's own words and SQLSTATE: the client must not notice who answered.
         return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
     if isinstance(reading, NotRead):

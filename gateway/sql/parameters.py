@@ -28,13 +28,18 @@ WITH_QUERIES: Final = frozenset(
 """Commands whose queries and conditions may hold markers. What others keep, they keep as text."""
 
 
+MISPLACED: Final = (
+    "a parameter marker stands where no expression can stand; write its value into the statement"
+)
+
+
 def parameter_refusal(reading: Reading) -> str | None:
     """Return why the markers of a text with arguments may not stand where they do, or None."""
     if not reading.parameters:
         held = reading.expressions & PARAMETERS
         return "a parameter marker is not written literally" if held else None
     if not all(parameter.value for parameter in reading.parameters):
-        return "a parameter marker stands where no expression can stand; write its value into the statement"
+        return MISPLACED
     if not all(parameter.apart for parameter in reading.parameters):
         return "a parameter marker touches its neighbours; put spaces round it"
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
