@@ -160,6 +160,7 @@ async def test_arguments_that_are_names_are_judged_as_names(world: World, reader
     frame = sql(text, t=F.lit("hr.employee"), x=F.lit(3))
     verdict = await world.judge_plan(execute(frame), reader, user="bob")
     query = forwarded(verdict).root.sql.query
+    assert isinstance(verdict, Cleared)
     assert "region = 'EMEA'" in query
     assert query.count("IDENTIFIER(:t)") == 2
     assert query.startswith("SELECT name, 'IDENTIFIER(:t)' AS s FROM (")

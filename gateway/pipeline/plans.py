@@ -52,7 +52,6 @@ from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.names import Names
 from gateway.sql.wants import NotGovernable
 
-
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
 
 
