@@ -18,9 +18,6 @@ from gateway.errors import InvalidRequest
 AHEAD_BYTES = 3 * 1024 * 1024
 """Bytes that a client may not have said that it has when the next response is asked for. That one, the one
 behind it and what gRPC reads ahead make 10 MB with responses of 2.8 MB."""
-ENOUGH_BYTES = AHEAD_BYTES * 3 // 4
-"""Bytes that a client that was waited for may still not have when it is sent more: otherwise the stream would
-be woken for every response."""
 FIRST_WORD_S = 1.0
 """A client that has said nothing for so long never does; it is not waited for again."""
 PATIENCE_S = 600.0
@@ -36,7 +33,6 @@ class Window:
     def __init__(self) -> None:
         self._sent: deque[tuple[str, int]] = deque()
         self._ahead = 0
-        self._enough = 0
         self._heard = False
         self._open = False
         self._changed = asyncio.Event()
@@ -55,8 +51,7 @@ class Window:
                 self._ahead -= size
                 if known == response_id:
                     break
-        if self._ahead <= self._enough:
-            self._changed.set()
+        self._changed.set()
 
     def open(self) -> None:
         """Wait for nothing any more."""
@@ -66,21 +61,15 @@ class Window:
 
     async def room(self) -> None:
         """Wait until the client has enough of what was sent. Raises InvalidRequest when it takes nothing."""
-        if not self._sent or self._ahead <= AHEAD_BYTES:
-            return
-        # Large responses go one by one.
-        self._enough = min(AHEAD_BYTES, max(ENOUGH_BYTES, self._sent[-1][1]))
-        while not self._open and self._ahead > self._enough:
+        while not self._open and self._ahead > AHEAD_BYTES:
             self._changed.clear()
-            patience_s, before = (PATIENCE_S, self._ahead) if self._heard else (FIRST_WORD_S, -1)
             try:
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(PATIENCE_S if self._heard else FIRST_WORD_S):
                     await self._changed.wait()
             except TimeoutError:
-                if not self._heard:
-                    self.open()
-                elif self._ahead == before:
+                if self._heard:
                     raise InvalidRequest("the client took nothing of the answer for too long") from None
+                self.open()
 
 
 class Windows:

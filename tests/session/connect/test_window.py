@@ -36,42 +36,6 @@ async def test_it_waits_until_the_client_has_enough() -> None:
     await waiting
 
 
-async def test_a_client_that_was_waited_for_is_sent_several_small_responses() -> None:
-    window = Window()
-    for number in range(9):
-        window.sent(f"{number}", AHEAD_BYTES // 8)
-    waiting = asyncio.create_task(window.room())
-    for number in range(3):
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        window.taken(f"{number}")
-    async with asyncio.timeout(30):
-        await waiting
-    window.sent("9", AHEAD_BYTES // 8)
-    async with asyncio.timeout(0):
-        await window.room()
-
-
-@pytest.mark.parametrize("wait_s", ["PATIENCE_S", "FIRST_WORD_S"])
-async def test_a_client_that_takes_some_of_it_is_waited_for_on(
-    monkeypatch: pytest.MonkeyPatch, wait_s: str
-) -> None:
-    monkeypatch.setattr(windows, wait_s, 0.05)
-    window = Window()
-    if wait_s == "PATIENCE_S":
-        window.taken("something")
-    for number in range(9):
-        window.sent(f"{number}", AHEAD_BYTES // 8)
-    waiting = asyncio.create_task(window.room())
-    await asyncio.sleep(0)
-    window.taken("0")
-    # Longer than it would wait for one that takes nothing.
-    assert not (await asyncio.wait([waiting], timeout=0.08))[0]
-    window.taken("8")
-    async with asyncio.timeout(30):
-        await waiting
-
-
 async def test_a_client_that_never_says_what_it_has_is_waited_for_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
