@@ -443,7 +443,7 @@ async def test_the_renewal_of_views_is_not_disturbed_by_a_view_that_lists() -> N
 async def test_names_change_after_a_stopped_statement_only_when_spark_says_that_it_stopped(
     confirms: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = world_of_names()
+    world = world_of_names(SessionLimits(settle_timeout_s=5, close_timeout_s=0.2 if not confirms else 5))
     await world.run(view("v", "t"))
     world.spark.script("INSERT", asyncio.Event())
     operation = uid()
