@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors.exceptions.connect import SparkConnectException
+from pyspark.errors.exceptions.connect import AnalysisException, SparkConnectException
 from pyspark.sql.connect.proto import DataType, Expression, Plan
 
 from tests.e2e.lab import CANARY, PASSWORD
@@ -73,10 +73,18 @@ def test_the_attack_is_refused(through: Any, attack: str) -> None:
     assert CANARY not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["SELECT * FROM IDENTIFIER(:x)", "SELECT max(IDENTIFIER(:x)) FROM lab.ok"])
-def test_an_argument_names_nothing(through: Any, text: str) -> None:
-    with pytest.raises(SparkConnectException, match="SLUICE_NOT_GOVERNABLE"):
-        through.sql(text, args={"x": "lab.secret"}).collect()
+def test_an_argument_that_is_a_name_is_judged_as_one(through: Any, direct: Any) -> None:
+    with pytest.raises(SparkConnectException, match="SLUICE_ACCESS_DENIED") as refused:
+        through.sql("SELECT * FROM IDENTIFIER(:x)", args={"x": "lab.secret"}).collect()
+    assert CANARY not in str(refused.value)
+    told = []
+    for session in (through, direct):
+        table = session.sql("SELECT * FROM IDENTIFIER(:x) ORDER BY ALL", args={"x": "lab.ok"})
+        column = session.sql("SELECT max(IDENTIFIER(:x)) AS m FROM lab.ok", args={"x": "a"})
+        with pytest.raises(AnalysisException) as unknown:
+            session.sql("SELECT max(IDENTIFIER(:x)) FROM lab.ok", args={"x": "lab.secret"}).collect()
+        told.append([table.collect(), column.collect(), unknown.value.getCondition()])
+    assert told[0] == told[1]
 
 
 VALUES: dict[str, Any] = {
