@@ -79,8 +79,8 @@ COMMANDS: Table = {
     "StreamingQueryCommand.AwaitTerminationCommand": row(plain="timeout_ms"),
     "StreamingQueryManagerCommand": row(
         walk="await_any_termination add_listener remove_listener",
-        handle="get_query",
-        plain="active reset_terminated list_listeners",
+        # As with `active`, Spark knows those of the session alone.
+        plain="active get_query reset_terminated list_listeners",
     ),
     "StreamingQueryManagerCommand.AwaitAnyTerminationCommand": row(plain="timeout_ms"),
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand": row(

@@ -95,12 +95,6 @@ def _streaming_query(walk: Walk, query: Message) -> None:
     walk.reading.handles.append(HandleUse(handle=f"query:{query.id}"))
 
 
-@reads_message("StreamingQueryManagerCommand", "StreamingQueryManagerCommand.get_query")
-def _streaming_query_manager(walk: Walk, command: Message) -> None:
-    if command.WhichOneof("command") == "get_query":
-        walk.reading.handles.append(HandleUse(handle=f"query:{command.get_query}"))
-
-
 @reads_message(
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand",
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand.listener_payload",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -71,7 +72,8 @@ def stream_of_rates(x: Place) -> Any:
     try:
         listed = any(q.id == query.id for q in x.spark.streams.active)
         again = x.spark.streams.get(query.id).name == query.name
-        return [rates.schema.simpleString(), listed, again, query.isActive, "message" in query.status]
+        none = x.spark.streams.get(str(uuid.uuid4()))
+        return [rates.schema.simpleString(), listed, again, none, query.isActive, "message" in query.status]
     finally:
         query.stop()
         query.awaitTermination(PATIENCE_S)
