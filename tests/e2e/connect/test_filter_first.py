@@ -40,7 +40,8 @@ TEXTS = {
     "exists": "SELECT count(*) FROM {r} WHERE EXISTS (SELECT 1 FROM {t} WHERE a = r.id AND {fails} > 0)",
     "in": "SELECT count(*) FROM {r} WHERE r.id IN (SELECT a FROM {t} WHERE {fails} > -9)",
     "not in": "SELECT count(*) FROM {r} WHERE r.id NOT IN (SELECT a FROM {t} WHERE {fails} > -9)",
-    "correlated scalar": "SELECT round(sum((SELECT max({fails}) FROM {t} AS t WHERE t.a = r.id)), 9) FROM {r}",
+    "correlated scalar": "SELECT round(sum((SELECT max({fails}) FROM {t} AS t WHERE t.a = r.id)), 9) "
+    "FROM {r}",
     "lateral": "SELECT count(x) FROM {r}, LATERAL (SELECT {fails} AS x FROM {t} AS t WHERE t.a = r.id)",
     "scalars that are merged": "SELECT (SELECT count(*) FROM {t} WHERE {fails} > -9 AND c > 1), "
     "(SELECT sum(c) FROM {t} WHERE {fails} > -9 AND c < 1)",
