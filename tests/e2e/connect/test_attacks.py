@@ -255,14 +255,22 @@ REPLACEMENTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("reader", ["sql", "frame"])
 @pytest.mark.parametrize("how", DROPS)
-def test_a_view_that_another_one_reads_cannot_be_dropped(session: Any, how: str, reader: str) -> None:
+def test_a_view_that_a_dataframes_view_has_within_it_can_be_dropped(session: Any, how: str) -> None:
+    session.sql("USE cw")
     session.sql("CREATE TEMP VIEW people AS SELECT 1 AS id")
-    if reader == "sql":
-        session.sql("CREATE TEMP VIEW b AS SELECT * FROM people")
-    else:
-        session.table("people").createTempView("b")
+    session.table("people").createTempView("b")
+    session.sql("SELECT id + 1 AS id FROM people").createTempView("c")
+    DROPS[how](session)
+    for view, value in (("b", 1), ("c", 2)):
+        assert [tuple(row) for row in session.table(view).collect()] == [(value,)]
+        assert [tuple(row) for row in session.sql(f"SELECT * FROM {view}").collect()] == [(value,)]
+
+
+@pytest.mark.parametrize("how", DROPS)
+def test_a_view_that_a_text_reads_cannot_be_dropped(session: Any, how: str) -> None:
+    session.sql("CREATE TEMP VIEW people AS SELECT 1 AS id")
+    session.sql("CREATE TEMP VIEW b AS SELECT * FROM people")
     with pytest.raises(PySparkException, match="SLUICE_VIEW_IN_USE"):
         DROPS[how](session)
     assert [tuple(row) for row in session.table("b").collect()] == [(1,)]
