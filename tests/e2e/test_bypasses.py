@@ -57,8 +57,9 @@ def test_no_canary_gets_out(lab_gateway: RunningGateway, script: list[str], refu
     if refused:
         last = messages[-1]
         assert last is not None, attacker.seen
-        # Refused before Spark: by Sluice in its words, or by Spark's own parser in the reader.
-        assert last.startswith(("[SLUICE_", "[PARSE_", "[INVALID_", "[UNSUPPORTED_")), last
+        # Refused before Spark: by Sluice in its words or in Spark's, or by Spark's own parser in the reader.
+        told = ("[SLUICE_", "[PARSE_", "[INVALID_", "[UNSUPPORTED_", "[UNRESOLVED_ROUTINE]", "[UNRESOLVABLE_")
+        assert last.startswith(told), last
 
 
 def test_the_attacker_sees_what_is_his(lab_gateway: RunningGateway) -> None:
