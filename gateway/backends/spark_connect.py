@@ -82,8 +82,6 @@ class SparkConnectBackend:
             # whatever it had not yet got: so little is read ahead of the client.
             ("grpc.http2.bdp_probe", 0),
             ("grpc.http2.lookahead_bytes", LOOKAHEAD_BYTES),
-            # A batch of rows in one frame costs a tenth less than in frames of 16 KB, HTTP/2's default.
-            ("grpc.http2.max_frame_size", LOOKAHEAD_BYTES),
             # A proxy named in the environment is for browsing, not for this.
             ("grpc.enable_http_proxy", 0),
             # Retries of gRPC's own would run a statement twice.
