@@ -15,6 +15,7 @@ from gateway.session.audit_records import Outcome
 from gateway.session.connect import faults
 from gateway.session.connect.errors import Scrubbing, error_id, scrub_error
 from gateway.session.connect.operation import ConnectOperation
+from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.states import has_ended
 from gateway.session.failures import StatementFailed
@@ -194,11 +195,12 @@ class Endings:
         release = pb.ReleaseExecuteRequest(session_id=session.session_id, operation_id=operation.operation_id)
         release.release_all.SetInParent()
         for request in (interrupt, release):
-            request.user_context.user_id = request.user_context.user_name = session.principal.user
+            own(request, session.principal.user)
+        asked = serialize(interrupt)
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
-                    let_go = await self._let_go(operation, serialize(interrupt))
+                    let_go = await self._let_go(operation, asked)
                     if let_go:
                         break
                     # Not yet, also because this call can overtake the one that runs it.

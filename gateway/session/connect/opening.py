@@ -54,7 +54,7 @@ async def adopt(
 async def _abandon(session: ConnectSession, backend: ConnectBackend) -> None:
     """Release a session in Spark; its client may come again with the same id."""
     request = pb.ReleaseSessionRequest(session_id=session.session_id, allow_reconnect=True)
-    own(request, session.principal)
+    own(request, session.principal.user)
     with suppress(RpcError, BackendUnavailable, TimeoutError):
         async with asyncio.timeout(_ABANDON_S):
             await backend.call("ReleaseSession", serialize(request))
@@ -71,7 +71,7 @@ async def _adopt(
     if observed and not await is_in_spark(backend, session.principal, request):
         # As Spark says it, which would make the session first and leave it there.
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-    own(request, session.principal)
+    own(request, session.principal.user)
     if observed:
         request.client_observed_server_side_session_id = observed
     # INVARIANT (one reading): before the first text reaches Spark, it reads texts as the reader does.
@@ -98,7 +98,7 @@ async def is_in_spark(backend: ConnectBackend, principal: Principal, message: Me
     Of a Spark that cannot say it is taken for granted.
     """
     request = pb.GetStatusRequest(session_id=message.session_id)
-    own(request, principal)
+    own(request, principal.user)
     try:
         await backend.call("GetStatus", serialize(request))
     except RpcError as fault:

@@ -54,17 +54,16 @@ def read(method: str, data: bytes, principal: Principal, limits: SessionLimits) 
             f"use a client of the version that the gateway has, or an older one"
         )
     check_session_id(message.session_id)
-    own(message, principal)
+    own(message, principal.user)
     if len(message.client_type) > limits.client_type_chars:
         raise Malformed(f"the client's name has more than {limits.client_type_chars} characters")
     return message
 
 
-def own(message: Message, principal: Principal) -> None:
-    """Make the principal the user of a message; what the client added to its own user goes."""
+def own(message: Message, user: str) -> None:
+    """Make the principal, by name, the user of a message; what the client added to its own user goes."""
     message.user_context.Clear()
-    message.user_context.user_id = principal.user
-    message.user_context.user_name = principal.user
+    message.user_context.user_id = message.user_context.user_name = user
 
 
 def check_session_id(session_id: str) -> None:

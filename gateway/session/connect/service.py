@@ -154,7 +154,7 @@ class ConnectSessions:
             again = pb.ReattachExecuteRequest(
                 session_id=session.session_id, operation_id=operation.operation_id
             )
-            requests.own(again, principal)
+            requests.own(again, principal.user)
             stream = self._streams.again(operation, again)
         async with closing(stream):
             async for data in stream:
@@ -413,7 +413,7 @@ class ConnectSessions:
 
     async def _release_in_spark(self, key: SessionKey) -> None:
         request = pb.ReleaseSessionRequest(session_id=key[1])
-        request.user_context.user_id = request.user_context.user_name = key[0]
+        requests.own(request, key[0])
         try:
             async with asyncio.timeout(self.limits.close_timeout_s):
                 await self._backend.call("ReleaseSession", serialize(request))

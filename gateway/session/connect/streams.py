@@ -18,8 +18,9 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_response
 from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
+from gateway.session.connect.requests import own
 from gateway.session.connect.session import ConnectSession
-from gateway.session.connect.states import has_seen
+from gateway.session.connect.states import has_run
 from gateway.session.connect.window import Windows
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
@@ -137,7 +138,7 @@ class Streams:
             operation_id=operation.operation_id,
             client_observed_server_side_session_id=session.server_session,
         )
-        request.user_context.user_id = request.user_context.user_name = session.principal.user
+        own(request, session.principal.user)
         try:
             async with closing(self._backend.reattach(serialize(request))) as source:
                 async for data in source:
@@ -344,7 +345,9 @@ class Streams:
                     yield _shown(seen, data, scrubbing)
                     await window.room()
         except RpcError as fault:
-            if ends_operation(fault) and await self._has_run(principal, request):
+            if ends_operation(fault) and await has_run(
+                self._backend, principal.user, request.session_id, request.operation_id
+            ):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", request.operation_id)
@@ -362,13 +365,6 @@ class Streams:
                         complete=complete,
                     )
                 )
-
-    async def _has_run(self, principal: Principal, request: Message) -> bool:
-        """Whether Spark has seen an operation that it no longer has, or cannot say."""
-        try:
-            return await has_seen(self._backend, principal.user, request.session_id, request.operation_id)
-        except (RpcError, BackendUnavailable, ProtobufError):
-            return True
 
 
 def _names_are_known(seen: ResponsePeek) -> bool:
