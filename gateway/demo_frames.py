@@ -105,6 +105,7 @@ async def _records(audit: asyncpg.Connection, begun: datetime, user: str) -> lis
             return list(records)
         if time.monotonic() > deadline:
             raise BackendUnavailable("the program has not arrived in the audit database")
+        # The record is shipped behind the program's back: there is nothing to wait on but the table.
         await asyncio.sleep(0.05)
 
 
