@@ -1,7 +1,8 @@
-"""What every test gets: one reader JVM and one PostgreSQL for the whole run, and logs of its own."""
+"""What every test gets: one reader JVM and one PostgreSQL for each lane of a run, and logs of its own."""
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import tempfile
@@ -16,6 +17,14 @@ import structlog
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.pool import ReaderPool
+
+pytest_plugins = ["tests.costs", "tests.lanes"]
+
+
+def pytest_collection_finish() -> None:
+    """Freeze what was collected: the garbage collector would look at 14,000 tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

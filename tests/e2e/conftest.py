@@ -1,4 +1,4 @@
-"""One real Spark with the demo's data, and one gateway before it, for the whole test session."""
+"""One real Spark with the demo's data, and one gateway before it, for each lane of a run."""
 
 from __future__ import annotations
 
@@ -9,29 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from xdist import is_xdist_worker
 
-from gateway import demo_data
 from gateway.app.rules import shipped_rules
-from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.demo_tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
-from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
-from tests.e2e import lab
-from tests.e2e.connect.worker_python import worker_python
-from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, query
+from tests.e2e import lab, standing
+from tests.e2e.running import LoopThread, RunningGateway, Spark
 from tests.e2e.tpch_session import tpch
 from tests.e2e.wire_comparison import pair
 
 __all__ = ["pair", "tpch"]
-
-
-JDBC_CATALOG = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
-SECOND_CATALOG = {
-    "spark.sql.catalog.paimon": JDBC_CATALOG,
-    "spark.sql.catalog.paimon.url": "jdbc:derby:memory:paimon;create=true",
-    "spark.sql.catalog.paimon.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
-}
-"""A catalog beside Spark's own, in memory; it is made when it is first named."""
 
 
 @pytest.fixture(scope="session")
@@ -51,30 +39,18 @@ def open_directory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]:
-    process = EmbeddedSpark(
-        EmbeddedSparkOptions(
-            directory=open_directory / "spark",
-            java=find_java(),
-            spark_home=find_spark_home(),
-            java_options=jdk_openings(),
-            heap="1g",
-            conf=SECOND_CATALOG,
-            python=worker_python(open_directory),
-        ),
-        answers,
-    )
+def spark(session_loop: LoopThread, open_directory: Path, request: pytest.FixtureRequest) -> Iterator[Spark]:
+    """A Spark with the demo's tables: the one that `make lab` keeps, or one of this lane's own."""
+    kept = None if is_xdist_worker(request) else standing.find()
+    if kept is not None:
+        standing.tidy(kept)
+        yield kept
+        standing.tidy(kept)
+        return
+    process = standing.server(open_directory / "spark", open_directory)
     session_loop.run(process.start())
     try:
-        query(process.host, process.thrift_port, "loader", *(sql for _, sql in demo_data.statements()))
-        yield Spark(
-            process.host,
-            process.thrift_port,
-            process.connect_port,
-            process.user,
-            process,
-            process.connect_token,
-        )
+        yield standing.loaded(Spark.of(process))
     finally:
         session_loop.run(process.stop())
 

@@ -58,9 +58,29 @@ class Spark:
     connect_port: int
     user: str
     """The system user that it runs as; empty for our own."""
-    process: EmbeddedSpark
-    connect_token: str = ""
+    connect_token: str
     """What its Spark Connect wants to be shown."""
+    directory: Path
+    """Its metastore, warehouse and log."""
+    pid: int
+
+    @classmethod
+    def of(cls, process: EmbeddedSpark) -> Spark:
+        """Return what tests need of a Spark that was started."""
+        assert process.pid is not None
+        return cls(
+            host=process.host,
+            port=process.thrift_port,
+            connect_port=process.connect_port,
+            user=process.user,
+            connect_token=process.connect_token,
+            directory=process.directory,
+            pid=process.pid,
+        )
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "spark.log"
 
     def query(self, *statements: str, user: str = "direct") -> list[tuple[Any, ...]]:
         """Run statements in one session and return the last one's rows."""

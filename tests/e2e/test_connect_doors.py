@@ -34,11 +34,10 @@ def test_spark_answers_those_who_show_its_token_and_nobody_else(spark: Spark) ->
 
 
 def test_the_token_of_spark_is_where_nobody_else_can_read_it(spark: Spark) -> None:
-    pid = spark.process.pid
-    assert pid is not None
+    pid = spark.pid
     assert spark.connect_token not in " ".join(psutil.Process(pid).cmdline())
-    assert spark.connect_token not in (spark.process.directory / "running.json").read_text()
-    assert spark.connect_token not in spark.process.log.read_text()
+    assert spark.connect_token not in (spark.directory / "running.json").read_text()
+    assert spark.connect_token not in spark.log.read_text()
 
 
 def test_a_plan_of_a_thousand_steps_runs(spark: Spark) -> None:

@@ -82,16 +82,14 @@ def test_variables_in_text_are_not_replaced(spark: Spark) -> None:
 
 
 def test_spark_does_not_run_as_root(spark: Spark) -> None:
-    pid = spark.process.pid
-    assert pid is not None
+    pid = spark.pid
     assert psutil.Process(pid).uids().effective != 0
     if os.geteuid() == 0:
         assert spark.user == psutil.Process(pid).username()
 
 
 def test_both_ports_are_bound_to_this_machine_only(spark: Spark) -> None:
-    pid = spark.process.pid
-    assert pid is not None
+    pid = spark.pid
     listening = [c for c in psutil.Process(pid).net_connections("tcp") if c.status == psutil.CONN_LISTEN]
     assert {spark.port, spark.connect_port} <= {c.laddr.port for c in listening}
     assert {c.laddr.ip.removeprefix("::ffff:") for c in listening} == {"127.0.0.1"}
@@ -100,7 +98,7 @@ def test_both_ports_are_bound_to_this_machine_only(spark: Spark) -> None:
 def test_a_second_spark_in_the_same_directory_is_refused_at_once(
     spark: Spark, session_loop: LoopThread
 ) -> None:
-    second = EmbeddedSpark(options(spark.process.directory), answers)
+    second = EmbeddedSpark(options(spark.directory), answers)
     with pytest.raises(BackendUnavailable, match="another embedded Spark uses"):
         session_loop.run(second.start())
 

@@ -20,6 +20,7 @@ from gateway.wire.messages import CallFailed, ExceptionKind, decode_message, dec
 from gateway.wire.rows import decode_rows
 from gateway.wire.sasl import Status, step
 from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandle
+from tests.effort import tries
 from tests.frontends.listening import SCHEMA, RawClient, listening
 from tests.session.fakes import FakeJudge, until
 
@@ -213,7 +214,7 @@ async def test_an_idle_client_is_let_go() -> None:
         await until(lambda: len(gateway.world.sessions) == 0)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.binary(max_size=40), max_size=4), st.booleans())
 async def test_any_bytes_end_in_an_answer_or_a_closed_line_and_execute_nothing(
     chunks: list[bytes], framed: bool

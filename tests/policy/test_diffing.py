@@ -30,6 +30,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.probing import OTHER, meeting, resources_of
 from gateway.policy.service_defs import load_service_defs
+from tests.effort import tries
 
 RULES = Path(__file__).parents[2] / "rules"
 DEFINITIONS = load_service_defs(
@@ -305,7 +306,7 @@ PEOPLE = [
 NAMES = ("a", "b", "ab", "zz")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=tries(50), deadline=None)
 @given(both_sides())
 def test_every_difference_on_plain_names_is_found(sides: tuple[PolicySet, PolicySet]) -> None:
     """Where any resource is decided otherwise, some probe is: those that were asked stand for the others."""

@@ -46,6 +46,7 @@ from gateway.model.tags import Tag, ValiditySchedule
 from gateway.policy.compiled import evaluation_score
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
+from tests.effort import tries
 from tests.policy.linear import Linear, Means
 from tests.policy.scenarios import definitions
 
@@ -301,7 +302,7 @@ def order(found: PolicySet) -> dict[int, int]:
     return {policy.id: place for place, policy in enumerate(ranked)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(seeds)
 def test_the_index_answers_like_the_plain_reading(seed: int) -> None:
     maker = Maker(seed)
@@ -376,7 +377,7 @@ def _bare(obligation: ColumnMask | RowFilter | None) -> object:
     return obligation and replace(obligation, facets=frozenset())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(seeds)
 def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
     maker = Maker(seed)
@@ -403,7 +404,7 @@ def test_what_is_remembered_is_right_in_every_context(seed: int) -> None:
         assert {d.request.context for d in one.allowed.values()} == {context}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(seeds)
 def test_a_changed_engine_answers_like_a_new_one(seed: int) -> None:
     maker = Maker(seed)
@@ -439,7 +440,7 @@ def check_same(engine: Engine, fresh: Engine, request: AccessRequest) -> None:
     assert sorted(one.considered, key=str) == sorted(other.considered, key=str)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(seeds)
 def test_the_index_answers_alike_when_its_files_are_full(seed: int) -> None:
     """Many policies on the same few resources, so that files are split by principal and by prefix."""
@@ -483,7 +484,7 @@ def test_the_index_answers_alike_when_its_files_are_full(seed: int) -> None:
                 assert fast.visible(principal, resource) == slow.visible(principal, resource, NO_CONTEXT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(seeds)
 def test_nothing_is_allowed_but_by_a_policy_that_says_so(seed: int) -> None:
     maker = Maker(seed)
@@ -518,7 +519,7 @@ def with_policies(
     return replace(found, services={"spark": service})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(seeds)
 def test_another_denial_never_allows_more(seed: int) -> None:
     maker = Maker(seed)
@@ -538,7 +539,7 @@ def test_another_denial_never_allows_more(seed: int) -> None:
         assert after.visible(principal, resource, context) <= before.visible(principal, resource, context)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(seeds)
 def test_what_cannot_be_told_never_allows_more(seed: int) -> None:
     """A condition that nobody knows, put on any policy or item, takes rights away or none."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.policy.facts import Facts
 from gateway.policy.masks import MASK_TYPES, mask_expression
 from gateway.policy.transformers import KEEP, STANDARD, Masking, hive_masking, transformer_faults
+from tests.effort import tries
 
 NULL = "CASE WHEN FALSE THEN `c` END"
 
@@ -191,7 +192,7 @@ WORDS = ["mask", "_n", "mask_show_last_n", "(", ")", ",", "{col}", "'x'", "-1", 
 ANYTHING = st.one_of(st.text(max_size=40), st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(
     st.sampled_from((*MASK_TYPES, "UNKNOWN", "mask")),
     st.text(max_size=20),

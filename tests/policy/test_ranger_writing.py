@@ -33,6 +33,7 @@ from gateway.policy.ranger import Converter, load, roles_of, write, write_defini
 from gateway.policy.ranger.tags import tag_definition
 from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import read_service_def
+from tests.effort import tries
 from tests.policy.ranger_data import shipped
 
 HIVE: ServiceDef = shipped()["hive"]
@@ -227,7 +228,7 @@ def spelled(service: Service) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(services())
 def test_a_service_comes_back(service: Service) -> None:
     written = write(service)

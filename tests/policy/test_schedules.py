@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gateway.model.tags import Recurrence, ValiditySchedule
 from gateway.policy.schedule_json import schedule_of
 from gateway.policy.schedules import compile_schedules, faults_of_schedule, parse_time, zone_of
+from tests.effort import tries
 
 PACIFIC = "America/Los_Angeles"
 
@@ -409,7 +410,7 @@ def test_json_that_is_no_schedule_is_refused(text: str) -> None:
 fields = st.sampled_from(["*", "0", "1", "1,3", "2-4", "", " ", "99", "x", "1-", "*-2"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(
     st.tuples(fields, fields, fields, fields, fields, st.sampled_from(["*", "2024-2026", "2020", ""])),
     st.integers(-5, 5000),
@@ -425,7 +426,7 @@ def test_any_schedule_has_an_answer(texts: tuple[str, ...], minutes: int, zone: 
     assert not (answer and (minutes <= 0 or zone == "Nowhere" or "x" in texts))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(
     st.lists(st.integers(0, 23), min_size=1, max_size=3),
     st.lists(st.integers(1, 7), min_size=1, max_size=3),

@@ -14,6 +14,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.script import CannotTell, Untranslatable, Value, parse
 from gateway.policy.script.names import BARE, CALLED, CONTEXT
 from gateway.policy.script.values import UNDEFINED
+from tests.effort import tries
 
 PII = Tag(type="PII", attributes={"attr1": "PII_value", "level": "3", "expiry": "2026/06/15"})
 PCI = Tag(type="PCI", attributes={"attr1": "PCI_value"})
@@ -446,7 +447,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=tries(600), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join))
 def test_any_words_are_refused_or_have_an_answer(text: str) -> None:
     try:
@@ -457,7 +458,7 @@ def test_any_words_are_refused_or_have_an_answer(text: str) -> None:
         assert script.holds(facts) in (True, False, None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_refused_or_has_an_answer(text: str) -> None:
     try:
@@ -467,7 +468,7 @@ def test_any_text_is_refused_or_has_an_answer(text: str) -> None:
     assert script.holds(FACTS) in (True, False, None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_values_are_compared_as_they_are(one: str, two: str) -> None:
     """Attributes are data: no value can end a literal, name a variable or call a function."""

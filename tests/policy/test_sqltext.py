@@ -14,6 +14,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
 from gateway.policy.sqltext import bind, facets_of, faults_of, sample, string_literal
+from tests.effort import tries
 
 FACTS = Facts(
     user="ann",
@@ -222,7 +223,7 @@ PLACES = [
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=tries(400))
 @given(st.sampled_from(PLACES), st.text(max_size=30))
 def test_a_value_of_any_kind_is_one_literal_in_its_place(place: tuple[str, str, str], value: str) -> None:
     before, token, after = place
@@ -267,7 +268,7 @@ def test_a_bound_value_is_one_literal(value: str) -> None:
         assert not set(value) & set("'\\\"\n`$")
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(
     st.one_of(
         st.text(alphabet="ab '\"`{}$USER.col-*/;\\rR,=?\n", max_size=40),

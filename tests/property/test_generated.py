@@ -18,13 +18,14 @@ from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
 from tests.e2e.running import LoopThread
+from tests.effort import tries
 from tests.judge_world import SERVICE_DEFS
 from tests.policy.scenarios import policy_set
 from tests.property.queries import Query, queries
 from tests.property.world import DATABASE, PACK, PRINCIPAL, catalog
 
 LAWS = settings(
-    max_examples=150,
+    max_examples=tries(150),
     deadline=None,
     derandomize=True,
     database=None,
@@ -85,7 +86,7 @@ def test_valid_queries_are_governed(judging: Judge) -> None:
 
 
 @given(query=queries())
-@settings(LAWS, max_examples=60)
+@settings(LAWS, max_examples=tries(60))
 def test_without_policies_no_query_passes(judging: Judge, query: Query) -> None:
     verdict = judging.verdict(query.over(), policies=judging.nothing)
     if isinstance(verdict, Cleared):
@@ -97,7 +98,7 @@ def test_without_policies_no_query_passes(judging: Judge, query: Query) -> None:
 @given(
     query=queries(), cut=st.integers(0, 2_000), filler=st.sampled_from(["", "'", "(", "/*", "TABLE ", ", "])
 )
-@settings(LAWS, max_examples=200)
+@settings(LAWS, max_examples=tries(200))
 def test_any_damaged_query_gets_a_verdict(judging: Judge, query: Query, cut: int, filler: str) -> None:
     text = query.over()
     cut %= len(text)

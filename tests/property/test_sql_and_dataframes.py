@@ -30,13 +30,14 @@ from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.reader.pool import ReaderPool
 from tests.e2e.running import LoopThread
+from tests.effort import tries
 from tests.judge_world import SERVICE_DEFS
 from tests.plan.frames import message
 from tests.property.questions import Question, asked, questions
 from tests.property.world import DATABASE, PRINCIPAL, catalog
 
 LAWS = settings(
-    max_examples=200,
+    max_examples=tries(200),
     deadline=None,
     derandomize=True,
     database=None,
@@ -122,7 +123,7 @@ def test_the_spelling_of_a_question_changes_no_decision(judging: Judge) -> None:
 
 
 @given(drawn=questions())
-@settings(LAWS, max_examples=60)
+@settings(LAWS, max_examples=tries(60))
 def test_nor_where_a_star_means_what_may_be_seen(judging: Judge, drawn: tuple[Question, str]) -> None:
     outcome(judging, *drawn, Rules(star="visible"))
 

@@ -22,6 +22,7 @@ from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.reader.java_runtime import JavaNotFound
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
+from tests.effort import tries
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -212,7 +213,7 @@ async def test_a_cancelled_request_leaves_nothing_behind(pool: ReaderPool) -> No
     assert pool.in_flight == 0
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=200))
 async def test_any_text_has_an_answer(pool: ReaderPool, text: str) -> None:
     assert isinstance(await pool.read(text), Reading | NotParsed | NotRead)
@@ -227,7 +228,9 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=tries(1500), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(WORDS, max_size=25).map(" ".join))
 async def test_any_heap_of_words_has_an_answer_and_is_its_own_proof(pool: ReaderPool, text: str) -> None:
     answer = await pool.read(text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.sources import big_json
 from gateway.sources.big_json import NotJson, parse, pieces
+from tests.effort import tries
 
 VALUES = st.recursive(
     st.none()
@@ -27,7 +28,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(
     data=st.dictionaries(st.sampled_from(("policies", "serviceResources", "x", "")), VALUES, max_size=4),
     entries=st.lists(
@@ -47,7 +48,7 @@ def test_any_object_is_read_as_by_one_call(
     assert orjson.loads(b"".join(pieces(data))) == data
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(cut=st.integers(0, 2000), slice_bytes=st.integers(0, 200))
 def test_half_an_object_is_never_taken_for_a_whole_one(cut: int, slice_bytes: int) -> None:
     entries = [{"id": n, "name": f'"}},{{"id":{n}', "items": [{"id": 1}, {"id": 2}]} for n in range(40)]

@@ -14,6 +14,7 @@ from gateway.wire.peek import FetchPeek, peek_fetch_reply
 from gateway.wire.rows import ColumnSpec, column_types, decode_rows, encode_rows, table_schema
 from gateway.wire.tcli import TTypeId
 from gateway.wire.thrift import decode, encode
+from tests.effort import tries
 
 CELLS: dict[TTypeId, st.SearchStrategy[Any]] = {
     TTypeId.BOOLEAN: st.booleans(),
@@ -107,7 +108,7 @@ VALID = fetch_reply(
 )
 
 
-@settings(max_examples=500, deadline=1000)
+@settings(max_examples=tries(500), deadline=1000)
 @given(st.data())
 def test_the_peek_of_flipped_bytes_is_an_answer_none_or_malformed(data: st.DataObject) -> None:
     flipped = bytearray(VALID)

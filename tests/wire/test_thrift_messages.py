@@ -17,6 +17,7 @@ from thrift.transport.TTransport import TMemoryBuffer
 from gateway.wire import MalformedMessage, calls, messages, tcli
 from gateway.wire.messages import CallFailed, ExceptionKind, Kind
 from gateway.wire.thrift import Struct, decode, encode
+from tests.effort import tries
 
 HANDLE = tcli.THandleIdentifier(guid=bytes(range(16)), secret=b"\xff" * 16)
 SESSION = tcli.TSessionHandle(sessionId=HANDLE)
@@ -129,7 +130,7 @@ def _accept_or_malformed(data: bytes, side: str, method: str) -> None:
         _read(data, side, method)
 
 
-@settings(max_examples=400, deadline=1000)
+@settings(max_examples=tries(400), deadline=1000)
 @given(st.sampled_from(sorted(calls.METHODS)), st.sampled_from(["request", "reply"]), st.data())
 def test_flipped_bytes_are_accepted_or_malformed(method: str, side: str, data: st.DataObject) -> None:
     valid = bytearray((REQUESTS if side == "request" else REPLIES)[method])
@@ -139,7 +140,7 @@ def test_flipped_bytes_are_accepted_or_malformed(method: str, side: str, data: s
     _accept_or_malformed(bytes(valid), side, method)
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=tries(300), deadline=1000)
 @given(st.sampled_from(sorted(calls.METHODS)), st.sampled_from(["request", "reply"]), st.binary(max_size=400))
 def test_random_bodies_are_accepted_or_malformed(method: str, side: str, body: bytes) -> None:
     valid = (REQUESTS if side == "request" else REPLIES)[method]

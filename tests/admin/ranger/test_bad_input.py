@@ -21,6 +21,7 @@ from gateway.admin.ranger.calls import MAX_BODY_BYTES
 from gateway.admin.ranger.store import Store
 from gateway.policy.ranger import load
 from tests.admin.conftest import RIGHTS, Served, authenticate
+from tests.effort import tries
 
 API = "/public/v2/api"
 POLICY = {
@@ -242,7 +243,7 @@ async def test_no_body_is_a_server_error_and_what_is_taken_can_be_loaded(served:
     loop = asyncio.get_running_loop()
 
     @settings(
-        max_examples=60,
+        max_examples=tries(60),
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

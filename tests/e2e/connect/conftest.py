@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from gateway.frontends.users import set_user
 from tests.e2e.connect import world
+from tests.e2e.connect.framework import SCENARIOS, Scenario
 from tests.e2e.running import RunningGateway, Spark
 
 REPOSITORY = Path(__file__).parents[3]
@@ -132,8 +134,29 @@ class Runs:
         return found
 
 
+class Children:
+    """Processes of clients; none of them outlives the block."""
+
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
 def run_scenarios(
-    client: Client, remote: str, db: str, scratch: str, directory: Path, *names: str
+    children: Children,
+    client: Client,
+    remote: str,
+    db: str,
+    scratch: str,
+    directory: Path,
+    names: Sequence[str],
 ) -> tuple[dict[str, Outcome], str]:
     """Run scenarios in a process of a client; return their outcomes and the end of what it wrote."""
     directory.mkdir(parents=True)
@@ -159,20 +182,33 @@ def run_scenarios(
             stdout=lines,
             stderr=lines,
         )
-        try:
+        children.processes.append(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(CHILD_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
     outcomes = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     return {o["name"]: o for o in outcomes}, log.read_text(errors="replace")[-2000:]
 
 
+def asked_for(items: Iterable[pytest.Item], client: str) -> list[str]:
+    """Return the scenarios of a client that this run needs; every client is compared to the baseline."""
+    asked = set()
+    for item in items:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        scenario = params.get("item")
+        if isinstance(scenario, Scenario) and client in (params["client"], BASELINE):
+            asked.add(scenario.name)
+    return [name for name in SCENARIOS if name in asked]
+
+
 @pytest.fixture(scope="session")
 def runs(
-    connect_world: Spark, connect_gateway: RunningGateway, second_client: Client, open_directory: Path
+    connect_world: Spark,
+    connect_gateway: RunningGateway,
+    second_client: Client,
+    open_directory: Path,
+    request: pytest.FixtureRequest,
 ) -> Runs:
-    """Every scenario in all four modes, through the gateway with both clients; a few processes at a time."""
+    """The scenarios asked for in all four modes, with both clients; a few processes at a time."""
     spark = connect_world
     direct = address(spark.connect_port, spark.connect_token)
     modes = {
@@ -187,10 +223,19 @@ def runs(
         client, mode = key
         remote, db = modes[mode]
         directory = open_directory / "scenarios" / f"{client}-{mode}"
-        return run_scenarios(clients[client], remote, db, scratch_of(client, mode), directory)
+        names = asked_for(request.session.items, client)
+        if not names:
+            return {}, ""
+        scratch = scratch_of(client, mode)
+        return run_scenarios(children, clients[client], remote, db, scratch, directory, names)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        done = dict(zip(RUNS, pool.map(run, RUNS), strict=True))
+    # Ctrl-C ends the children first: the pool's threads wait for them.
+    with ThreadPoolExecutor(AT_ONCE) as pool, Children() as children:
+        try:
+            done = dict(zip(RUNS, pool.map(run, RUNS), strict=True))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return Runs(
         {key: outcomes for key, (outcomes, _) in done.items()}, {key: log for key, (_, log) in done.items()}
     )

@@ -23,7 +23,7 @@ NAMES = [attack.name for attack in attacks(PLACE)]
 
 @pytest.fixture(scope="module")
 def by_name(connect_world: Spark) -> dict[str, Attack]:
-    path = connect_world.process.directory / "warehouse" / "cw.db" / "vault"
+    path = connect_world.directory / "warehouse" / "cw.db" / "vault"
     return {attack.name: attack for attack in attacks(str(path))}
 
 

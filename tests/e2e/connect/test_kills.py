@@ -224,14 +224,7 @@ def own_spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]
     )
     session_loop.run(process.start())
     try:
-        yield Spark(
-            process.host,
-            process.thrift_port,
-            process.connect_port,
-            process.user,
-            process,
-            process.connect_token,
-        )
+        yield Spark.of(process)
     finally:
         session_loop.run(process.stop())
 
@@ -243,8 +236,7 @@ def test_spark_is_killed_while_rows_are_read(
     """The client gets an error in time, what was under way has its end, and the gateway stays."""
     gateway = RunningGateway(write_settings(open_directory / "mortal", own_spark)).start()
     try:
-        pid = own_spark.process.pid
-        assert pid is not None
+        pid = own_spark.pid
         errors: list[Exception] = []
 
         def read() -> None:

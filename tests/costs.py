@@ -1,0 +1,146 @@
+"""What each suite of a run cost: tests, wall time of its lane, and CPU time of everything that it started.
+
+A suite is a room's tests, or one end-to-end module. CPU is that of the whole process tree, with Spark,
+PostgreSQL, gateways and clients, so a suite that shares a Spark pays for what it makes that Spark do. What a
+suite starts first (the Spark itself, a world of tables) is on its bill.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import psutil
+import pytest
+
+COLLECTION = "(collection)"
+END = "(end of session fixtures)"
+
+
+@dataclass
+class Cost:
+    """What one suite took so far."""
+
+    tests: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, other: Cost) -> None:
+        self.tests += other.tests
+        self.wall_s += other.wall_s
+        self.cpu_s += other.cpu_s
+
+
+def suite_of(nodeid: str) -> str:
+    """Return the suite of a test: `policy` for a room, `e2e/test_serve` for an end-to-end module."""
+    path = PurePosixPath(nodeid.split("::")[0]).with_suffix("")
+    parts = path.parts[1:] if path.parts[0] == "tests" else path.parts
+    return "/".join(parts) if parts[0] == "e2e" else parts[0]
+
+
+class Meter:
+    """Puts the time that passes, and the CPU time that this process's tree uses, on one suite at a time."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self.costs: dict[str, Cost] = {}
+        self._suite = COLLECTION
+        self._wall_s = time.monotonic()
+        self._cpu_s = 0.0
+
+    def charge(self, suite: str) -> Cost:
+        """From now on, costs are this suite's."""
+        if suite != self._suite:
+            self._settle()
+            self._suite = suite
+        return self.costs.setdefault(suite, Cost())
+
+    def result(self) -> dict[str, Cost]:
+        self._settle()
+        return self.costs
+
+    def _settle(self) -> None:
+        wall_s, cpu_s = time.monotonic(), self._tree_cpu_s()
+        # A process that ended and was not waited for yet is counted by nobody: never less than nothing.
+        spent = Cost(wall_s=wall_s - self._wall_s, cpu_s=max(0.0, cpu_s - self._cpu_s))
+        self.costs.setdefault(self._suite, Cost()).add(spent)
+        self._wall_s, self._cpu_s = wall_s, cpu_s
+
+    def _tree_cpu_s(self) -> float:
+        total = 0.0
+        for process in (self._process, *self._process.children(recursive=True)):
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+
+class Costs:
+    """The plugin: one meter in each process that runs tests, one table at the end."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._meter = Meter()
+        self._others: dict[str, Cost] = {}
+        self._started = time.monotonic()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._meter.charge(suite_of(item.nodeid)).tests += 1
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is None:
+            self._meter.charge(END)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        output = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output["costs"] = {
+                name: (cost.tests, cost.wall_s, cost.cpu_s) for name, cost in self._meter.result().items()
+            }
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        for name, values in getattr(node, "workeroutput", {}).get("costs", {}).items():
+            self._others.setdefault(name, Cost()).add(Cost(*values))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self._config.getoption("costs"):
+            return
+        costs = self._meter.result()
+        if self._others:
+            # The meter of the process that hands tests out saw no suite; its tree had the workers in it.
+            costs = self._others
+        terminalreporter.section("costs of suites")
+        for line in table(costs):
+            terminalreporter.write_line(line)
+        wall_s = time.monotonic() - self._started
+        terminalreporter.write_line(f"{'the whole run':44}{'':8}{wall_s:10.1f} s")
+
+
+def table(costs: dict[str, Cost]) -> Iterator[str]:
+    """Yield the lines of a table, the most expensive suite first, and their sum."""
+    yield f"{'suite':44}{'tests':>8}{'wall':>12}{'CPU':>12}"
+    total = Cost()
+    for name, cost in sorted(costs.items(), key=lambda item: -item[1].cpu_s):
+        total.add(cost)
+        yield f"{name:44}{cost.tests or '':>8}{cost.wall_s:10.1f} s{cost.cpu_s:10.1f} s"
+    yield f"{'sum, of all lanes':44}{total.tests:>8}{total.wall_s:10.1f} s{total.cpu_s:10.1f} s"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--costs", action="store_true", help="print what each suite cost: tests, wall and CPU time"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Costs(config), "sluice-costs")

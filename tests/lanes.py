@@ -1,0 +1,142 @@
+"""Two lanes: how `make test` hands the suites to pytest-xdist's processes, and how it ends on Ctrl-C.
+
+Modules that build the same world on Spark stay in one lane, one after the other, so that the world is made
+once. The longest go first: what is left at the end is short, and both lanes end together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from types import FrameType
+from typing import Any
+
+import psutil
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+WORLDS: dict[str, Sequence[str]] = {
+    "scenarios": ("connect/test_scenarios",),
+    "tpc": ("test_tpch", "test_tpch_gateway", "connect/test_tpch", "connect/test_tpcds"),
+}
+"""World → the end-to-end modules that share it. Any other module is a world of its own."""
+
+FIRST = ("scenarios", "tpc")
+"""Worlds in the order in which they are handed out; everything else follows, the largest first."""
+
+PR_SET_CHILD_SUBREAPER = 36
+STOP_S = 30.0
+"""What the lanes get to stop their servers after Ctrl-C, before what is left is killed."""
+
+
+def world_of(nodeid: str) -> str:
+    """Return what a test shares with those beside it in its lane."""
+    path = PurePosixPath(nodeid.split("::")[0]).with_suffix("")
+    name = "/".join(path.parts[2:])
+    if path.parts[:2] == ("tests", "e2e"):
+        return next((world for world, modules in WORLDS.items() if name in modules), str(path))
+    return str(path)
+
+
+class Lanes(LoadScopeScheduling):  # type: ignore[misc]
+    """pytest-xdist's scheduler of whole scopes, with worlds for scopes and an order of ours."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return world_of(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        waiting = self.workqueue
+        place = {world: number for number, world in enumerate(FIRST)}
+        chosen = min(waiting, key=lambda world: (place.get(world, len(place)), -len(waiting[world])))
+        waiting.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)
+
+
+class Control:
+    """The process that hands tests out. Nothing outlives it; what a suite left running fails the run."""
+
+    def __init__(self) -> None:
+        self._lanes: set[int] = set()
+        if sys.platform == "linux":
+            # Whatever loses its parent becomes our child, not the system's: so nothing is lost sight of.
+            ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            threading.Thread(target=self._bury_orphans, name="orphans", daemon=True).start()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Lanes:
+        return Lanes(config, log)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_newgateway(self, gateway: Any) -> None:
+        self._lanes.add(gateway._io.popen.pid)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Let the lanes stop what they started. A terminal told them already, `kill` did not; once counts."""
+        for pid in self._lanes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
+        deadline = time.monotonic() + STOP_S
+        with contextlib.suppress(KeyboardInterrupt):
+            while self._running() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        self._sweep()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        result = yield
+        if left := self._sweep():
+            print("left running, and killed:", *left, sep="\n  ", file=sys.stderr)
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+        return result
+
+    def _running(self) -> list[psutil.Process]:
+        found = psutil.Process().children(recursive=True)
+        return [process for process in found if _is_running(process)]
+
+    def _sweep(self) -> list[str]:
+        """Kill what still runs; return what it was."""
+        killed = []
+        for process in self._running():
+            with contextlib.suppress(psutil.Error):
+                killed.append(f"{process.pid}: {' '.join(process.cmdline())[:300]}")
+                process.kill()
+        return killed
+
+    def _bury_orphans(self) -> None:
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                ended = None
+            if ended is None or ended.si_pid in self._lanes:
+                time.sleep(0.2)  # the lanes are waited for by those who started them
+            else:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(ended.si_pid, 0)
+
+
+def _is_running(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _interrupt_once(number: int, frame: FrameType | None) -> None:
+    """The first Ctrl-C ends the tests; a second one may not end the stopping of what they started."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        signal.signal(signal.SIGINT, _interrupt_once)
+    elif getattr(config.option, "tx", None):
+        config.pluginmanager.register(Control(), "sluice-lanes")
