@@ -1,7 +1,10 @@
 # Everything a newcomer types. Each target sets up what it needs; a second run finds it done.
 #
 #   make demo    Spark, PostgreSQL and the gateway on this machine, a two-minute tour, then Ctrl-C
-#   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla
+#   make quick   lint, types and the tests of the pure rooms, within a minute: after every change
+#   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla: before every commit
+#   make night   the whole suite, its wide matrices and long soaks included, for hours
+#   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
 #   make help    the rest
 
@@ -19,8 +22,14 @@ NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 
 # Arguments for the commands below, e.g. `make demo ARGS=--exit-after-tour`, `make test ARGS='-k policy'`.
 ARGS ?=
+# Processes that share the suite; each has a Spark of its own as soon as it needs one.
+LANES ?= 2
+# Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test check bench npm-test lint-deploy format clean distclean
+PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
+
+.PHONY: help setup demo quick test night lab check bench npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -40,8 +49,25 @@ $(STAMP): pyproject.toml deploy/setup.sh
 demo: $(STAMP)
 	@exec $(BIN)/sluice demo $(ARGS)
 
+# Types are checked beside the tests. What waits is shown only when it fails.
+quick: export SLUICE_TEST_EFFORT = 0.1
+quick: $(STAMP)
+	@$(BIN)/ruff check -q gateway tests
+	@$(BIN)/ruff format -q --check gateway tests
+	@mkdir -p .run; $(BIN)/mypy >.run/mypy.log 2>&1 & types=$$!; \
+	status=0; $(PY) -m pytest -n $(LANES) -q --deselect tests/policy/test_rule_removal.py \
+	  $(wildcard $(PURE)) $(ARGS) || status=$$?; \
+	wait $$types || { cat .run/mypy.log; status=1; }; exit $$status
+
 test: $(STAMP)
-	@exec $(PY) -m pytest $(ARGS)
+	@exec $(PY) -m pytest -n $(LANES) --costs $(ARGS)
+
+night: export SLUICE_TEST_EFFORT = 20
+night: $(STAMP) $(NPM_STAMP)
+	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+
+lab: $(STAMP)
+	@exec $(PY) -m tests.e2e.standing
 
 check: $(STAMP)
 	$(BIN)/ruff check gateway tests

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psutil
@@ -119,27 +119,41 @@ class Costs:
         if self._others:
             # The meter of the process that hands tests out saw no suite; its tree had the workers in it.
             costs = self._others
-        terminalreporter.section("costs of suites")
-        for line in table(costs):
+        steps = {"(these tests)": Cost(wall_s=time.monotonic() - self._started)}
+        if file := self._config.getoption("steps"):
+            steps = read_steps(Path(file)) | steps
+        terminalreporter.section("costs")
+        for line in table(costs, steps):
             terminalreporter.write_line(line)
-        wall_s = time.monotonic() - self._started
-        terminalreporter.write_line(f"{'the whole run':44}{'':8}{wall_s:10.1f} s")
 
 
-def table(costs: dict[str, Cost]) -> Iterator[str]:
-    """Yield the lines of a table, the most expensive suite first, and their sum."""
+def read_steps(file: Path) -> dict[str, Cost]:
+    """Read what ran before the tests: lines of name, seconds of wall time and of CPU, with tabs between."""
+    rows = [line.split("\t") for line in file.read_text().splitlines()]
+    return {name: Cost(wall_s=float(wall_s), cpu_s=float(cpu_s)) for name, wall_s, cpu_s in rows}
+
+
+def table(costs: dict[str, Cost], steps: dict[str, Cost]) -> Iterator[str]:
+    """Yield the lines of a table: the most expensive suite first, their sum, and the steps of the run."""
     yield f"{'suite':44}{'tests':>8}{'wall':>12}{'CPU':>12}"
     total = Cost()
     for name, cost in sorted(costs.items(), key=lambda item: -item[1].cpu_s):
         total.add(cost)
-        yield f"{name:44}{cost.tests or '':>8}{cost.wall_s:10.1f} s{cost.cpu_s:10.1f} s"
-    yield f"{'sum, of all lanes':44}{total.tests:>8}{total.wall_s:10.1f} s{total.cpu_s:10.1f} s"
+        yield _row(name, cost)
+    yield _row("sum, of all lanes", total)
+    yield from (_row(f"step {name}", cost) for name, cost in steps.items())
+
+
+def _row(name: str, cost: Cost) -> str:
+    cpu = f"{cost.cpu_s:10.1f} s" if cost.cpu_s else ""
+    return f"{name:44}{cost.tests or '':>8}{cost.wall_s:10.1f} s{cpu}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--costs", action="store_true", help="print what each suite cost: tests, wall and CPU time"
     )
+    parser.addoption("--steps", help="a file with what ran before the tests, for the table of costs")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -24,7 +24,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 WORLDS: dict[str, Sequence[str]] = {
     "scenarios": ("connect/test_scenarios",),
-    "tpc": ("test_tpch", "test_tpch_gateway", "connect/test_tpch", "connect/test_tpcds"),
+    "tpc": ("test_tpch", "connect/test_tpch", "connect/test_tpcds"),
 }
 """World → the end-to-end modules that share it. Any other module is a world of its own."""
 

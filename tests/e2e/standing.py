@@ -29,9 +29,9 @@ CONF = {
     "spark.sql.catalog.paimon": JDBC_CATALOG,
     "spark.sql.catalog.paimon.url": "jdbc:derby:memory:paimon;create=true",
     "spark.sql.catalog.paimon.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
-    # Tables of a few rows need no parallelism, and generating code for them costs more than it saves.
+    # Tables of a few rows need no parallelism. Generated code stays on, as in production; suites of many
+    # queries turn it off for their sessions.
     "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
     # What a web page would show of thousands of statements fills the heap; there is no page.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",

@@ -28,10 +28,11 @@ from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.conftest import REPOSITORY, as_user, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 
-ROWS = 5_000_000
+ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")
 CHECKSUM = ROWS * (ROWS - 1) // 2
 PATIENCE_S = 120.0
+NIGHT = pytest.mark.night
 
 
 class Counter:
@@ -59,13 +60,10 @@ def settings_with_port(directory: Path, spark: Spark) -> Path:
     return file
 
 
-@pytest.fixture
-def victim(
-    connect_world: Spark, open_directory: Path, request: pytest.FixtureRequest
-) -> Iterator[RunningGateway]:
+@pytest.fixture(scope="module")
+def victim(connect_world: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     """A gateway to be killed, which is started again on the same port."""
-    directory = open_directory / f"victim-{abs(hash(request.node.name))}"
-    running = RunningGateway(settings_with_port(directory, connect_world)).start()
+    running = RunningGateway(settings_with_port(open_directory / "victim", connect_world)).start()
     yield running
     assert running.stop() == 0
 
@@ -130,7 +128,7 @@ def test_the_gateway_is_killed_three_times_while_rows_are_read(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("after", [4, 40, 120])
+@pytest.mark.parametrize("after", [pytest.param(4, marks=NIGHT), 40, pytest.param(80, marks=NIGHT)])
 def test_the_gateway_is_killed_during_to_pandas(victim: RunningGateway, after: int) -> None:
     counter, result = Counter(), []
     with recorded_session(victim, world.ALLOWED, counter) as session:

@@ -27,12 +27,9 @@ State = pb.GetStatusResponse.OperationStatus
 RUNNING = State.OPERATION_STATE_RUNNING
 
 
-@pytest.fixture
-def gateway(
-    connect_world: Spark, open_directory: Path, request: pytest.FixtureRequest
-) -> Iterator[RunningGateway]:
-    directory = open_directory / f"once-{abs(hash(request.node.name))}"
-    running = RunningGateway(settings_with_port(directory, connect_world)).start()
+@pytest.fixture(scope="module")
+def gateway(connect_world: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    running = RunningGateway(settings_with_port(open_directory / "once", connect_world)).start()
     yield running
     assert running.stop() == 0
 

@@ -42,7 +42,11 @@ def doors(request: pytest.FixtureRequest, tpch: Tpch, lab_gateway: RunningGatewa
         both.wire.close()
 
 
-@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(
+    "query",
+    # By day a few: TPC-DS asks the same of 24 queries, as frames and as text.
+    [pytest.param(q, marks=[pytest.mark.night] if n % 4 else []) for n, q in enumerate(QUERIES)],
+)
 def test_both_doors_give_the_same(doors: Doors, query: str) -> None:
     by_thrift = doors.thrift.answer("tpch", QUERIES[query])
     assert collected(doors.frames.sql(QUERIES[query])) == by_thrift
