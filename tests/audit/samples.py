@@ -21,7 +21,7 @@ GRANT = PolicyRef(id=7, name="hr readers", version=3)
 TABLE = Resource.table("spark_catalog", "hr", "employee")
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 20.0) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = 120.0) -> None:
     """Wait for something that no event announces."""
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110 - what is looked at has no event to wait for

@@ -37,7 +37,7 @@ async def run_until_killed(directory: Path, dsn: str, lifetime_s: float) -> list
             if len(line) == 37:
                 lines.append(line.decode().strip())
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await listen()
         await process.wait()
     return lines

@@ -152,5 +152,5 @@ async def test_following_sees_other_gateways_through_the_database(tmp_path: Path
         coming = asyncio.ensure_future(anext(stream))
         event = cleared(time=f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%S.%f}Z")
         await other.decided(event)
-        assert await asyncio.wait_for(coming, 20) == event
+        assert await asyncio.wait_for(coming, 120) == event
         await stream.aclose()

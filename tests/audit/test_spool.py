@@ -223,7 +223,7 @@ def test_a_real_limit_on_the_size_of_files(tmp_path: Path) -> None:
             except LedgerUnavailable as error:
                 print(error.message)
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while spool.failure:
                     await asyncio.sleep(0.01)
             await spool.append(entry(101))

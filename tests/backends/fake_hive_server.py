@@ -197,7 +197,7 @@ class FakeHiveServer:
         """The statements received, without who sent them."""
         return [received.text for received in self.statements]
 
-    async def until(self, holds: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    async def until(self, holds: Callable[[], bool], timeout_s: float = 120.0) -> None:
         """Wait until `holds`, which is looked at after every call and every change of a connection."""
         async with asyncio.timeout(timeout_s), self.changed:
             await self.changed.wait_for(holds)

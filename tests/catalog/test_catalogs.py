@@ -309,9 +309,10 @@ async def test_a_dropped_database_takes_its_tables_and_listings_along(live: Live
     live.catalog.invalidate([], [("spark_catalog", "HR")])
     assert not live.catalog.snapshot.knows(EMPLOYEE)
     assert live.catalog.snapshot.knows(ORDERS)
-    asked = len(live.server.statements)
+    # Of all statements these alone: how many sessions the look-ups opened is a matter of timing.
+    assert live.server.texts().count("SHOW DATABASES IN `spark_catalog`") == 1
     await live.catalog.databases("spark_catalog")
-    assert len(live.server.statements) == asked + 1
+    assert live.server.texts().count("SHOW DATABASES IN `spark_catalog`") == 2
 
 
 async def test_listings_are_kept_for_a_while(live: Live) -> None:

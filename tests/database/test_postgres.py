@@ -118,7 +118,7 @@ async def test_a_server_that_dies_is_started_again(cluster: Path) -> None:
         assert await answer(dsn) == "sluice"
     finally:
         await asyncio.to_thread(server.stop)
-        await asyncio.wait_for(supervision, 20)
+        await asyncio.wait_for(supervision, 120)
 
 
 async def test_a_restart_under_way_does_not_outlive_a_stop(cluster: Path) -> None:

@@ -154,7 +154,7 @@ async def answers(host: str, port: int) -> None:
 PASSWORDS = {person.name: person.password for person in (*PEOPLE, ENGINEER)}
 
 
-def until(true: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def until(true: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
     """Poll until a condition holds; fail with its name when it does not in time."""
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -176,7 +176,7 @@ class RunningGateway:
         self.records: list[dict[str, Any]] = []
         self._ready: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
-    def start(self, timeout_s: float = 120) -> RunningGateway:
+    def start(self, timeout_s: float = 300) -> RunningGateway:
         """Start it and return when it says that it is ready."""
         self._ready = queue.Queue()
         self.process = subprocess.Popen(

@@ -47,7 +47,7 @@ class Demo:
     def output(self) -> str:
         return "\n".join(self.lines)
 
-    def wait_for(self, text: str, timeout_s: float = 170) -> None:
+    def wait_for(self, text: str, timeout_s: float = 600) -> None:
         try:
             until(lambda: text in self.output or self.process.poll() is not None, text, timeout_s)
             assert text in self.output, self.output[-3000:]
@@ -55,7 +55,7 @@ class Demo:
             self.end(signal.SIGTERM)
             raise
 
-    def end(self, number: int | None = None, timeout_s: float = 300) -> int:
+    def end(self, number: int | None = None, timeout_s: float = 900) -> int:
         if number is not None:
             self.process.send_signal(number)
         try:
@@ -81,7 +81,7 @@ def directory(open_directory: Path) -> Path:
     return open_directory / "demo"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     demo = Demo(directory, "--exit-after-tour")
     assert demo.end() == 0, demo.output[-3000:]
@@ -110,7 +110,7 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     assert demo.lines[-1] == "Stopped; nothing is left running."
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
     """Killed, it leaves Derby's locks behind; the tests after this one start on that metastore."""
     demo = Demo(directory, "--no-tour")
@@ -123,7 +123,7 @@ def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
     assert demo.left_running() == []
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_a_second_start_finds_the_data_and_a_signal_stops_everything(
     directory: Path, number: signal.Signals
@@ -149,7 +149,7 @@ def test_a_second_start_finds_the_data_and_a_signal_stops_everything(
     assert demo.left_running() == []
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1800)
 def test_ctrl_c_while_it_starts_leaves_nothing(directory: Path) -> None:
     demo = Demo(directory)
     demo.wait_for("java started")

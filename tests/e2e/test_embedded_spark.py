@@ -46,7 +46,7 @@ def options(directory: Path, **changes: object) -> EmbeddedSparkOptions:
     return EmbeddedSparkOptions(**values)  # type: ignore[arg-type]
 
 
-def wait_until_gone(pid: int, timeout_s: float = 10.0) -> bool:
+def wait_until_gone(pid: int, timeout_s: float = 120.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:

@@ -36,7 +36,7 @@ VICTIMS = ("gateway",) * 4 + ("postgres",) * 3 + ("reader",) * 3
 CLIENTS = 4
 SLOW_S = 0.3
 """How long some statements run: so long that a kill meets some of them."""
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 """For each thing that is waited for; on an idle machine the longest takes 5 s."""
 
 PASSWORD = "correct horse battery"
@@ -237,7 +237,7 @@ def open_statements(ask: Callable[[str], list[Any]]) -> int:
         return -1
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_ten_kills_leave_the_record_whole(
     hunted: RunningGateway, recording_spark: RecordingSpark, session_loop: LoopThread
 ) -> None:

@@ -118,14 +118,14 @@ def enough_of(seen: Counter[str]) -> None:
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_governed_answer_is_that_of_governed_data(lab_gateway: RunningGateway, direct: WireClient) -> None:
     with WireClient(lab_gateway.host, lab_gateway.port, PRINCIPAL.user, PASSWORD) as client:
         enough_of(compare(Session(client, DATABASE), Session(direct, COPY), range(QUERIES)))
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_a_governed_temporary_view_is_that_of_governed_data(
     lab_gateway: RunningGateway, direct: WireClient
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_governed_temporary_view_is_that_of_governed_data(
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_an_allowed_answer_is_that_of_the_data(lab_gateway: RunningGateway, direct: WireClient) -> None:
     with WireClient(lab_gateway.host, lab_gateway.port, UNGOVERNED.user, PASSWORD) as client:
         enough_of(compare(Session(client, DATABASE), Session(direct, DATABASE), range(QUERIES)))

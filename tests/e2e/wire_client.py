@@ -51,7 +51,7 @@ class WireClient:
     """One connection, logged in. Raises OSError when the peer goes away, StatusError when it refuses."""
 
     def __init__(
-        self, host: str, port: int, user: str, password: str = "anonymous", *, timeout_s: float = 60
+        self, host: str, port: int, user: str, password: str = "anonymous", *, timeout_s: float = 300
     ) -> None:
         self._seqid = 0
         self._socket = socket.create_connection((host, port), timeout_s)
@@ -141,7 +141,7 @@ class WireClient:
         reply: calls.TGetOperationStatusResp = self.call("GetOperationStatus", request)
         return reply
 
-    def ended(self, operation: TOperationHandle, timeout_s: float = 60) -> calls.TGetOperationStatusResp:
+    def ended(self, operation: TOperationHandle, timeout_s: float = 300) -> calls.TGetOperationStatusResp:
         """Poll until the operation has ended, and return its last status."""
         deadline = time.monotonic() + timeout_s
         while (status := self.status(operation)).operationState not in TERMINAL:

@@ -125,12 +125,12 @@ class RawClient:
         return await self.sasl_answer()
 
     async def sasl_answer(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             status, length = struct.unpack(">BI", await self.reader.readexactly(5))
             return status, await self.reader.readexactly(length)
 
     async def message(self) -> bytes:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             (length,) = struct.unpack(">I", await self.reader.readexactly(4))
             return await self.reader.readexactly(length)
 
@@ -160,7 +160,7 @@ class RawClient:
 
     async def is_closed(self) -> bool:
         """Wait for the server's end of the connection."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             try:
                 while await self.reader.read(65536):
                     pass

@@ -37,7 +37,7 @@ async def beeline(gateway: Gateway, *more: str, password: str = "secret") -> str
         stderr=asyncio.subprocess.STDOUT,
     )
     try:
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             out, _ = await process.communicate()
     finally:
         if process.returncode is None:

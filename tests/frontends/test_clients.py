@@ -46,7 +46,7 @@ def answers(gateway: Gateway) -> None:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         return await asyncio.to_thread(work)
 
 

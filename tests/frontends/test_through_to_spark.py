@@ -151,7 +151,7 @@ async def test_a_client_that_reads_slowly_holds_spark_back_and_not_the_gateways_
         # The batch has 20 MB; what waits here is the buffer and what Spark's socket gave in one go.
         assert max(sizes) < 4_000_000
         client.reader._transport.resume_reading()  # type: ignore[attr-defined]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             (length,) = struct.unpack(">I", await client.reader.readexactly(4))
             reply = decode_reply(await client.reader.readexactly(length), calls.TFetchResultsResp)
         assert reply.results is not None

@@ -119,9 +119,9 @@ def test_refused(text: str | bytes, fault: str) -> None:
 def test_billion_laughs_is_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
-    started = time.monotonic()
+    started = time.process_time()
     assert "values when aliases are expanded" in faults_of("\n".join(lines))[0]
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

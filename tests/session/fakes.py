@@ -376,7 +376,7 @@ class World:
         self.policies = PolicySet(version=self.policies.version + 1)
 
 
-async def until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], bool], within_s: float = 120.0) -> None:
     """Wait until a condition holds; fail when it does not in time."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - polls a fake's state, which has no event of its own

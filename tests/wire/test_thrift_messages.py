@@ -166,10 +166,10 @@ _HOSTILE_LENGTHS = [0x7FFF_FFFF, 0xFFFF_FFFF, 0x8000_0000, 0x0FFF_FFFF, 20_000]
 def test_a_hostile_length_costs_neither_time_nor_memory(prefix: bytes, length: int) -> None:
     head = REQUESTS["OpenSession"][:23]
     assert messages.decode_message(head).body_offset == 23
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     with pytest.raises(MalformedMessage):
         messages.decode_request(head + prefix + struct.pack(">I", length) + b"\0" * 10_000)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kilobytes
 
 

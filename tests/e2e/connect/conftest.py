@@ -24,7 +24,7 @@ from tests.e2e.running import RunningGateway, Spark
 
 REPOSITORY = Path(__file__).parents[3]
 SECOND_CLIENT = "pyspark-client==4.2.*"
-CHILD_TIMEOUT_S = 600
+CHILD_TIMEOUT_S = 3600
 AT_ONCE = 2
 """Children that run at the same time: Spark is what takes the time, and it has two cores."""
 

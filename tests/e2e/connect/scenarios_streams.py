@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tests.e2e.connect.framework import Place, error_of, fresh, scenario
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 @scenario("streams")

@@ -31,7 +31,7 @@ from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
 ROWS = 3_000_000
 COLUMNS = ("id", "id * 3 AS a", "CAST(id AS DOUBLE) / 2 AS b", "concat('row ', id) AS c")
 CHECKSUM = ROWS * (ROWS - 1) // 2
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 NIGHT = pytest.mark.night
 
 
@@ -108,7 +108,7 @@ def whole(gateway: RunningGateway, loop: LoopThread) -> bool:
     return bool(ends) and all(count == 1 for _, count in ends)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_gateway_is_killed_three_times_while_rows_are_read(
     victim: RunningGateway, session_loop: LoopThread
 ) -> None:
@@ -127,7 +127,7 @@ def test_the_gateway_is_killed_three_times_while_rows_are_read(
     until(lambda: whole(victim, session_loop), "one end for every beginning", PATIENCE_S)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("after", [pytest.param(4, marks=NIGHT), 40, pytest.param(80, marks=NIGHT)])
 def test_the_gateway_is_killed_during_to_pandas(victim: RunningGateway, after: int) -> None:
     counter, result = Counter(), []
@@ -139,7 +139,7 @@ def test_the_gateway_is_killed_during_to_pandas(victim: RunningGateway, after: i
         until(lambda: counter.messages >= before + after, "the result under way", PATIENCE_S)
         under_way = thread.is_alive()
         kill(victim)
-        thread.join(300)
+        thread.join(PATIENCE_S)
     assert under_way
     (frame,) = result
     assert len(frame) == ROWS
@@ -148,7 +148,7 @@ def test_the_gateway_is_killed_during_to_pandas(victim: RunningGateway, after: i
     assert frame["c"].iloc[-1] == f"row {ROWS - 1}"
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_gateway_is_killed_before_the_first_row(victim: RunningGateway) -> None:
     """Nothing of the result was there yet: the client comes back and finds its query running."""
     with recorded_session(victim, world.ALLOWED, Counter()) as session:
@@ -162,7 +162,7 @@ def test_the_gateway_is_killed_before_the_first_row(victim: RunningGateway) -> N
         assert sum(row["count"] for row in result[0]) == 60_000_000
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_gateway_that_is_stopped_lets_its_streams_go(victim: RunningGateway) -> None:
     """SIGTERM with a result half read ends in time and in order; the client goes on afterwards."""
     with recorded_session(victim, world.ALLOWED, Counter()) as session:
@@ -183,7 +183,7 @@ session.range(0, 4 * 10**8, 1, 800).where("id % 7 > 7").collect()
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1800)
 def test_a_client_that_is_killed_leaves_nothing_running(
     victim: RunningGateway, connect_world: Spark, session_loop: LoopThread
 ) -> None:
@@ -201,7 +201,7 @@ def test_a_client_that_is_killed_leaves_nothing_running(
     finally:
         process.kill()
         process.communicate()
-    until(lambda: whole(victim, session_loop), "the query has its end", 20)
+    until(lambda: whole(victim, session_loop), "the query has its end", PATIENCE_S)
     # Its tasks are gone: else those of this one would wait for them.
     with connect_world.session() as direct:
         assert direct.range(0, 100, 1, 4).count() == 100
@@ -227,7 +227,7 @@ def own_spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]
         session_loop.run(process.stop())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_spark_is_killed_while_rows_are_read(
     own_spark: Spark, open_directory: Path, session_loop: LoopThread
 ) -> None:

@@ -22,7 +22,7 @@ from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.test_kills import Counter, settings_with_port
 from tests.e2e.running import LoopThread, RunningGateway, Spark, until
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 State = pb.GetStatusResponse.OperationStatus
 RUNNING = State.OPERATION_STATE_RUNNING
 
@@ -57,7 +57,7 @@ def decided(gateway: RunningGateway, loop: LoopThread, words: str) -> int:
     return loop.run(ask())
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("ends", ["before the gateway is back", "later"])
 def test_an_insert_is_not_run_twice(
     ends: str, gateway: RunningGateway, connect_world: Spark, session_loop: LoopThread
