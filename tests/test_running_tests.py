@@ -1,0 +1,128 @@
+"""How a run of the suite ends: nothing is left running, and what it cost is told suite by suite."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.costs import Cost, read_steps, suite_of, table
+from tests.lanes import world_of
+
+REPOSITORY = Path(__file__).parents[1]
+PATIENCE_S = 120.0
+
+LEAVES_A_PROCESS = """
+import subprocess
+import pytest
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+@pytest.fixture(scope="session")
+def server():
+    process = subprocess.Popen(["sleep", "3600"])
+    yield
+    process.kill()
+    process.wait()
+    (HERE / "stopped").touch()
+
+def test_waits_for_ever(server):
+    # A child whose own parent ends at once: nobody in the lane knows of it.
+    command = "setsid sleep 3600 >/dev/null 2>&1 & echo $!"
+    orphan = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    (HERE / "orphan.new").write_text(orphan.stdout)
+    (HERE / "orphan.new").rename(HERE / "orphan")
+    if {waits}:
+        subprocess.run(["sleep", "3600"], check=True)
+
+def test_another():
+    pass
+"""
+
+
+def lanes(directory: Path, *, waits: bool) -> subprocess.Popen[str]:
+    """Start two lanes over a suite of two tests, as `make test` does."""
+    (directory / "test_it.py").write_text(LEAVES_A_PROCESS.replace("{waits}", str(waits)))
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-q", "-p", "tests.costs", "-p", "tests.lanes"]
+    return subprocess.Popen(
+        [*command, "-p", "no:cacheprovider", "--costs", str(directory)],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(file: Path) -> int:
+    deadline = time.monotonic() + PATIENCE_S
+    while not file.exists():
+        assert time.monotonic() < deadline, f"{file} did not come"
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
+    """Also where `kill` told the first process alone; a terminal tells its whole group."""
+    run = lanes(tmp_path, waits=True)
+    orphan = wait_for(tmp_path / "orphan")
+    assert psutil.pid_exists(orphan)
+    run.send_signal(signal.SIGINT)
+    output, _ = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED, output
+    assert (tmp_path / "stopped").exists(), "fixtures were not torn down"
+    assert not psutil.pid_exists(orphan), output
+
+
+def test_a_run_that_leaves_something_behind_has_failed(tmp_path: Path) -> None:
+    run = lanes(tmp_path, waits=False)
+    output, _ = run.communicate(timeout=PATIENCE_S)
+    orphan = int((tmp_path / "orphan").read_text())
+    assert "2 passed" in output
+    assert "left running, and killed:" in output
+    assert f"{orphan}: sleep 3600" in output
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED
+    assert not psutil.pid_exists(orphan)
+    assert "sum, of all lanes" in output
+
+
+def test_modules_that_share_a_world_share_a_lane() -> None:
+    assert world_of("tests/e2e/test_tpch.py::test_a[q1]") == world_of(
+        "tests/e2e/connect/test_tpcds.py::test_b"
+    )
+    assert world_of("tests/e2e/test_serve.py::test_a") != world_of("tests/e2e/test_kills.py::test_b")
+    assert world_of("tests/policy/test_tpch.py::test_a") == "tests/policy/test_tpch"
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "suite"),
+    [
+        ("tests/policy/test_laws.py::test_a[x::y]", "policy"),
+        ("tests/admin/ranger/test_store.py::test_a", "admin"),
+        ("tests/e2e/connect/test_kills.py::test_a", "e2e/connect/test_kills"),
+        ("tests/test_pipeline.py::test_a", "test_pipeline"),
+    ],
+)
+def test_a_suite_is_a_room_or_an_end_to_end_module(nodeid: str, suite: str) -> None:
+    assert suite_of(nodeid) == suite
+
+
+def test_the_table_has_suites_by_cost_their_sum_and_the_steps_before(tmp_path: Path) -> None:
+    steps = tmp_path / "steps"
+    steps.write_text("setup\t40\t52.5\n")
+    costs = {"cheap": Cost(3, 1.0, 0.5), "dear": Cost(4, 10.0, 20.0)}
+    _, *rows = table(costs, read_steps(steps))
+    assert [row.split() for row in rows] == [
+        ["dear", "4", "10.0", "s", "20.0", "s"],
+        ["cheap", "3", "1.0", "s", "0.5", "s"],
+        ["sum,", "of", "all", "lanes", "7", "11.0", "s", "20.5", "s"],
+        ["step", "setup", "40.0", "s", "52.5", "s"],
+    ]
