@@ -51,6 +51,13 @@ class BackendUnavailable(SluiceError):
     sqlstate = "08006"
 
 
+class BackendMismatch(BackendUnavailable):
+    """Spark answers, but may read texts otherwise than the parser does, so nothing may run."""
+
+    code = "BACKEND_MISMATCH"
+    sqlstate = "57000"
+
+
 class LedgerUnavailable(SluiceError):
     """The audit record cannot be made durable, so nothing may run."""
 

@@ -70,17 +70,29 @@ class Upstream:
         if self.connect is not None:
             await self.connect.backend.close()
 
+    async def ask(self) -> str:
+        """Ask Spark, on each of its endpoints, how it reads texts; return its version.
+
+        Raises BackendUnavailable when it does not answer, BackendMismatch when statements could mean
+        something else to it than to the parser. Sessions ask again, each for itself.
+        """
+        told = [await probe() for probe in self._probes().values()]
+        return told[0] if told else ""
+
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""
-        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
+        return {name: _answers(probe) for name, probe in self._probes().items()}
+
+    def _probes(self) -> dict[str, Callable[[], Awaitable[str]]]:
+        found: dict[str, Callable[[], Awaitable[str]]] = {}
         if self.thrift is not None:
-            found["spark"] = _answers(self.thrift.probe)
+            found["spark"] = self.thrift.probe
         if self.connect is not None:
-            found["spark_connect"] = _answers(self.connect.backend.probe)
+            found["spark_connect"] = self.connect.backend.probe
         return found
 
 
-def _answers(probe: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[str | None]]:
+def _answers(probe: Callable[[], Awaitable[str]]) -> Callable[[], Awaitable[str | None]]:
     async def check() -> str | None:
         try:
             await probe()

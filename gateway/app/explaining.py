@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.rules import RulesInForce
-from gateway.app.spark import check_version
 from gateway.backends.embedded_spark import HOST, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
@@ -46,15 +45,17 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     return partial(judge, reader=reader, rules=rules)
 
 
-def make_backend(settings: BackendSettings, host: str, port: int) -> SparkThriftBackend:
-    """Return the door to the Spark at an address."""
+def make_backend(
+    settings: BackendSettings, host: str, port: int, *, reader_version: str = ""
+) -> SparkThriftBackend:
+    """Return the door to the Spark at an address; with `reader_version` Spark must be of its minor version."""
     address = SparkAddress(
         host=host,
         port=port,
         connect_timeout_s=settings.connect_timeout_s,
         call_timeout_s=settings.call_timeout_s,
     )
-    return SparkThriftBackend(SparkThriftOptions(address=address))
+    return SparkThriftBackend(SparkThriftOptions(address=address, reader_version=reader_version))
 
 
 def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
@@ -105,11 +106,11 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    upstream = _upstream(settings.backend)
+    upstream = _upstream(settings.backend, reader.spark_version)
     queries = upstream.queries()
-    await check_version(queries, reader.spark_version)
     catalog = make_catalog(settings, queries)
     try:
+        await upstream.ask()
         yield catalog
     finally:
         await catalog.close()
@@ -117,15 +118,16 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
         await upstream.close()
 
 
-def _upstream(settings: BackendSettings) -> Upstream:
+def _upstream(settings: BackendSettings, reader_version: str) -> Upstream:
     if settings.thrift is None and settings.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend
 
-        door = connect_backend(settings.connect, settings.connect_timeout_s)
+        door = connect_backend(settings.connect, settings.connect_timeout_s, reader_version=reader_version)
         return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
     host, port = _running_spark(settings)
-    return Upstream(thrift=make_backend(settings, host, port), connect=None, host=host, port=port)
+    thrift = make_backend(settings, host, port, reader_version=reader_version)
+    return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 
 def _running_spark(settings: BackendSettings) -> tuple[str, int]:
