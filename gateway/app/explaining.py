@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.rules import RulesInForce
-from gateway.backends.embedded_spark import HOST, find_running
+from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.catalog.live import LiveCatalog
@@ -48,7 +48,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
 def make_backend(
     settings: BackendSettings, host: str, port: int, *, reader_version: str = ""
 ) -> SparkThriftBackend:
-    """Return the door to the Spark at an address; with `reader_version` Spark must be of its minor version."""
+    """Return the door to the Spark at an address; with `reader_version` it must be of that minor version."""
     address = SparkAddress(
         host=host,
         port=port,
@@ -56,6 +56,29 @@ def make_backend(
         call_timeout_s=settings.call_timeout_s,
     )
     return SparkThriftBackend(SparkThriftOptions(address=address, reader_version=reader_version))
+
+
+def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_version: str) -> Upstream:
+    """Return the Spark of the settings, at every endpoint that the gateway's clients can reach."""
+    backend, connects = settings.backend, settings.listeners.connect is not None
+    thrift = connect = None
+    host, port = "", 0
+    if embedded is not None:
+        host, port = embedded.host, embedded.thrift_port
+    elif backend.thrift is not None:
+        host, port = backend.thrift.host, backend.thrift.port
+    if settings.serves_thrift:
+        thrift = make_backend(backend, host, port, reader_version=reader_version)
+    if connects:
+        from gateway.app.connect import connect_backend, own_connect_backend
+
+        timeout_s = backend.connect_timeout_s
+        if embedded is not None:
+            connect = own_connect_backend(embedded, timeout_s, reader_version=reader_version)
+        elif backend.connect is not None:
+            connect = connect_backend(backend.connect, timeout_s, reader_version=reader_version)
+            host, port = (host, port) if thrift is not None else (connect.host, connect.port)
+    return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
 def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:

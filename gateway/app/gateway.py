@@ -17,7 +17,7 @@ import structlog
 
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
-from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
+from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
@@ -131,7 +131,7 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
-        upstream = self._upstream(embedded, reader.spark_version)
+        upstream = make_upstream(settings, embedded, reader.spark_version)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()
@@ -217,30 +217,6 @@ class Gateway:
         await spark.start(lambda line: self._progress(f"Spark: {line}"))
         self._background.append(_while_it_lives(spark))
         return spark
-
-    def _upstream(self, embedded: EmbeddedSpark | None, reader_version: str) -> Upstream:
-        backend, connects = self._settings.backend, self._settings.listeners.connect is not None
-        thrift = connect = None
-        host, port = "", 0
-        if embedded is not None:
-            host, port = embedded.host, embedded.thrift_port
-        elif backend.thrift is not None:
-            host, port = backend.thrift.host, backend.thrift.port
-        if self._settings.serves_thrift:
-            thrift = make_backend(backend, host, port, reader_version=reader_version)
-        if connects:
-            from gateway.app.connect import connect_backend, own_connect_backend
-
-            if embedded is not None:
-                connect = own_connect_backend(
-                    embedded, backend.connect_timeout_s, reader_version=reader_version
-                )
-            elif backend.connect is not None:
-                connect = connect_backend(
-                    backend.connect, backend.connect_timeout_s, reader_version=reader_version
-                )
-                host, port = (host, port) if thrift is not None else (connect.host, connect.port)
-        return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
 

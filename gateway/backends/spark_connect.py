@@ -4,8 +4,7 @@ Nothing of the client's call is forwarded but what the envelope holds: no metada
 shared token is added here, on its way out; it stands in no message and no log.
 
 Connections are shared and made anew without a word, so a process of Spark's is known by its sessions: one is
-opened by asking how that process reads texts, and everything in it carries Spark's own id of the session, which
-no other process has.
+opened by asking how that process reads texts, and everything in it carries Spark's own id of the session.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from typing import Any
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
 from gateway.backends.spark_thrift_endings import Endings
+from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import PROBE_TEXT, parsers_on
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
@@ -48,14 +48,6 @@ USE_DATABASE = "use:database"
 
 FETCH_ROWS = 1000
 """Rows asked for at a time when an answer is decoded."""
-
-VERSION_INFO = 18
-"""`CLI_DBMS_VER`, of GetInfo."""
-MAX_SETTINGS = 10_000
-ERROR_FORMAT = "spark.sql.error.messageFormat"
-WITHOUT_STACKS = ("MINIMAL", "STANDARD")
-"""Values of it under which an error has no stack; `PRETTY`, Spark's default, has one."""
-_FRAME = re.compile(r"\s*at (?:[^\s/()]*/)*([^\s/()]+)\.[^\s.()]+\(")
 
 _SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
 
@@ -128,7 +120,7 @@ class SparkThriftBackend:
                 raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
             session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
             # INVARIANT (one reading): nobody has the session before Spark has said that it reads as we do.
-            await self._reading.require(session)
+            await self._reading.require(Questions(session))
         except BaseException:
             connection.abort()
             raise
@@ -160,7 +152,7 @@ class SparkThriftBackend:
         try:
             if await session.answer("SELECT 1", max_rows=1) != [(1,)]:
                 raise BackendUnavailable("Spark does not answer SELECT 1")
-            return await session.version()
+            return await Questions(session).version()
         except BackendError as error:
             raise BackendUnavailable("Spark does not answer SELECT 1") from error
         finally:
@@ -219,35 +211,6 @@ class SparkThriftSession:
             raise
         await operation.close()
         return rows
-
-    # -- how Spark reads; see `OneReading` -----------------------------------------------------------------
-
-    async def version(self) -> str:
-        """Return Spark's version."""
-        request = calls.TGetInfoReq(sessionHandle=self._handle, infoType=VERSION_INFO)
-        reply = await self._connection.call("GetInfo", request, calls.TGetInfoResp)
-        return reply.infoValue.stringValue or ""
-
-    async def settings(self) -> dict[str, str]:
-        """Return the settings that are set in the session."""
-        return {str(row[0]): str(row[1]) for row in await self.answer("SET", max_rows=MAX_SETTINGS)}
-
-    async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the classes that a text of this session goes through, innermost first."""
-        form = settings.get(ERROR_FORMAT, "PRETTY").upper()
-        if form in WITHOUT_STACKS:
-            await self.answer(f"SET {ERROR_FORMAT}=PRETTY", max_rows=1)
-        try:
-            await self.answer(PROBE_TEXT, max_rows=1)
-        except BackendError as error:
-            message = error.message
-        else:
-            return ()
-        if form in WITHOUT_STACKS:
-            await self.answer(f"SET {ERROR_FORMAT}={form}", max_rows=1)
-        # What was raised first stands last; what it was wrapped in was raised by the Thrift Server.
-        _, _, root = message.rpartition("Caused by: ")
-        return parsers_on(found[1] for line in root.splitlines() if (found := _FRAME.match(line)))
 
     async def _start(self, text: str, timeout_s: int) -> SparkThriftOperation:
         if self._closed:
@@ -329,6 +292,10 @@ class SparkThriftSession:
     @property
     def connection(self) -> SparkConnection:
         return self._connection
+
+    @property
+    def handle(self) -> TSessionHandle:
+        return self._handle
 
 
 class SparkThriftOperation:

@@ -17,7 +17,7 @@ CATALOG_PREFIX = "spark.sql.catalog."
 
 LISTED_EXTENSIONS: frozenset[str] = frozenset()
 """Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser
-that stands before Spark's, functions in the place of built-in ones, and rules that change plans: it is refused
+that stands before Spark's, functions in the place of built-in ones, rules that change plans: it is refused
 unless the reader has it too, and the reader has none yet."""
 
 PROBE_TEXT = "SLUICE WHICH PARSER IS THIS"
@@ -34,7 +34,7 @@ PARSER_CLASSES = frozenset(
         "org.apache.spark.sql.execution.SparkSqlParser",
     }
 )
-"""What a text goes through in a Spark without extensions. Not by prefix: Iceberg's lives in Spark's packages."""
+"""What a text goes through in a Spark without extensions. Iceberg's parser lives in Spark's packages."""
 PARSER = "org.apache.spark.sql.execution.SparkSqlParser"
 CALLERS = frozenset(
     {
@@ -108,8 +108,8 @@ def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str,
     strange = [name for name in found.parsers if name not in PARSER_CLASSES]
     if strange:
         faults.append(
-            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came with "
-            f"a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
+            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came "
+            f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
         )
     elif PARSER not in found.parsers:
         faults.append("Spark does not tell which classes read its texts")

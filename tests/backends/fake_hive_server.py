@@ -10,7 +10,7 @@
 It keeps to what Spark 4.3 does: handles are bearer tokens, a session ends with its connection,
 GetOperationStatus polls for a while, `hasMoreRows` is false and an empty batch is the end, DDL has a schema
 of one column and batches of none. What the gateway asks of every session before it gives it to anybody
-(version, settings, parsers) is answered as by a Spark 4.3 without extensions, and is not among `statements` and
+(version, settings, parsers) is answered as by a Spark 4.3 without extensions and kept out of `statements` and
 `calls`; `version`, `settings` and `parsers` change the answers.
 """
 

@@ -14,14 +14,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gateway.errors import BackendUnavailable
-from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.operation import KeptAnswer
 from gateway.session.connect.requests import own
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, SessionKey
 from gateway.session.ports import ConnectBackend, RpcError
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
@@ -66,7 +65,7 @@ async def _adopt(
     backend: ConnectBackend,
     execution: ConnectExecution,
 ) -> None:
-    if observed and not await is_in_spark(backend, session.principal, session.session_id):
+    if observed and not await is_in_spark(backend, session.key):
         # As Spark says it, which would make the session first and leave it there.
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
     # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
@@ -79,13 +78,14 @@ async def _adopt(
     session.adopted = True
 
 
-async def is_in_spark(backend: ConnectBackend, principal: Principal, session_id: str) -> bool:
+async def is_in_spark(backend: ConnectBackend, key: SessionKey) -> bool:
     """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
 
     Of a Spark that cannot say it is taken for granted.
     """
+    user, session_id = key
     request = pb.GetStatusRequest(session_id=session_id)
-    own(request, principal.user)
+    own(request, user)
     try:
         await backend.call("GetStatus", serialize(request))
     except RpcError as fault:

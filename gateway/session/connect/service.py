@@ -222,11 +222,8 @@ class ConnectSessions:
                 session_if_any = self._sessions.get((principal.user, message.session_id))
                 return await self._calls.release_execute(session_if_any, message)
         known = self._known(principal, client, message)
-        if (
-            known is None
-            and method in _MAKING
-            and not await is_in_spark(self._backend, principal, message.session_id)
-        ):
+        key = (principal.user, message.session_id)
+        if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, message)
         match method:
