@@ -25,8 +25,9 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.opening import adopt, is_in_spark
+from gateway.session.connect.responses import closing
 from gateway.session.connect.session import ConnectSession, SessionKey
-from gateway.session.connect.streams import Streams, closing
+from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
