@@ -6,6 +6,8 @@ backticks. `sqlstate` and `code` are stable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SluiceError(Exception):
     """Base of every error that an edge turns into a reply."""
@@ -56,6 +58,10 @@ class BackendMismatch(BackendUnavailable):
 
     code = "BACKEND_MISMATCH"
     sqlstate = "57000"
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
 
 
 class LedgerUnavailable(SluiceError):

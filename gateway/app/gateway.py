@@ -137,7 +137,7 @@ class Gateway:
         queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
         try:
-            spark_version = await upstream.ask()
+            spark_version = (await upstream.ask()).version
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version

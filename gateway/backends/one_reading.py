@@ -54,7 +54,7 @@ class OneReading:
         faults = differences(found, reader_version=self._reader_version)
         if faults:
             _log.error("spark_reads_otherwise", endpoint=self._endpoint, reasons=faults)
-            raise BackendMismatch("; ".join(faults))
+            raise BackendMismatch(faults)
         if known is None:
             _log.info("spark_attested", endpoint=self._endpoint, version=version, catalogs=found.catalogs)
         if process is not None:

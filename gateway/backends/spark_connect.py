@@ -26,7 +26,7 @@ from google.rpc.status_pb2 import Status
 from gateway.backends.one_reading import OneReading
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import PROBE_TEXT, parsers_on
+from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, parsers_on
 from gateway.model.statement import Cleared
 from gateway.session.ports import Envelope, RpcError
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
@@ -107,11 +107,15 @@ class SparkConnectBackend:
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
         """Have a session of Spark read texts as the reader does. See `ConnectBackend`."""
+        session, _ = await self._opened(session_id, user, observed)
+        return session
+
+    async def _opened(self, session_id: str, user: str, observed: str) -> tuple[str, SparkConfiguration]:
         asked = _Session(self, session_id, user, observed)
         # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
         await asked.set(READING_SETTINGS)
-        await self._reading.require(asked)
-        return asked.server_session
+        configuration = await self._reading.require(asked)
+        return asked.server_session, configuration
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `ConnectBackend`."""
@@ -163,15 +167,15 @@ class SparkConnectBackend:
         not part of `ConnectBackend`: sessions have no way to it."""
         return self._stream("ExecutePlan", request)
 
-    async def probe(self) -> str:
-        """Return Spark's version.
+    async def probe(self) -> SparkConfiguration:
+        """Return how Spark is configured.
 
         Raises BackendUnavailable when it does not answer in time, BackendMismatch as `open_session` does.
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                await self.open_session(PROBE_SESSION, "sluice")
-                return await _Session(self, PROBE_SESSION, "sluice", "").version()
+                _, configuration = await self._opened(PROBE_SESSION, "sluice", "")
+                return configuration
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
         except RpcError as error:

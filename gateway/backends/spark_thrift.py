@@ -29,6 +29,7 @@ from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.spark_configuration import SparkConfiguration
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
@@ -120,7 +121,7 @@ class SparkThriftBackend:
                 raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
             session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
             # INVARIANT (one reading): nobody has the session before Spark has said that it reads as we do.
-            await self._reading.require(Questions(session))
+            session.configuration = await self._reading.require(Questions(session))
         except BaseException:
             connection.abort()
             raise
@@ -141,8 +142,8 @@ class SparkThriftBackend:
         """Open a connection that is logged in as `user`."""
         return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
 
-    async def probe(self) -> str:
-        """Run `SELECT 1` as the gateway itself, and return Spark's version.
+    async def probe(self) -> SparkConfiguration:
+        """Run `SELECT 1` as the gateway itself, and return how Spark is configured.
 
         Raises BackendUnavailable unless Spark answers it, BackendMismatch as `open_session` does.
         """
@@ -152,7 +153,7 @@ class SparkThriftBackend:
         try:
             if await session.answer("SELECT 1", max_rows=1) != [(1,)]:
                 raise BackendUnavailable("Spark does not answer SELECT 1")
-            return await Questions(session).version()
+            return session.configuration
         except BackendError as error:
             raise BackendUnavailable("Spark does not answer SELECT 1") from error
         finally:
@@ -161,6 +162,9 @@ class SparkThriftBackend:
 
 class SparkThriftSession:
     """A session of Spark with its own connection; when that is lost, so is the session."""
+
+    configuration: SparkConfiguration
+    """What the process of Spark's at the other end said of itself; there before anybody has the session."""
 
     def __init__(
         self, backend: SparkThriftBackend, user: str, connection: SparkConnection, handle: TSessionHandle

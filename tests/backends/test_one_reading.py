@@ -87,7 +87,7 @@ async def endpoint(request: pytest.FixtureRequest) -> AsyncIterator[Endpoint]:
 async def test_a_spark_that_reads_as_the_parser_does_is_used(endpoint: Endpoint) -> None:
     with capture_logs() as logs:
         await endpoint.open()
-        assert await endpoint.probe() == "4.3.0"
+        assert (await endpoint.probe()).version == "4.3.0"
     (attested,) = [log for log in logs if log["event"] == "spark_attested"]
     assert (attested["version"], attested["catalogs"]) == ("4.3.0", {})
 

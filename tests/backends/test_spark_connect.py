@@ -320,8 +320,8 @@ async def test_an_upload_that_spark_refuses_half_way_says_why() -> None:
 async def test_a_probe_tells_the_version_or_why_not() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
         Configured(server)
-        assert await backend.probe() == "4.3.0"
-        server.answers["AnalyzePlan"] = refusing(grpc.StatusCode.INTERNAL, "no")
+        assert (await backend.probe()).version == "4.3.0"
+        server.answers["Config"] = refusing(grpc.StatusCode.INTERNAL, "no")
         with pytest.raises(BackendUnavailable, match="gRPC status 13"):
             await backend.probe()
     with pytest.raises(BackendUnavailable):

@@ -395,7 +395,7 @@ class Spark:
         pairs.extend(pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items())
         answer = pb.ConfigResponse.FromString(await self.call("Config", serialize(request)))
         if self.mismatch:
-            raise BackendMismatch(self.mismatch)
+            raise BackendMismatch([self.mismatch])
         return str(answer.server_side_session_id)
 
     async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
