@@ -48,7 +48,10 @@ class Questions:
 
     async def settings(self) -> dict[str, str]:
         """Return the settings that are set in the session."""
-        return {str(row[0]): str(row[1]) for row in await self._session.answer("SET", max_rows=MAX_SETTINGS)}
+        rows = await self._session.answer("SET", max_rows=MAX_SETTINGS)
+        if len(rows) >= MAX_SETTINGS:
+            raise BackendError("more settings than can be looked at", "54000")
+        return {str(row[0]): str(row[1]) for row in rows}
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
         """Return the classes that a text of the session goes through, innermost first."""

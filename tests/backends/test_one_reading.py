@@ -14,9 +14,10 @@ from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOpti
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_questions import MAX_SETTINGS
 from gateway.errors import BackendMismatch, BackendUnavailable
 from gateway.model.principal import Principal
-from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.reading_settings import READING_SETTINGS, may_be_set
 from gateway.model.spark_configuration import PARSER_CLASSES, PROBE_TEXT, SparkConfiguration, differences
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
@@ -223,6 +224,19 @@ async def test_an_extension_of_a_known_process_is_refused_all_the_same(endpoint:
     await endpoint.open()
     endpoint.spark.settings[EXTENSIONS] = DELTA
     await endpoint.refusal()
+
+
+@pytest.mark.parametrize("key", ["spark.app.id", "Spark.App.StartTime", EXTENSIONS, "spark.sql.catalog.x"])
+def test_nobody_sets_what_is_asked_for(key: str) -> None:
+    """A session of Spark Connect outlives a gateway, and the next one asks in it."""
+    assert not may_be_set(key)
+
+
+async def test_settings_that_were_cut_short_are_not_looked_at() -> None:
+    async with thrift() as endpoint:
+        endpoint.spark.settings |= {f"a.{n}": "x" for n in range(MAX_SETTINGS)}
+        with pytest.raises(BackendUnavailable, match="does not tell how it is configured"):
+            await endpoint.open()
 
 
 # -- Thrift --------------------------------------------------------------------------------------------------
