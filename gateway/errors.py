@@ -6,6 +6,8 @@ backticks. `sqlstate` and `code` are stable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class SluiceError(Exception):
     """Base of every error that an edge turns into a reply."""
@@ -49,6 +51,17 @@ class BackendUnavailable(SluiceError):
 
     code = "BACKEND_UNAVAILABLE"
     sqlstate = "08006"
+
+
+class BackendMismatch(BackendUnavailable):
+    """Spark answers, but may read texts otherwise than the parser does, so nothing may run."""
+
+    code = "BACKEND_MISMATCH"
+    sqlstate = "57000"
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
 
 
 class LedgerUnavailable(SluiceError):

@@ -1,4 +1,4 @@
-"""Finds every fault of settings, packs and service definitions, without starting a gateway."""
+"""Finds every fault of settings, packs, service definitions and Spark, without starting a gateway."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from gateway.app.backend_checks import ask_backend
 from gateway.app.combining import combine
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
@@ -54,20 +55,30 @@ class _Sorted:
     faults: tuple[str, ...]
 
 
-async def check(paths: Sequence[Path], *, with_parser: bool = True, tables: Path | None = None) -> Report:
-    """Check the files, and the packs that settings among them name; `tables` is a file of tables that the
-    policies are held against. Raises Faults when that one cannot be read, JavaNotFound, BackendUnavailable
-    when Spark's parser is wanted and does not start."""
+async def check(
+    paths: Sequence[Path],
+    *,
+    with_parser: bool = True,
+    with_backend: bool = True,
+    tables: Path | None = None,
+) -> Report:
+    """Check the files, the packs that settings among them name, and with `with_backend` how the Spark that
+    they name reads texts; `tables` is a file of tables that the policies are held against.
+
+    Raises Faults when that one cannot be read, JavaNotFound, BackendUnavailable when Spark's parser is wanted
+    and does not start.
+    """
     existing = StaticCatalog.load(tables).snapshot if tables is not None else None
     found = _sort(paths)
     faults = list(found.faults)
-    settings: list[Settings] = []
+    by_path: dict[Path, Settings] = {}
     for path in found.settings:
         own = check_settings(path)
         faults += own
         if not own:
-            settings.append(load_settings(path))
-            faults += _tls_faults(settings[-1].policies)
+            by_path[path] = load_settings(path)
+            faults += _tls_faults(by_path[path].policies)
+    settings = list(by_path.values())
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
     loaded: list[PolicySet] = []
@@ -84,9 +95,11 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True, tables: Path
         except Faults as error:
             faults += error.faults
     warnings = [warning for policies in loaded for warning in policies.warnings]
+    reader_version = ""
     if with_parser and loaded:
         reader = settings[0].reader if settings else Settings().reader
         async with ReaderPool(reader.spark_home, reader.java, heap=reader.heap) as pool:
+            reader_version = pool.spark_version
             for policies in loaded:
                 faults += await unparsable(policies, pool)
                 if existing is not None:
@@ -94,6 +107,11 @@ async def check(paths: Sequence[Path], *, with_parser: bool = True, tables: Path
     elif existing is not None:
         for policies in loaded:
             warnings += await against_tables(policies, existing)
+    if with_backend:
+        for path, one_settings in by_path.items():
+            asked = await ask_backend(one_settings, reader_version=reader_version)
+            faults += [f"{path}: {fault}" for fault in asked.faults]
+            warnings += [f"{path}: {warning}" for warning in asked.warnings]
     return Report(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),

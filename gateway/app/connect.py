@@ -32,7 +32,9 @@ class ConnectUpstream:
         return SparkConnectService(self.backend)
 
 
-def connect_backend(settings: ConnectBackend, timeout_s: float) -> ConnectUpstream:
+def connect_backend(
+    settings: ConnectBackend, timeout_s: float, *, reader_version: str = ""
+) -> ConnectUpstream:
     """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
     if token and (not token.isascii() or not token.isprintable() or token != token.strip()):
@@ -42,6 +44,7 @@ def connect_backend(settings: ConnectBackend, timeout_s: float) -> ConnectUpstre
         host=settings.host,
         port=settings.port,
         token=token,
+        reader_version=reader_version,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,
@@ -51,10 +54,14 @@ def connect_backend(settings: ConnectBackend, timeout_s: float) -> ConnectUpstre
     return ConnectUpstream(backend=backend, host=settings.host, port=settings.port, token=token)
 
 
-def own_connect_backend(spark: EmbeddedSpark, timeout_s: float) -> ConnectUpstream:
+def own_connect_backend(
+    spark: EmbeddedSpark, timeout_s: float, *, reader_version: str = ""
+) -> ConnectUpstream:
     """Return the door to the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
-    options = SparkConnectOptions(host=host, port=port, token=token, connect_timeout_s=timeout_s)
+    options = SparkConnectOptions(
+        host=host, port=port, token=token, reader_version=reader_version, connect_timeout_s=timeout_s
+    )
     return ConnectUpstream(backend=SparkConnectBackend(options), host=host, port=port, token=token)
 
 

@@ -12,6 +12,7 @@ from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.policy import PolicySet
+from gateway.model.spark_configuration import SparkConfiguration
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Ledger
@@ -70,17 +71,31 @@ class Upstream:
         if self.connect is not None:
             await self.connect.backend.close()
 
+    async def ask(self) -> SparkConfiguration:
+        """Ask Spark, on each of its endpoints, how it reads texts; return what the first one said.
+
+        Raises BackendUnavailable when it does not answer, BackendMismatch when statements could mean
+        something else to it than to the parser. Sessions ask again, each for itself.
+        """
+        told = [await probe() for probe in self._probes().values()]
+        if not told:
+            raise Faults(["`backend` names no Spark"])
+        return told[0]
+
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""
-        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
+        return {name: _answers(probe) for name, probe in self._probes().items()}
+
+    def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
+        found: dict[str, Callable[[], Awaitable[SparkConfiguration]]] = {}
         if self.thrift is not None:
-            found["spark"] = _answers(self.thrift.probe)
+            found["spark"] = self.thrift.probe
         if self.connect is not None:
-            found["spark_connect"] = _answers(self.connect.backend.probe)
+            found["spark_connect"] = self.connect.backend.probe
         return found
 
 
-def _answers(probe: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[str | None]]:
+def _answers(probe: Callable[[], Awaitable[SparkConfiguration]]) -> Callable[[], Awaitable[str | None]]:
     async def check() -> str | None:
         try:
             await probe()

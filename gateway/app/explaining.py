@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.rules import RulesInForce
-from gateway.app.spark import check_version
-from gateway.backends.embedded_spark import HOST, find_running
+from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.catalog.live import LiveCatalog
@@ -46,15 +45,40 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     return partial(judge, reader=reader, rules=rules)
 
 
-def make_backend(settings: BackendSettings, host: str, port: int) -> SparkThriftBackend:
-    """Return the door to the Spark at an address."""
+def make_backend(
+    settings: BackendSettings, host: str, port: int, *, reader_version: str = ""
+) -> SparkThriftBackend:
+    """Return the door to the Spark at an address; with `reader_version` it must be of that minor version."""
     address = SparkAddress(
         host=host,
         port=port,
         connect_timeout_s=settings.connect_timeout_s,
         call_timeout_s=settings.call_timeout_s,
     )
-    return SparkThriftBackend(SparkThriftOptions(address=address))
+    return SparkThriftBackend(SparkThriftOptions(address=address, reader_version=reader_version))
+
+
+def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_version: str) -> Upstream:
+    """Return the Spark of the settings, at every endpoint that the gateway's clients can reach."""
+    backend, connects = settings.backend, settings.listeners.connect is not None
+    thrift = connect = None
+    host, port = "", 0
+    if embedded is not None:
+        host, port = embedded.host, embedded.thrift_port
+    elif backend.thrift is not None:
+        host, port = backend.thrift.host, backend.thrift.port
+    if settings.serves_thrift:
+        thrift = make_backend(backend, host, port, reader_version=reader_version)
+    if connects:
+        from gateway.app.connect import connect_backend, own_connect_backend
+
+        timeout_s = backend.connect_timeout_s
+        if embedded is not None:
+            connect = own_connect_backend(embedded, timeout_s, reader_version=reader_version)
+        elif backend.connect is not None:
+            connect = connect_backend(backend.connect, timeout_s, reader_version=reader_version)
+            host, port = (host, port) if thrift is not None else (connect.host, connect.port)
+    return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
 def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
@@ -105,11 +129,11 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    upstream = _upstream(settings.backend)
+    upstream = _upstream(settings.backend, reader.spark_version)
     queries = upstream.queries()
-    await check_version(queries, reader.spark_version)
     catalog = make_catalog(settings, queries)
     try:
+        await upstream.ask()
         yield catalog
     finally:
         await catalog.close()
@@ -117,15 +141,16 @@ async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) 
         await upstream.close()
 
 
-def _upstream(settings: BackendSettings) -> Upstream:
+def _upstream(settings: BackendSettings, reader_version: str) -> Upstream:
     if settings.thrift is None and settings.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend
 
-        door = connect_backend(settings.connect, settings.connect_timeout_s)
+        door = connect_backend(settings.connect, settings.connect_timeout_s, reader_version=reader_version)
         return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
     host, port = _running_spark(settings)
-    return Upstream(thrift=make_backend(settings, host, port), connect=None, host=host, port=port)
+    thrift = make_backend(settings, host, port, reader_version=reader_version)
+    return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 
 def _running_spark(settings: BackendSettings) -> tuple[str, int]:

@@ -17,16 +17,15 @@ import structlog
 
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
-from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader
+from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
-from gateway.app.spark import check_version
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.database.postgres import EmbeddedPostgres
-from gateway.errors import BackendUnavailable, Faults, SluiceError
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
@@ -132,12 +131,17 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
-        upstream = self._upstream(embedded)
+        upstream = make_upstream(settings, embedded, reader.spark_version)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
-        spark_version = await check_version(queries, reader.spark_version)
+        try:
+            spark_version = (await upstream.ask()).version
+        except BackendMismatch:
+            # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
+            spark_version = reader.spark_version
+            self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         catalog = make_catalog(settings, queries)
         self._stack.push_async_callback(catalog.close)
         way = Way(
@@ -213,26 +217,6 @@ class Gateway:
         await spark.start(lambda line: self._progress(f"Spark: {line}"))
         self._background.append(_while_it_lives(spark))
         return spark
-
-    def _upstream(self, embedded: EmbeddedSpark | None) -> Upstream:
-        backend, connects = self._settings.backend, self._settings.listeners.connect is not None
-        thrift = connect = None
-        host, port = "", 0
-        if embedded is not None:
-            host, port = embedded.host, embedded.thrift_port
-        elif backend.thrift is not None:
-            host, port = backend.thrift.host, backend.thrift.port
-        if self._settings.serves_thrift:
-            thrift = make_backend(backend, host, port)
-        if connects:
-            from gateway.app.connect import connect_backend, own_connect_backend
-
-            if embedded is not None:
-                connect = own_connect_backend(embedded, backend.connect_timeout_s)
-            elif backend.connect is not None:
-                connect = connect_backend(backend.connect, backend.connect_timeout_s)
-                host, port = (host, port) if thrift is not None else (connect.host, connect.port)
-        return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from gateway.backends import leash
 from gateway.backends.unprivileged import run_as, state_directory, state_place, within_reach
 from gateway.errors import BackendUnavailable
 
-Probe = Callable[[str, int], Awaitable[None]]
+Probe = Callable[[str, int], Awaitable[object]]
 """Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
 Progress = Callable[[str], None]
 

@@ -2,12 +2,16 @@
 
 Nothing of the client's call is forwarded but what the envelope holds: no metadata, no deadline. Spark's
 shared token is added here, on its way out; it stands in no message and no log.
+
+Connections are shared and made anew without a word, so a process of Spark's is known by its sessions: one is
+opened by asking how that process reads texts, and everything in it carries Spark's own id of the session.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +19,17 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
 
+from gateway.backends.one_reading import OneReading
 from gateway.errors import BackendUnavailable, Faults
+from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, parsers_on
 from gateway.model.statement import Cleared
 from gateway.session.ports import Envelope, RpcError
-from gateway.wire.connect import METHODS, pb, serialize
+from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
 
@@ -47,6 +57,8 @@ class SparkConnectOptions:
     """What Spark wants to be shown; empty: nothing."""
     tls: bool = False
     ca_file: Path | None = None
+    reader_version: str = ""
+    """Version of the parser that texts are proved by; Spark must have its minor. Empty: not compared."""
     channels: int = 4
     connect_timeout_s: float = 10.0
     """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
@@ -59,6 +71,7 @@ class SparkConnectBackend:
 
     def __init__(self, options: SparkConnectOptions) -> None:
         self._options = options
+        self._reading = OneReading("connect", options.reader_version)
         credentials = _tls(options.ca_file) if options.tls else None
         self._channels = [self._channel(credentials) for _ in range(options.channels)]
         self._turns = itertools.cycle(self._channels)
@@ -91,6 +104,18 @@ class SparkConnectBackend:
         if credentials is None:
             return grpc.aio.insecure_channel(target, options=arguments)
         return grpc.aio.secure_channel(target, credentials, options=arguments)
+
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
+        """Have a session of Spark read texts as the reader does. See `ConnectBackend`."""
+        session, _ = await self._opened(session_id, user, observed)
+        return session
+
+    async def _opened(self, session_id: str, user: str, observed: str) -> tuple[str, SparkConfiguration]:
+        asked = _Session(self, session_id, user, observed)
+        # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
+        await asked.set(READING_SETTINGS)
+        configuration = await self._reading.require(asked)
+        return asked.server_session, configuration
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `ConnectBackend`."""
@@ -142,32 +167,35 @@ class SparkConnectBackend:
         not part of `ConnectBackend`: sessions have no way to it."""
         return self._stream("ExecutePlan", request)
 
-    async def probe(self) -> str:
-        """Return Spark's version. Raises BackendUnavailable when it does not answer in time."""
-        request = pb.AnalyzePlanRequest(
-            session_id=PROBE_SESSION,
-            user_context=pb.UserContext(user_id="sluice", user_name="sluice"),
-            spark_version=pb.AnalyzePlanRequest.SparkVersion(),
-        )
+    async def probe(self) -> SparkConfiguration:
+        """Return how Spark is configured.
+
+        Raises BackendUnavailable when it does not answer in time, BackendMismatch as `open_session` does.
+        """
         try:
-            answer = await self._unary(
-                "AnalyzePlan", serialize(request), timeout_s=self._options.connect_timeout_s
-            )
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                _, configuration = await self._opened(PROBE_SESSION, "sluice", "")
+                return configuration
+        except TimeoutError:
+            raise BackendUnavailable("Spark did not answer in time") from None
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
-        return str(pb.AnalyzePlanResponse.FromString(answer).spark_version.version)
 
     async def close(self) -> None:
         """End every call and every connection."""
         for channel in self._channels:
             await channel.close()
 
+    async def ask_analysis(self, request: bytes) -> bytes:
+        """Make an analysis that the gateway wrote, with nothing of a user's in it; see `ask`."""
+        return await self._unary("AnalyzePlan", request)
+
     # -- calls -------------------------------------------------------------------------------------------
 
-    async def _unary(self, method: str, request: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def _unary(self, method: str, request: bytes) -> bytes:
         call: Any = next(self._turns).unary_unary(METHODS[method].path)
         try:
-            return bytes(await call(request, timeout=timeout_s, metadata=self._metadata))
+            return bytes(await call(request, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from None
 
@@ -183,6 +211,97 @@ class SparkConnectBackend:
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
+
+
+STACKS = "spark.sql.connect.serverStacktrace.enabled"
+"""Whether errors may be asked for their stacks; Spark's default is that they may."""
+
+
+class _Session:
+    """A session of Spark that tells of the process behind it; see `OneReading`."""
+
+    def __init__(self, backend: SparkConnectBackend, session_id: str, user: str, observed: str) -> None:
+        self._backend = backend
+        self._session_id = session_id
+        self._user = pb.UserContext(user_id=user, user_name=user)
+        self.server_session = observed
+
+    async def set(self, settings: Mapping[str, str]) -> None:
+        request = pb.ConfigRequest()
+        request.operation.set.pairs.extend(
+            pb.KeyValue(key=key, value=value) for key, value in settings.items()
+        )
+        await self._config(request)
+
+    async def settings(self) -> dict[str, str]:
+        """Return the settings that are set in the session."""
+        request = pb.ConfigRequest()
+        request.operation.get_all.SetInParent()
+        return {pair.key: pair.value for pair in (await self._config(request)).pairs}
+
+    async def version(self) -> str:
+        """Return Spark's version."""
+        request = pb.AnalyzePlanRequest(spark_version=pb.AnalyzePlanRequest.SparkVersion())
+        answer = await self._backend.ask_analysis(self._own(request))
+        return str(_read(pb.AnalyzePlanResponse, answer).spark_version.version)
+
+    async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the classes that a text of this session goes through, innermost first."""
+        hidden = settings.get(STACKS, "true").lower() != "true"
+        if hidden:
+            await self.set({STACKS: "true"})
+        found = await self._stack()
+        if hidden:
+            await self.set({STACKS: settings[STACKS]})
+        return parsers_on(found)
+
+    async def _stack(self) -> list[str]:
+        request = pb.AnalyzePlanRequest()
+        request.schema.plan.root.sql.query = PROBE_TEXT
+        try:
+            await self._backend.ask_analysis(self._own(request))
+        except RpcError as error:
+            error_id = _error_id(error)
+        else:
+            return []
+        details = self._own(pb.FetchErrorDetailsRequest(error_id=error_id))
+        answer = _read(pb.FetchErrorDetailsResponse, await self._backend.call("FetchErrorDetails", details))
+        root = answer.errors[answer.root_error_idx] if answer.HasField("root_error_idx") else None
+        return [frame.declaring_class for frame in root.stack_trace] if root is not None else []
+
+    async def _config(self, request: Message) -> Message:
+        answer = _read(pb.ConfigResponse, await self._backend.call("Config", self._own(request)))
+        if not answer.server_side_session_id:
+            raise BackendUnavailable(
+                "Spark did not say which session it has; Sluice needs Spark 3.5.1 or newer"
+            )
+        self.server_session = answer.server_side_session_id
+        return answer
+
+    def _own(self, request: Message) -> bytes:
+        request.session_id = self._session_id
+        request.user_context.CopyFrom(self._user)
+        if self.server_session:
+            request.client_observed_server_side_session_id = self.server_session
+        return serialize(request)
+
+
+def _read(kind: Any, data: bytes) -> Message:
+    try:
+        return parse(kind, data)
+    except ProtobufError:
+        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+
+
+def _error_id(error: RpcError) -> str:
+    info = ErrorInfo()
+    try:
+        for detail in Status.FromString(error.details).details:
+            if detail.Unpack(info):
+                return str(info.metadata["errorId"])
+    except DecodeError:
+        pass
+    return ""
 
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"

@@ -17,7 +17,6 @@ import pyarrow
 
 from gateway.backends.spark_connect import SparkConnectBackend
 from gateway.errors import BackendUnavailable
-from gateway.model.reading_settings import READING_SETTINGS
 from gateway.session.ports import BackendError, RpcError
 from gateway.wire.connect import pb, serialize
 from gateway.wire.rows import Cell
@@ -42,7 +41,7 @@ class SparkConnectService:
         self._slots = asyncio.Semaphore(at_once)
         self._max_rows = max_rows
         self._timeout_s = timeout_s
-        self._session = ""
+        self._session = self._server_session = ""
         self._opening = asyncio.Lock()
 
     async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
@@ -72,10 +71,7 @@ class SparkConnectService:
         async with self._opening:
             if not self._session:
                 session = str(uuid.uuid4())
-                request = pb.ConfigRequest(session_id=session, user_context=self._user)
-                pairs = [pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items()]
-                request.operation.set.pairs.extend(pairs)
-                await self._backend.call("Config", serialize(request))
+                self._server_session = await self._backend.open_session(session, self._user.user_id)
                 self._session = session
             return self._session
 
@@ -83,6 +79,8 @@ class SparkConnectService:
         rows: list[tuple[Cell, ...]] = []
         try:
             request = pb.ExecutePlanRequest(session_id=await self._opened(), user_context=self._user)
+            # A Spark that was started anew would make a session of this id, and read in it as it likes.
+            request.client_observed_server_side_session_id = self._server_session
             request.plan.root.sql.query = sql
             async with aclosing(self._backend.ask(serialize(request))) as responses:
                 async for response in responses:

@@ -8,6 +8,9 @@ Stopping takes two goes. Spark 4.3 loses a cancel, and a close too, that comes w
 planned: it says CANCELED, and the job starts all the same and runs on with nobody to stop it (seen 5
 to 80 ms after ExecuteStatement, and after 2 s on a cold and busy Spark). A second CancelOperation does
 nothing then, but closing stops the job. So what was stopped is closed only `stop_grace_s` later.
+
+Every connection may have another process of Spark's at its end than the one before, so each is asked how that
+one reads texts, before it is given any.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
 from gateway.backends.spark_thrift_endings import Endings
+from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.spark_configuration import SparkConfiguration
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
@@ -57,6 +63,8 @@ class SparkThriftOptions:
 
     Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
     """
+    reader_version: str = ""
+    """Version of the parser that texts are proved by; Spark must have its minor. Empty: not compared."""
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
     stop_grace_s: float = 10.0
     """Seconds between cancelling a statement and closing it; planning should be over by then."""
@@ -88,6 +96,7 @@ class SparkThriftBackend:
 
     def __init__(self, options: SparkThriftOptions) -> None:
         self._options = options
+        self._reading = OneReading("thrift", options.reader_version)
         self.endings = Endings()
 
     async def open_session(
@@ -95,8 +104,9 @@ class SparkThriftBackend:
     ) -> SparkThriftSession:
         """Open a session whose `current_user()` is the principal.
 
-        Raises BackendUnavailable when Spark cannot be reached or is lost, BackendError when it refuses (a
-        database that does not exist, say), InvalidRequest for a setting that is not the client's to set.
+        Raises BackendUnavailable when Spark cannot be reached or is lost, BackendMismatch when it may read
+        texts otherwise than the parser, BackendError when it refuses (a database that does not exist, say),
+        InvalidRequest for a setting that is not the client's to set.
         """
         configuration = session_configuration(self._options.pinned, settings)
         connection = await self.connect(principal.user)
@@ -109,10 +119,13 @@ class SparkThriftBackend:
             )
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
+            session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
+            # INVARIANT (one reading): nobody has the session before Spark has said that it reads as we do.
+            session.configuration = await self._reading.require(Questions(session))
         except BaseException:
             connection.abort()
             raise
-        return SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
+        return session
 
     async def close(self) -> None:
         """Wait until everything that was stopped is closed, at most about `stop_grace_s`.
@@ -129,14 +142,18 @@ class SparkThriftBackend:
         """Open a connection that is logged in as `user`."""
         return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
 
-    async def probe(self) -> None:
-        """Run `SELECT 1` as the gateway itself. Raises BackendUnavailable unless Spark answers it."""
+    async def probe(self) -> SparkConfiguration:
+        """Run `SELECT 1` as the gateway itself, and return how Spark is configured.
+
+        Raises BackendUnavailable unless Spark answers it, BackendMismatch as `open_session` does.
+        """
         session = await self.open_session(
             Principal(user="sluice"), protocol_version=TProtocolVersion.V10, settings={}
         )
         try:
             if await session.answer("SELECT 1", max_rows=1) != [(1,)]:
                 raise BackendUnavailable("Spark does not answer SELECT 1")
+            return session.configuration
         except BackendError as error:
             raise BackendUnavailable("Spark does not answer SELECT 1") from error
         finally:
@@ -145,6 +162,9 @@ class SparkThriftBackend:
 
 class SparkThriftSession:
     """A session of Spark with its own connection; when that is lost, so is the session."""
+
+    configuration: SparkConfiguration
+    """What the process of Spark's at the other end said of itself; there before anybody has the session."""
 
     def __init__(
         self, backend: SparkThriftBackend, user: str, connection: SparkConnection, handle: TSessionHandle
@@ -276,6 +296,10 @@ class SparkThriftSession:
     @property
     def connection(self) -> SparkConnection:
         return self._connection
+
+    @property
+    def handle(self) -> TSessionHandle:
+        return self._handle
 
 
 class SparkThriftOperation:

@@ -15,7 +15,14 @@ from gateway.settings.models import LogSettings
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Check the paths; the exit code says whether there are faults."""
     logs.configure(LogSettings(level="warning"))
-    report = asyncio.run(check(arguments.paths, with_parser=not arguments.no_parser, tables=arguments.tables))
+    report = asyncio.run(
+        check(
+            arguments.paths,
+            with_parser=not arguments.no_parser,
+            with_backend=not arguments.no_backend,
+            tables=arguments.tables,
+        )
+    )
     if arguments.json:
         terminal.json(
             {

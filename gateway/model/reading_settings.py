@@ -56,6 +56,7 @@ READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
 """INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it."""
 
 NEVER_SETTABLE_PREFIXES = (
+    "spark.app.",  # names the process of Spark's, by which it is known how that one reads
     "spark.sql.catalog.",
     "spark.sql.defaultcatalog",
     "spark.sql.extensions",

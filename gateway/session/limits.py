@@ -33,6 +33,8 @@ class SessionLimits:
     detached_s: float = 600.0
     """Seconds that an operation of Spark Connect waits for its client to come back or to release it; Spark
     itself gives it 5 minutes."""
+    farewell_s: float = 1.0
+    """Seconds after a client left such an operation before the gateway looks by itself how it ends."""
     stream_s: float = 120.0
     """How long a stream of an answer that the gateway holds lasts before the client has to come again, as
     Spark's own streams do: clients give each of theirs 10 minutes."""

@@ -129,7 +129,8 @@ class Backend(Protocol):
     async def open_session(
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
     ) -> BackendSession:
-        """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable."""
+        """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable, and
+        BackendMismatch for a Spark that may read texts otherwise all the same."""
         ...
 
 
@@ -156,6 +157,13 @@ class Envelope:
 class ConnectBackend(Protocol):
     """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
     BackendUnavailable when Spark cannot be reached at all."""
+
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
+        """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. Returns
+        Spark's own id of it; with `observed` Spark refuses when it is another one by now.
+
+        Also raises BackendMismatch: this Spark may read texts otherwise all the same."""
+        ...
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. Closing the iterator ends the call.

@@ -11,8 +11,13 @@ from typing import Any
 import grpc
 import grpc.aio
 import pyarrow
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
 
+from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, PROBE_TEXT
 from gateway.wire.connect import METHODS, pb
+
+ERROR_ID = "00000000-0000-4000-8000-0000000000e1"
 
 
 @dataclass
@@ -70,6 +75,88 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
             await self._server.serve(name, context)
 
         return grpc.stream_stream_rpc_method_handler(call)
+
+
+@dataclass
+class Configured:
+    """How a Spark is configured, and how it tells when it is asked: as Spark 4.3 does without extensions."""
+
+    server: FakeConnectServer
+    version: str = "4.3.0"
+    settings: dict[str, str] = field(
+        default_factory=lambda: {"spark.app.id": "local-1", "spark.app.startTime": "1"}
+    )
+    parsers: list[str] = field(default_factory=lambda: [PARSER, *sorted(PARSER_CLASSES - {PARSER})])
+    """The innermost first."""
+    sessions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Session id → what was set in it."""
+    process: int = 1
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.server.answers |= {
+            "Config": self._config,
+            "AnalyzePlan": self._analyze,
+            "FetchErrorDetails": self._details,
+        }
+
+    def restart(self) -> None:
+        """Another process in its place, which has no sessions."""
+        self.process += 1
+        self.settings["spark.app.id"] = f"local-{self.process}"
+        self.sessions.clear()
+
+    async def _open(self, message: Any, context: Any) -> str:
+        """Return the server-side id of a session, which is made when it is not there."""
+        mine = f"{message.session_id}@{self.process}"
+        if message.client_observed_server_side_session_id not in ("", mine):
+            await context.abort(
+                grpc.StatusCode.INTERNAL, "[INVALID_HANDLE.SESSION_CHANGED] The handle is invalid."
+            )
+        self.sessions.setdefault(message.session_id, {})
+        return mine
+
+    async def _config(self, request: bytes, context: Any) -> bytes:
+        message = pb.ConfigRequest.FromString(request)
+        answer = pb.ConfigResponse(server_side_session_id=await self._open(message, context))
+        own = self.sessions[message.session_id]
+        self.asked.append(f"Config.{message.operation.WhichOneof('op_type')}")
+        own.update({pair.key: pair.value for pair in message.operation.set.pairs})
+        if message.operation.HasField("get_all"):
+            for key, value in {**self.settings, **own}.items():
+                answer.pairs.add(key=key, value=value)
+        return bytes(answer.SerializeToString())
+
+    async def _analyze(self, request: bytes, context: Any) -> bytes:
+        message = pb.AnalyzePlanRequest.FromString(request)
+        await self._open(message, context)
+        if message.HasField("spark_version"):
+            self.asked.append("version")
+            answer = pb.AnalyzePlanResponse()
+            answer.spark_version.version = self.version
+            return bytes(answer.SerializeToString())
+        self.asked.append(message.schema.plan.root.sql.query)
+        assert self.asked[-1] == PROBE_TEXT
+        info = ErrorInfo(reason="org.apache.spark.sql.catalyst.parser.ParseException")
+        info.metadata["errorId"] = ERROR_ID
+        status = Status(code=13, message="[PARSE_SYNTAX_ERROR]")
+        status.details.add().Pack(info)
+        details = (("grpc-status-details-bin", status.SerializeToString()),)
+        await context.abort(grpc.StatusCode.INTERNAL, "[PARSE_SYNTAX_ERROR]", details)
+        return b""
+
+    async def _details(self, request: bytes, context: Any) -> bytes:
+        message = pb.FetchErrorDetailsRequest.FromString(request)
+        await self._open(message, context)
+        answer = pb.FetchErrorDetailsResponse()
+        shown = self.settings | self.sessions[message.session_id]
+        if message.error_id == ERROR_ID:
+            answer.root_error_idx = 0
+            error = answer.errors.add(message="[PARSE_SYNTAX_ERROR]")
+            if shown.get("spark.sql.connect.serverStacktrace.enabled", "true") == "true":
+                for name in [*self.parsers, *sorted(CALLERS)]:
+                    error.stack_trace.add(declaring_class=name, method_name="parse")
+        return bytes(answer.SerializeToString())
 
 
 @contextlib.asynccontextmanager

@@ -9,7 +9,9 @@
 
 It keeps to what Spark 4.3 does: handles are bearer tokens, a session ends with its connection,
 GetOperationStatus polls for a while, `hasMoreRows` is false and an empty batch is the end, DDL has a schema
-of one column and batches of none.
+of one column and batches of none. What the gateway asks of every session before it gives it to anybody
+(version, settings, parsers) is answered as by a Spark 4.3 without extensions and kept out of `statements` and
+`calls`; `version`, `settings` and `parsers` change the answers.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, PROBE_TEXT
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
@@ -129,6 +132,8 @@ Fault = Cut | Dribble | Garbage | Silence | Refuse
 
 LOGIN = "login"
 """Name of the handshake for `misbehave`."""
+ASKED = "asked"
+"""Name, for `misbehave`, of every call that asks how Spark is configured."""
 
 
 @dataclass
@@ -150,6 +155,7 @@ class _Operation:
 class _Session:
     user: str
     protocol: int
+    settings: dict[str, str] = field(default_factory=dict)
     operations: dict[bytes, _Operation] = field(default_factory=dict)
     waiting: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -165,6 +171,13 @@ class FakeHiveServer:
         self.logins: list[Credentials] = []
         self.calls: list[str] = []
         self.canceled: list[str] = []
+        self.asked: list[str] = []
+        """What was asked of Spark's configuration: `version`, `SET`, the text that no parser takes."""
+        self.version = "4.3.0"
+        self.settings: dict[str, str] = {"spark.app.id": "local-1", "spark.app.startTime": "1"}
+        """What Spark was started with."""
+        self.parsers: list[str] = [PARSER, *sorted(PARSER_CLASSES - {PARSER})]
+        """The innermost first."""
         self.connections = 0
         """Connections that are open now."""
         self.connections_ever = 0
@@ -175,6 +188,7 @@ class FakeHiveServer:
         self._script: list[tuple[str | re.Pattern[str], Answer | Callable[[str], Answer]]] = []
         self._faults: dict[str, list[Fault]] = {}
         self._sessions: dict[bytes, _Session] = {}
+        self._asking: set[bytes] = set()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -294,9 +308,11 @@ class FakeHiveServer:
         while chunk := await reader.read(1 << 18):
             for data in splitter.feed(chunk):
                 header = messages.decode_message(data)
-                self.calls.append(header.method)
+                asked = self._asks(header, data)
+                if not asked:
+                    self.calls.append(header.method)
                 await self._notify()
-                fault = self._fault(header.method)
+                fault = self._fault(ASKED if asked else header.method)
                 reply = await self._reply(user, header, data, fault, own)
                 await self._send(writer, frame(reply), fault)
 
@@ -323,6 +339,26 @@ class FakeHiveServer:
             )
             response = response_type(status=status)
         return messages.encode_reply(header.method, header.seqid, response)
+
+    def _asks(self, header: messages.Message, data: bytes) -> bool:
+        """Whether a call asks how Spark is configured."""
+        if header.method not in calls.METHODS:
+            return False
+        request = messages.decode_request(data, header)
+        if isinstance(request, calls.TExecuteStatementReq):
+            return request.statement in ("SET", PROBE_TEXT)
+        if isinstance(request, calls.TGetInfoReq):
+            return True
+        handle = getattr(request, "operationHandle", None)
+        return handle is not None and handle.operationId.guid in self._asking
+
+    def _configuration_answer(self, session: _Session, text: str) -> Answer:
+        self.asked.append(text)
+        if text == "SET":
+            return Answer.text(*sorted({**self.settings, **session.settings}.items()))
+        frames = "".join(f"\tat {name}.parse(Some.scala:1)\n" for name in [*self.parsers, *sorted(CALLERS)])
+        wrapped = "HiveSQLException: Error running query\n\tat org.apache.spark.Wrapper.run(W.scala:1)\n"
+        return Answer.error("42601", f"{wrapped}Caused by: ParseException: [PARSE_SYNTAX_ERROR]\n{frames}")
 
     async def _send(self, writer: asyncio.StreamWriter, data: bytes, fault: Fault | None) -> None:
         match fault:
@@ -362,6 +398,11 @@ class FakeHiveServer:
                 return calls.TCloseSessionResp(status=SUCCESS)
             case calls.TExecuteStatementReq():
                 return await self._execute(request)
+            case calls.TGetInfoReq():
+                self._session(request.sessionHandle)
+                self.asked.append("version")
+                value = calls.TGetInfoValue(stringValue=self.version)
+                return calls.TGetInfoResp(status=SUCCESS, infoValue=value)
             case calls.TGetOperationStatusReq():
                 return await self._status(request)
             case calls.TGetResultSetMetadataReq():
@@ -391,7 +432,9 @@ class FakeHiveServer:
         guid = os.urandom(16)
         # The hole that the gateway must never let a client through; the fake has it as Spark has it.
         identity = configuration.get("hive.server2.proxy.user", user)
-        self._sessions[guid] = _Session(identity, request.client_protocol)
+        prefix = "set:hiveconf:"
+        own_settings = {k.removeprefix(prefix): v for k, v in configuration.items() if k.startswith(prefix)}
+        self._sessions[guid] = _Session(identity, request.client_protocol, own_settings)
         own.append(guid)
         handle = tcli.TSessionHandle(sessionId=tcli.THandleIdentifier(guid=guid, secret=guid[::-1]))
         return calls.TOpenSessionResp(
@@ -422,8 +465,12 @@ class FakeHiveServer:
 
     async def _execute(self, request: calls.TExecuteStatementReq) -> Struct:
         session = self._session(request.sessionHandle)
-        self.statements.append(Received(session.user, request.statement, request.queryTimeout or 0))
-        answer = self._scripted(request.statement)
+        asks = request.statement in ("SET", PROBE_TEXT)
+        if asks:
+            answer = self._configuration_answer(session, request.statement)
+        else:
+            self.statements.append(Received(session.user, request.statement, request.queryTimeout or 0))
+            answer = self._scripted(request.statement)
         if answer.message and answer.sync_error:
             raise _Failed(answer.sqlstate, answer.message)
         guid = os.urandom(16)
@@ -436,6 +483,8 @@ class FakeHiveServer:
             answer,
         )
         session.operations[guid] = operation
+        if asks:
+            self._asking.add(guid)
         end = TOperationState.FINISHED
         if answer.message and not answer.fetch_error:
             end = TOperationState.ERROR
@@ -510,6 +559,7 @@ class _CutShort(Exception):
 
 
 __all__ = [
+    "ASKED",
     "LOGIN",
     "Answer",
     "Cut",

@@ -19,7 +19,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Cleared, SessionContext, Statement
 from gateway.session.ports import BackendError, Envelope, RpcError
 from gateway.wire.connect import METHODS, pb
-from tests.backends.fake_connect_server import FakeConnectServer, rows, spark_connect
+from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
 
 TOKEN = "the-shared-token"
 SESSION = "00112233-4455-6677-8899-aabbccddeeff"
@@ -319,12 +319,9 @@ async def test_an_upload_that_spark_refuses_half_way_says_why() -> None:
 
 async def test_a_probe_tells_the_version_or_why_not() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
-        told = pb.AnalyzePlanResponse(
-            spark_version=pb.AnalyzePlanResponse.SparkVersion(version="4.3.0")
-        ).SerializeToString()
-        server.answers["AnalyzePlan"] = answering(told)
-        assert await backend.probe() == "4.3.0"
-        server.answers["AnalyzePlan"] = refusing(grpc.StatusCode.INTERNAL, "no")
+        Configured(server)
+        assert (await backend.probe()).version == "4.3.0"
+        server.answers["Config"] = refusing(grpc.StatusCode.INTERNAL, "no")
         with pytest.raises(BackendUnavailable, match="gRPC status 13"):
             await backend.probe()
     with pytest.raises(BackendUnavailable):
@@ -352,15 +349,17 @@ async def test_a_question_of_the_catalog_is_answered_in_a_session_that_reads_as_
         ).SerializeToString()
 
     async with spark_connect() as server, backend_for(server) as backend:
-        server.answers |= {"ExecutePlan": answer, "Config": answering(b""), "ReleaseSession": answering(b"")}
+        spark = Configured(server)
+        server.answers |= {"ExecutePlan": answer, "ReleaseSession": answering(b"")}
         service = SparkConnectService(backend)
         assert await service.query("SHOW x") == [("a", 1, "['x']"), (None, 2, "[]")]
         await service.query("SHOW y")
-        (config,) = [pb.ConfigRequest.FromString(data) for data in server.requests("Config")]
-        assert {p.key: p.value for p in config.operation.set.pairs} == dict(READING_SETTINGS)
+        ((session, settings),) = spark.sessions.items()
+        assert settings == dict(READING_SETTINGS)
         asked = [pb.ExecutePlanRequest.FromString(data) for data in server.requests("ExecutePlan")]
         assert [request.plan.root.sql.query for request in asked] == ["SHOW x", "SHOW y"]
-        assert {request.session_id for request in asked} == {config.session_id}
+        assert {request.session_id for request in asked} == {session}
+        assert {r.client_observed_server_side_session_id for r in asked} == {f"{session}@1"}
         assert {request.user_context.user_id for request in asked} == {"sluice"}
         await service.close()
         assert len(server.requests("ReleaseSession")) == 1
@@ -368,7 +367,7 @@ async def test_a_question_of_the_catalog_is_answered_in_a_session_that_reads_as_
 
 async def test_what_spark_refuses_of_the_catalogs_questions_has_its_sqlstate() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
-        server.answers["Config"] = answering(b"")
+        Configured(server)
         service = SparkConnectService(backend, max_rows=2)
         server.answers["ExecutePlan"] = refusing_stream(
             grpc.StatusCode.INTERNAL, "[TABLE_OR_VIEW_NOT_FOUND] no. SQLSTATE: 42P01"
@@ -387,7 +386,7 @@ async def test_what_spark_refuses_of_the_catalogs_questions_has_its_sqlstate() -
 
 async def test_a_session_of_the_catalog_that_spark_ended_is_replaced() -> None:
     async with spark_connect() as server, backend_for(server) as backend:
-        server.answers["Config"] = answering(b"")
+        spark = Configured(server)
         server.answers["ExecutePlan"] = refusing_stream(
             grpc.StatusCode.INTERNAL, "[INVALID_HANDLE.SESSION_CLOSED] The handle is invalid."
         )
@@ -396,5 +395,4 @@ async def test_a_session_of_the_catalog_that_spark_ended_is_replaced() -> None:
             await service.query("SHOW x")
         server.answers["ExecutePlan"] = two
         assert await service.query("SHOW x") == []
-        first, second = [pb.ConfigRequest.FromString(data) for data in server.requests("Config")]
-        assert first.session_id != second.session_id
+        assert len(spark.sessions) == 2

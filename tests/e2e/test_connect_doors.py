@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from pyspark.errors.exceptions.connect import AnalysisException, ParseException, SparkConnectGrpcException
+from pyspark.sql import SparkSession
 
+from gateway.frontends.users import set_user
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until
 
@@ -96,6 +101,53 @@ def test_somebody_elses_name_in_the_url_does_not_count(gateway: RunningGateway) 
         assert session.sql("SELECT current_user()").head()[0] == "bob"
         with pytest.raises(AnalysisException, match="user bob needs select"):
             session.sql("SELECT salary FROM hr.employee").collect()
+
+
+LEAVING = """
+import os, signal, sys
+from pyspark.sql import SparkSession
+session = SparkSession.builder.remote(sys.argv[1]).create()
+session.range(1).collect()
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_what_a_client_does_that_leaves_without_stopping_has_an_end(
+    gateway: RunningGateway, how: str
+) -> None:
+    """PySpark's last command is at the end of its interpreter, which keeps it from reading the answer."""
+    remote = f"sc://localhost:{gateway.connect_port}/;token=erica:leaves"
+    set_user(gateway.config.parent / "users.yaml", "erica", password="leaves", groups=["analysts"])
+
+    def commands() -> list[dict[str, Any]]:
+        found = gateway.sluice("audit", "search", "--user", "erica", "--since", "10m", "--json")
+        return [one for one in json.loads(found.stdout) if one["event"]["verdict"] == "cleared"]
+
+    try:
+        until(lambda: can_log_in(gateway, remote), "erica is let in")
+        before = len(commands())
+        subprocess.run([sys.executable, "-c", LEAVING, remote, how], timeout=120, check=False)
+        until(lambda: len(commands()) > before, "the record has what was run")
+        until(lambda: all(one["end"] for one in commands()), "all of it has an end")
+        ended = {one["event"]["plan_class"]: one["end"]["outcome"] for one in commands()}
+        assert set(ended.values()) == {"finished"}, ended
+        assert "MlCommand" in ended
+    finally:
+        gateway.sluice("users", "remove", "erica")
+
+
+def can_log_in(gateway: RunningGateway, remote: str) -> bool:
+    session = SparkSession.builder.remote(remote).create()
+    try:
+        session.range(1).collect()
+    except SparkConnectGrpcException:
+        return False
+    else:
+        return True
+    finally:
+        session.stop()
 
 
 # -- what users are told -------------------------------------------------------------------------------------

@@ -56,7 +56,7 @@ class RecordingSpark(FakeHiveServer):
         super().__init__()
         self.running_slowly = 0
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
-        self.on("SELECT version()", Answer.text([f"{pyspark.__version__} 0123456789abcdef"]))
+        self.version = pyspark.__version__
         self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
         self.on(re.compile("SELECT '(quick|slow)-.*'"), self._echo)
 

@@ -77,6 +77,7 @@ class Endings:
             return
         operation.ended.set()
         operation.resolved.set()
+        operation.end_farewell()
         operation.outcome, operation.error = outcome, error
         session = operation.session
         if session.pending is operation:

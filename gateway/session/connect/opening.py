@@ -14,17 +14,15 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gateway.errors import BackendUnavailable
-from gateway.model.principal import Principal
-from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.operation import KeptAnswer
 from gateway.session.connect.requests import own
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, SessionKey
 from gateway.session.ports import ConnectBackend, RpcError
-from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 _ABANDON_S = 10.0
@@ -67,24 +65,12 @@ async def _adopt(
     backend: ConnectBackend,
     execution: ConnectExecution,
 ) -> None:
-    request = pb.ConfigRequest(session_id=session.session_id)
-    if observed and not await is_in_spark(backend, session.principal, request):
+    if observed and not await is_in_spark(backend, session.key):
         # As Spark says it, which would make the session first and leave it there.
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-    own(request, session.principal.user)
-    if observed:
-        request.client_observed_server_side_session_id = observed
-    # INVARIANT (one reading): before the first text reaches Spark, it reads texts as the reader does.
-    pairs = request.operation.set.pairs
-    pairs.extend(pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items())
-    answer = await backend.call("Config", serialize(request))
-    try:
-        server_session = parse(pb.ConfigResponse, answer).server_side_session_id
-    except ProtobufError:
-        raise BackendUnavailable("Spark answered with bytes that are no response") from None
-    if not server_session:
-        raise BackendUnavailable("Spark did not say which session it has; Sluice needs Spark 3.5.1 or newer")
-    session.server_session = server_session
+    # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
+    # reader does. What comes after goes to this session of this process or nowhere.
+    session.server_session = await backend.open_session(session.session_id, session.principal.user, observed)
     # A statement like any other: judged, recorded, and run under the client's name.
     kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
     catalog, namespace = _current(kept)
@@ -92,13 +78,14 @@ async def _adopt(
     session.adopted = True
 
 
-async def is_in_spark(backend: ConnectBackend, principal: Principal, message: Message) -> bool:
-    """Whether Spark has the session of a request already; asking does not make it. Raises BackendUnavailable.
+async def is_in_spark(backend: ConnectBackend, key: SessionKey) -> bool:
+    """Whether Spark has a session already; asking does not make it. Raises BackendUnavailable.
 
     Of a Spark that cannot say it is taken for granted.
     """
-    request = pb.GetStatusRequest(session_id=message.session_id)
-    own(request, principal.user)
+    user, session_id = key
+    request = pb.GetStatusRequest(session_id=session_id)
+    own(request, user)
     try:
         await backend.call("GetStatus", serialize(request))
     except RpcError as fault:

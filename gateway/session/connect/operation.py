@@ -133,6 +133,10 @@ class ConnectOperation:
         self.kept = kept
         self.task: asyncio.Task[None] | None = None
         """Works off an operation whose answer is kept."""
+        self.farewell: asyncio.Task[None] | None = None
+        """Reads on after its client has left, to learn how it ends."""
+        self.last_response_id = ""
+        """Of those that were relayed."""
         self.outcome: Outcome | None = None
         self.error: SluiceError | None = None
         self.decided = True
@@ -160,6 +164,12 @@ class ConnectOperation:
             raise spark_error("OPERATION_CANCELED")
         self.names_seen = True
         self.resolved.set()
+
+    def end_farewell(self) -> None:
+        """Read on no more: the client is back, or the end is known."""
+        task, self.farewell = self.farewell, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
 
     @property
     def may_look_up_names(self) -> bool:

@@ -25,8 +25,9 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.opening import adopt, is_in_spark
+from gateway.session.connect.responses import closing
 from gateway.session.connect.session import ConnectSession, SessionKey
-from gateway.session.connect.streams import Streams, closing
+from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
@@ -222,7 +223,8 @@ class ConnectSessions:
                 session_if_any = self._sessions.get((principal.user, message.session_id))
                 return await self._calls.release_execute(session_if_any, message)
         known = self._known(principal, client, message)
-        if known is None and method in _MAKING and not await is_in_spark(self._backend, principal, message):
+        key = (principal.user, message.session_id)
+        if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, message)
         match method:

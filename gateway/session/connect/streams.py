@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from typing import cast
+from collections.abc import AsyncIterator, Callable
 
 import structlog
 
@@ -16,9 +14,10 @@ from gateway.session.answers import UnknownShape
 from gateway.session.connect.answers import filter_responses, patch_sql_result
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_response
+from gateway.session.connect.farewells import Farewells
 from gateway.session.connect.faults import ends_operation, ends_stream_only, spark_error
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
-from gateway.session.connect.requests import own
+from gateway.session.connect.responses import closing, handles_in, look_at, names_are_known
 from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.states import has_run
 from gateway.session.connect.window import Windows
@@ -31,12 +30,10 @@ from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.wire import connect_peek as peeked
 from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
-from gateway.wire.connect_peek import ResponsePeek, peek
+from gateway.wire.connect_peek import ResponsePeek
 
 _log = structlog.get_logger(__name__)
 
-_UNRESOLVED = (peeked.NONE, peeked.EXECUTION_PROGRESS)
-"""Responses that may come before Spark has looked up the plan's names."""
 _TELLING = (
     peeked.WRITE_STREAM_OPERATION_START_RESULT,
     peeked.STREAMING_QUERY_COMMAND_RESULT,
@@ -69,6 +66,8 @@ class Streams:
         self._metrics = metrics
         self._clock = clock
         self.windows = Windows()
+        self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
+        self.watch = self._farewells.watch
 
     def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncIterator[bytes]:
         """Return the responses of a new execution."""
@@ -99,8 +98,9 @@ class Streams:
             key = operation.user, operation.session_id, operation.operation_id
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
-                    seen = _peek(data)
+                    seen = look_at(data)
                     await self._note(operation, seen, data)
+                    operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
                     yield _shown(seen, data, scrubbing)
                     if operation.reattachable:
@@ -121,38 +121,11 @@ class Streams:
             await self._endings.conclude(operation, "failed", fault)
             raise
         finally:
-            if not operation.reattachable:
+            if operation.reattachable:
+                self._farewells.begin(operation)
+            else:
                 self._endings.forget(operation)
                 await self._endings.stop(operation, WENT_AWAY)
-
-    async def watch(self, operation: ConnectOperation) -> None:
-        """Read an execution that its client has left, until Spark has looked up its names.
-
-        Spark keeps what is read here for the client, and gives the stream to the client when it comes back.
-        """
-        if operation.kept is not None or operation.attached or not operation.reattachable:
-            return
-        session = operation.session
-        request = pb.ReattachExecuteRequest(
-            session_id=session.session_id,
-            operation_id=operation.operation_id,
-            client_observed_server_side_session_id=session.server_session,
-        )
-        own(request, session.principal.user)
-        try:
-            async with closing(self._backend.reattach(serialize(request))) as source:
-                async for data in source:
-                    seen = _peek(data)
-                    if seen.schema or seen.case not in _UNRESOLVED:
-                        self._learn(operation, seen, data)
-                        if seen.case == peeked.RESULT_COMPLETE:
-                            await self._endings.conclude(operation, "finished")
-                        operation.looked_up()
-                        return
-        except RpcError as fault:
-            await self._endings.failed(operation, fault)
-        except SluiceError as fault:
-            _log.info("operation_not_watched", reason=fault.code)
 
     async def _note(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Take down what a response says before it goes on."""
@@ -167,7 +140,7 @@ class Streams:
         session = operation.session
         if seen.server_session and seen.server_session != session.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
-        if _names_are_known(seen):
+        if names_are_known(seen):
             operation.looked_up()
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
@@ -233,8 +206,8 @@ class Streams:
         size = 0
         async with closing(self._backend.execute(cleared, envelope)) as source:
             async for data in source:
-                seen = _peek(data)
-                if _names_are_known(seen):
+                seen = look_at(data)
+                if names_are_known(seen):
                     operation.looked_up()
                 size += len(data)
                 if size + session.held_bytes(operation) > self._limits.kept_answer_bytes:
@@ -252,7 +225,7 @@ class Streams:
         if whole:
             rows = self._limits.answer_rows
             for data in filter_responses(cleared.answer, held, visible, max_rows=rows):
-                seen = _peek(data)
+                seen = look_at(data)
                 await self._note(operation, seen, data)
                 kept.add(seen.response_id, _shown(seen, data, scrubbing))
         await self._endings.conclude(operation, "finished")
@@ -335,7 +308,7 @@ class Streams:
             key = principal.user, request.session_id, request.operation_id
             async with closing(source), self.windows.over(key) as window:
                 async for data in source:
-                    seen = _peek(data)
+                    seen = look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
                         raise InvalidRequest("the gateway was restarted while it ran; run it again")
                     rows += seen.rows if seen.first_chunk else 0
@@ -367,11 +340,6 @@ class Streams:
                 )
 
 
-def _names_are_known(seen: ResponsePeek) -> bool:
-    """Whether Spark has looked up all names of the operation that it answers so."""
-    return seen.schema or seen.case not in _UNRESOLVED
-
-
 class _Reading:
     """One client's reading of an operation, from its first response to its going."""
 
@@ -381,6 +349,7 @@ class _Reading:
         self._number = 0
 
     async def __aenter__(self) -> None:
+        self._operation.end_farewell()
         self._operation.readers += 1
         self._operation.reading += 1
         self._number = self._operation.reading
@@ -406,41 +375,8 @@ class _Reading:
             self._operation.session.require_open()
 
 
-def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
-    """Return what a response gives an id to: `relation:ID` and `query:ID`."""
-    if seen.case == peeked.CHECKPOINT_COMMAND_RESULT:
-        result = parse(pb.ExecutePlanResponse, data).checkpoint_command_result
-        return [f"relation:{result.relation.relation_id}"]
-    if seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT:
-        query = parse(pb.ExecutePlanResponse, data).write_stream_operation_start_result.query_id
-        return [f"query:{query.id}", f"query:{query.run_id}"]
-    if seen.case == peeked.STREAMING_QUERY_MANAGER_COMMAND_RESULT:
-        result = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
-        queries = [*result.active.active_queries]
-        if result.WhichOneof("result_type") == "query":
-            queries.append(result.query)
-        return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
-    return []
-
-
 def _shown(seen: ResponsePeek, data: bytes, scrubbing: Scrubbing) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
     if seen.case in _TELLING or (scrubbing.shows_guards and (seen.metrics or seen.case in _COUNTING)):
         return scrub_response(parse(pb.ExecutePlanResponse, data), scrubbing)
     return data
-
-
-def _peek(data: bytes) -> ResponsePeek:
-    try:
-        return peek(data)
-    except ProtobufError:
-        raise BackendUnavailable("Spark answered with bytes that are no response") from None
-
-
-def closing(source: AsyncIterator[bytes]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-    """Close an iterator of the backend, and with it the call, however its reading ends."""
-    return (
-        aclosing(cast(AsyncGenerator[bytes, None], source))
-        if hasattr(source, "aclose")
-        else nullcontext(source)
-    )

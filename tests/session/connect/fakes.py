@@ -13,9 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendMismatch, BackendUnavailable
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
     AnswerRule,
@@ -232,6 +233,8 @@ class Spark:
         self.calls: list[tuple[str, Any]] = []
         self.uploaded: list[Any] = []
         self.down = False
+        self.mismatch = ""
+        """Why texts mean something else to this Spark than to the reader, as a backend finds out."""
         self.faults: dict[str, Exception] = {}
         self.hold: dict[str, asyncio.Event] = {}
         """Method → what it waits for."""
@@ -381,6 +384,19 @@ class Spark:
         )
         response.spark_version.version = text
         return serialize(response)
+
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
+        request = pb.ConfigRequest(
+            session_id=session_id,
+            user_context=pb.UserContext(user_id=user),
+            client_observed_server_side_session_id=observed,
+        )
+        pairs = request.operation.set.pairs
+        pairs.extend(pb.KeyValue(key=key, value=value) for key, value in READING_SETTINGS.items())
+        answer = pb.ConfigResponse.FromString(await self.call("Config", serialize(request)))
+        if self.mismatch:
+            raise BackendMismatch([self.mismatch])
+        return str(answer.server_side_session_id)
 
     async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
         message = pb.ReattachExecuteRequest.FromString(request)

@@ -17,6 +17,7 @@ from tests.session.connect.fakes import (
     CLIENT,
     OTHER_SESSION,
     SESSION,
+    STREAM_ENDS,
     World,
     cases,
     collect,
@@ -57,6 +58,91 @@ async def test_a_client_goes_on_after_the_last_response_that_it_has() -> None:
     assert request.client_observed_server_side_session_id == world.session().server_session
     assert world.outcomes() == {"TABLE t": "finished"}
     assert world.ledger.of("completed")[-1].body["rows"] == 15
+    world.require_balance()
+
+
+def soon(**more: Any) -> World:
+    """A gateway that does not wait before it looks how what a client left ends."""
+    return World(SessionLimits(farewell_s=0, settle_timeout_s=5, close_timeout_s=5, **more))
+
+
+async def test_a_command_that_its_client_left_before_the_last_word_has_an_end() -> None:
+    """PySpark does so with its last command, when its interpreter ends without `stop()`."""
+    world = soon()
+    world.spark.script("TABLE t", schema())
+    (only,) = await cut_off_after(world, table("t"), 1, operation := uid())
+    await until(lambda: world.outcomes() == {"TABLE t": "finished"})
+    # Who comes back all the same gets the rest.
+    assert cases(await world.reattach(operation, only.response_id)) == ["result_complete"]
+    await world.service.close()
+    world.require_balance()
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+async def test_a_command_that_runs_on_after_its_client_left_ends_when_it_ends(taken: int) -> None:
+    world = soon()
+    runs = asyncio.Event()
+    world.spark.script("TABLE t", progress(), STREAM_ENDS, progress(), runs, schema())
+    stream = world.service.execute(BOB, CLIENT, execute_request(table("t"), operation=uid()))
+    first = asyncio.ensure_future(anext(stream))
+    await until(lambda: world.statements() == ["TABLE t"])
+    if taken:
+        await first
+    first.cancel()
+    await asyncio.wait([first])
+    await stream.aclose()
+    await until(lambda: world.spark.calls[-1][0] == "ReattachExecute")
+    assert world.outcomes() == {}
+    runs.set()
+    await until(lambda: world.outcomes() == {"TABLE t": "finished"})
+    world.require_balance()
+
+
+async def test_a_command_that_fails_after_its_client_left_has_failed() -> None:
+    world = soon()
+    runs = asyncio.Event()
+    world.spark.script("TABLE t", progress(), runs, fault("[DIVIDE_BY_ZERO] no. SQLSTATE: 22012"))
+    await cut_off_after(world, table("t"), 1, uid())
+    runs.set()
+    await until(lambda: world.outcomes() == {"TABLE t": "failed"})
+    world.require_balance()
+
+
+async def test_rows_that_a_client_left_are_still_there_for_it() -> None:
+    world = soon()
+    world.spark.script("TABLE t", schema(), rows(1), rows(2))
+    first = await cut_off_after(world, table("t"), 1, operation := uid())
+    await until(lambda: world.spark.calls[-1][0] == "ReattachExecute")
+    await until(lambda: world.session().operations[operation].farewell.done())
+    assert world.outcomes() == {}
+    rest = await world.reattach(operation, first[-1].response_id)
+    assert [r.arrow_batch.row_count for r in rest] == [1, 2, 0]
+    assert world.ledger.of("completed")[-1].body["rows"] == 3
+    world.require_balance()
+
+
+async def test_a_client_that_comes_back_has_the_stream_for_itself() -> None:
+    world = soon()
+    runs = asyncio.Event()
+    world.spark.script("TABLE t", progress(), runs, schema())
+    (first,) = await cut_off_after(world, table("t"), 1, operation := uid())
+    await until(lambda: world.spark.operation(operation).readers == 1)
+    back = asyncio.create_task(world.reattach(operation, first.response_id))
+    await until(lambda: world.session().operations[operation].attached)
+    assert world.session().operations[operation].farewell is None
+    runs.set()
+    assert cases(await back)[-1] == "result_complete"
+    await until(lambda: world.outcomes() == {"TABLE t": "finished"})
+    world.require_balance()
+
+
+async def test_a_gateway_that_stops_does_not_wait_for_what_clients_left() -> None:
+    world = World(SessionLimits(farewell_s=3600, settle_timeout_s=5, close_timeout_s=3600))
+    world.spark.script("TABLE t", schema(), asyncio.Event())
+    await cut_off_after(world, table("t"), 1, uid())
+    async with asyncio.timeout(5):
+        await world.service.close()
+    assert world.outcomes() == {"TABLE t": "canceled"}
     world.require_balance()
 
 

@@ -6,19 +6,18 @@ import asyncio
 
 import pytest
 
-from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.errors import BackendMismatch, BackendUnavailable, LimitExceeded
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
-from gateway.wire.connect import pb
+from gateway.session.ports import RpcError
 from tests.session.connect.fakes import (
     ALICE,
     BOB,
     CLIENT,
     OTHER_SESSION,
     SESSION,
-    Spark,
     World,
     execute_request,
     fault,
@@ -378,14 +377,26 @@ async def test_a_gateway_that_was_killed_finds_its_sessions_again() -> None:
     assert after.judge.judged[-1].context.namespace == ("hr",)
 
 
-async def test_a_spark_that_does_not_name_its_session_is_not_used() -> None:
-    class Old(Spark):
-        async def call(self, method: str, request: bytes) -> bytes:
-            answer = pb.ConfigResponse.FromString(await super().call(method, request))
-            answer.server_side_session_id = ""
-            return bytes(answer.SerializeToString())
-
-    world = World(spark=Old([]))
-    with pytest.raises(BackendUnavailable, match="newer"):
+async def test_a_spark_that_reads_otherwise_gets_no_text_and_keeps_no_session() -> None:
+    world = World()
+    world.spark.mismatch = "`spark.sql.extensions` has `other.Parser`"
+    with pytest.raises(BackendMismatch, match=r"other\.Parser"):
         await world.run(table("t"))
+    assert world.spark.received == []
     assert len(world.service) == 0
+    assert world.spark.sessions == {}
+
+
+async def test_a_spark_that_was_started_anew_is_asked_before_the_next_text() -> None:
+    world = World()
+    await world.run(table("t"))
+    world.spark.restart()
+    world.spark.mismatch = "`spark.sql.extensions` has `other.Parser`"
+    with pytest.raises(RpcError, match=r"SESSION_CHANGED|SESSION_CLOSED"):
+        await world.run(table("t"))
+    with pytest.raises(BackendMismatch):
+        await world.run(table("t"))
+    assert world.spark.sessions == {}
+    world.spark.mismatch = ""
+    await world.run(table("t"))
+    assert world.statements()[-1] == "TABLE t"

@@ -1,0 +1,126 @@
+"""What a Spark says of how it reads texts, and why that is not how the parser reads them.
+
+A proof holds for a Spark with the parser's minor version, parsers and settings. All of that belongs to a
+process of Spark's and not to its address: who begins anew there can be another. So each new connection is
+asked, before it is given the first text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.model.reading_settings import READING_SETTINGS
+
+EXTENSIONS = "spark.sql.extensions"
+CATALOG_PREFIX = "spark.sql.catalog."
+
+LISTED_EXTENSIONS: frozenset[str] = frozenset()
+"""Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser
+that stands before Spark's, functions in the place of built-in ones, rules that change plans: it is refused
+unless the reader has it too, and the reader has none yet."""
+
+PROBE_TEXT = "SLUICE WHICH PARSER IS THIS"
+"""No statement of any grammar. The stack of the error says which classes it went through: a parser that hands
+texts on to Spark's is on it, however it came to be there."""
+
+PARSER_CLASSES = frozenset(
+    {
+        "org.apache.spark.sql.catalyst.parser.AbstractParser",
+        "org.apache.spark.sql.catalyst.parser.AbstractSqlParser",
+        "org.apache.spark.sql.catalyst.parser.ParseException",
+        "org.apache.spark.sql.catalyst.parser.ParserInterface",
+        "org.apache.spark.sql.catalyst.trees.CurrentOrigin$",
+        "org.apache.spark.sql.execution.SparkSqlParser",
+    }
+)
+"""What a text goes through in a Spark without extensions. Iceberg's parser lives in Spark's packages."""
+PARSER = "org.apache.spark.sql.execution.SparkSqlParser"
+CALLERS = frozenset(
+    {
+        "org.apache.spark.sql.classic.SparkSession",
+        "org.apache.spark.sql.connect.planner.SparkConnectPlanner",
+    }
+)
+"""What asks a session's parser: SQL, and a plan's text. The stack below them does not matter."""
+
+SHOWN = 5
+"""Values that a fault names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkConfiguration:
+    """What one process of Spark said on one connection."""
+
+    version: str
+    settings: Mapping[str, str]
+    """Those that are set in the session, by Spark's start or by us; defaults are not among them."""
+    parsers: Sequence[str]
+    """Classes that `PROBE_TEXT` went through, the innermost first; see `parsers_on`."""
+
+    @property
+    def catalogs(self) -> Mapping[str, str]:
+        """Pluggable catalogs: name → class."""
+        plugged = {
+            key.removeprefix(CATALOG_PREFIX): value
+            for key, value in self.settings.items()
+            if key.startswith(CATALOG_PREFIX)
+        }
+        return {name: value for name, value in sorted(plugged.items()) if "." not in name}
+
+
+def process_of(settings: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what names a process of Spark's among all that there ever were; None when it cannot be told."""
+    app, started = settings.get("spark.app.id", ""), settings.get("spark.app.startTime", "")
+    return (app, started) if app and started else None
+
+
+def parsers_on(stack: Iterable[str]) -> tuple[str, ...]:
+    """Return the classes of a stack, innermost first, that parsed; none when it is not one of a parser's."""
+    parsers: list[str] = []
+    for name in stack:
+        if name in CALLERS:
+            return tuple(dict.fromkeys(parsers))
+        parsers.append(name)
+    return ()
+
+
+def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str, ...]:
+    """Say why texts may mean something else to this Spark than to the reader; nothing when they do not.
+
+    `reader_version` is the parser's; empty: it is not compared. Values of settings that are not pinned are
+    not told: there may be passwords among them.
+    """
+    # INVARIANT (one reading): what is empty here is the only Spark that statements are given to.
+    faults: list[str] = []
+    if reader_version and found.version.split(".")[:2] != reader_version.split(".")[:2]:
+        faults.append(
+            f"Spark is version {found.version or 'unknown'}, but the parser is {reader_version}: a proof by "
+            "another minor version says nothing; set `reader.spark_home` to a Spark of the backend's version"
+        )
+    named = (name.strip() for name in found.settings.get(EXTENSIONS, "").split(","))
+    unlisted = [name for name in named if name and name not in LISTED_EXTENSIONS]
+    if unlisted:
+        faults.append(
+            f"`{EXTENSIONS}` has {_some(unlisted)}, and the parser does not: texts could mean something else "
+            "to Spark than was proved; start Spark without it"
+        )
+    strange = [name for name in found.parsers if name not in PARSER_CLASSES]
+    if strange:
+        faults.append(
+            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came "
+            f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
+        )
+    elif PARSER not in found.parsers:
+        faults.append("Spark does not tell which classes read its texts")
+    for key, pinned in READING_SETTINGS.items():
+        value = found.settings.get(key)
+        if value != pinned:
+            has = f"is `{value}`" if value is not None else "is not told"
+            faults.append(f"the setting `{key}` {has}, and the parser has `{pinned}`")
+    return tuple(faults)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
+    return shown + (", …" if len(names) > SHOWN else "")

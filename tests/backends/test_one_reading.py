@@ -1,0 +1,326 @@
+"""No text reaches a Spark that may read it otherwise than the parser, over either endpoint."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
+from gateway.backends.spark_connect_service import SparkConnectService
+from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
+from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.spark_thrift_questions import MAX_SETTINGS
+from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.model.principal import Principal
+from gateway.model.reading_settings import READING_SETTINGS, may_be_set
+from gateway.model.spark_configuration import PARSER_CLASSES, PROBE_TEXT, SparkConfiguration, differences
+from tests.backends.fake_connect_server import Configured, rows, spark_connect
+from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
+
+SESSION = "00112233-4455-6677-8899-aabbccddeeff"
+EXTENSIONS = "spark.sql.extensions"
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+ICEBERG_PARSER = "org.apache.spark.sql.catalyst.parser.extensions.IcebergSparkSqlExtensionsParser"
+READER = "4.3.0"
+
+
+@dataclass
+class Endpoint:
+    """A Spark behind one of its endpoints, and how the gateway opens a session there."""
+
+    spark: Any
+    """Has `version`, `settings` and `parsers`, and `asked`."""
+    open: Callable[[], Any]
+    probe: Callable[[], Any]
+
+    async def refusal(self) -> str:
+        with pytest.raises(BackendMismatch) as caught:
+            await self.open()
+        return caught.value.message
+
+
+@contextlib.asynccontextmanager
+async def thrift() -> AsyncIterator[Endpoint]:
+    async with FakeHiveServer() as server:
+        server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
+        address = SparkAddress(host=server.host, port=server.port, call_timeout_s=5, connect_timeout_s=5)
+        backend = SparkThriftBackend(SparkThriftOptions(address=address, reader_version=READER))
+
+        async def opened() -> None:
+            session = await backend.open_session(Principal(user="bob"), protocol_version=9, settings={})
+            await session.close()
+
+        yield Endpoint(server, opened, backend.probe)
+        await backend.close()
+        await server.until(lambda: server.connections == 0)
+        assert server.texts() in ([], ["SELECT 1"])
+
+
+@contextlib.asynccontextmanager
+async def connect() -> AsyncIterator[Endpoint]:
+    async with spark_connect() as server:
+        spark = Configured(server)
+        backend = SparkConnectBackend(
+            SparkConnectOptions(host="127.0.0.1", port=server.port, reader_version=READER)
+        )
+
+        async def opened() -> None:
+            assert await backend.open_session(SESSION, "bob") == f"{SESSION}@{spark.process}"
+
+        yield Endpoint(spark, opened, backend.probe)
+        await backend.close()
+
+
+@pytest.fixture(params=[thrift, connect])
+async def endpoint(request: pytest.FixtureRequest) -> AsyncIterator[Endpoint]:
+    async with request.param() as made:
+        yield made
+
+
+# -- what is refused -----------------------------------------------------------------------------------------
+
+
+async def test_a_spark_that_reads_as_the_parser_does_is_used(endpoint: Endpoint) -> None:
+    with capture_logs() as logs:
+        await endpoint.open()
+        assert (await endpoint.probe()).version == "4.3.0"
+    (attested,) = [log for log in logs if log["event"] == "spark_attested"]
+    assert (attested["version"], attested["catalogs"]) == ("4.3.0", {})
+
+
+@pytest.mark.parametrize(
+    "value", [DELTA, f" {DELTA} ", f"a.B,{DELTA}", "does.not.Exist", "*********(redacted)"]
+)
+async def test_an_extension_that_the_reader_does_not_have_refuses_everything(
+    endpoint: Endpoint, value: str
+) -> None:
+    endpoint.spark.settings[EXTENSIONS] = value
+    with capture_logs() as logs:
+        assert f"`{EXTENSIONS}` has `{value.split(',')[0].strip()}`" in await endpoint.refusal()
+        with pytest.raises(BackendMismatch):
+            await endpoint.probe()
+    told = [log for log in logs if log["event"] == "spark_reads_otherwise"]
+    assert [log["log_level"] for log in told] == ["error", "error"]
+
+
+@pytest.mark.parametrize("value", ["", " ", ",", " , "])
+async def test_a_list_of_extensions_that_has_none_is_none(endpoint: Endpoint, value: str) -> None:
+    endpoint.spark.settings[EXTENSIONS] = value
+    await endpoint.open()
+
+
+@pytest.mark.parametrize(
+    "strange", [ICEBERG_PARSER, "other.Ext$P", "org.apache.spark.sql.execution.SparkSqlParser2"]
+)
+@pytest.mark.parametrize("at", [0, 3, 99])
+async def test_a_parser_that_came_without_the_setting_is_seen_on_the_stack(
+    endpoint: Endpoint, strange: str, at: int
+) -> None:
+    endpoint.spark.parsers.insert(at, strange)
+    assert f"Spark reads texts with `{strange}`" in await endpoint.refusal()
+
+
+@pytest.mark.parametrize(
+    "parsers", [[], sorted(PARSER_CLASSES - {"org.apache.spark.sql.execution.SparkSqlParser"})]
+)
+async def test_a_spark_that_does_not_tell_its_parsers_is_refused(
+    endpoint: Endpoint, parsers: list[str]
+) -> None:
+    endpoint.spark.parsers[:] = parsers
+    assert "does not tell which classes read its texts" in await endpoint.refusal()
+
+
+@pytest.mark.parametrize("version", ["4.2.0", "5.3.0", "", "4.30.0"])
+async def test_another_minor_version_is_refused(endpoint: Endpoint, version: str) -> None:
+    endpoint.spark.version = version
+    assert f"Spark is version {version or 'unknown'}, but the parser is 4.3.0" in await endpoint.refusal()
+
+
+async def test_all_that_is_wrong_is_told_together(endpoint: Endpoint) -> None:
+    endpoint.spark.version = "4.1.4"
+    endpoint.spark.settings[EXTENSIONS] = DELTA
+    endpoint.spark.parsers.insert(2, "io.delta.sql.parser.DeltaSqlParser")
+    told = await endpoint.refusal()
+    assert all(word in told for word in ("4.1.4", DELTA, "DeltaSqlParser"))
+
+
+def configuration(settings: Mapping[str, str], **more: Any) -> SparkConfiguration:
+    parsers = sorted(PARSER_CLASSES)
+    return SparkConfiguration(**{"version": READER, "settings": settings, "parsers": parsers, **more})
+
+
+@pytest.mark.parametrize("key", sorted(READING_SETTINGS))
+def test_a_pinned_setting_that_did_not_take_is_a_difference(key: str) -> None:
+    assert differences(configuration(READING_SETTINGS), reader_version=READER) == ()
+    for settings in (
+        {k: v for k, v in READING_SETTINGS.items() if k != key},
+        {**READING_SETTINGS, key: "*********(redacted)"},
+    ):
+        (told,) = differences(configuration(settings), reader_version=READER)
+        assert key in told
+
+
+def test_a_version_is_compared_only_where_there_is_a_parser() -> None:
+    assert differences(configuration(READING_SETTINGS, version="3.5.1"), reader_version="") == ()
+
+
+async def test_catalogs_are_told_by_name_and_class_without_their_options(endpoint: Endpoint) -> None:
+    endpoint.spark.settings |= {
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.password": "hunter2",
+        "spark.sql.catalog.spark_catalog": "some.SessionCatalog",
+        "spark.sql.catalogImplementation": "hive",
+    }
+    with capture_logs() as logs:
+        await endpoint.open()
+    (attested,) = [log for log in logs if log["event"] == "spark_attested"]
+    assert attested["catalogs"] == {
+        "lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark_catalog": "some.SessionCatalog",
+    }
+    assert "hunter2" not in str(logs)
+
+
+# -- when it is asked ----------------------------------------------------------------------------------------
+
+
+async def test_every_connection_is_asked_for_settings_and_each_process_for_its_parsers_once(
+    endpoint: Endpoint,
+) -> None:
+    for _ in range(3):
+        await endpoint.open()
+    asked = endpoint.spark.asked
+    assert (asked.count("SET") + asked.count("Config.get_all"), asked.count(PROBE_TEXT)) == (3, 1)
+    endpoint.spark.settings["spark.app.id"] = "local-2"  # a Spark that was started anew
+    endpoint.spark.parsers.insert(0, "other.Parser")
+    if isinstance(endpoint.spark, Configured):
+        endpoint.spark.restart()
+    await endpoint.refusal()
+    assert asked.count(PROBE_TEXT) == 2
+
+
+async def test_what_was_refused_is_asked_anew(endpoint: Endpoint) -> None:
+    endpoint.spark.parsers.insert(0, "other.Parser")
+    await endpoint.refusal()
+    await endpoint.refusal()
+    endpoint.spark.parsers.remove("other.Parser")
+    await endpoint.open()
+
+
+async def test_a_spark_that_does_not_name_its_process_is_asked_each_time(endpoint: Endpoint) -> None:
+    del endpoint.spark.settings["spark.app.startTime"]
+    await endpoint.open()
+    endpoint.spark.parsers.insert(0, "other.Parser")
+    await endpoint.refusal()
+
+
+async def test_an_extension_of_a_known_process_is_refused_all_the_same(endpoint: Endpoint) -> None:
+    """Two Sparks of one name are not to be, but nothing rests on that they are not."""
+    await endpoint.open()
+    endpoint.spark.settings[EXTENSIONS] = DELTA
+    await endpoint.refusal()
+
+
+@pytest.mark.parametrize("key", ["spark.app.id", "Spark.App.StartTime", EXTENSIONS, "spark.sql.catalog.x"])
+def test_nobody_sets_what_is_asked_for(key: str) -> None:
+    """A session of Spark Connect outlives a gateway, and the next one asks in it."""
+    assert not may_be_set(key)
+
+
+async def test_settings_that_were_cut_short_are_not_looked_at() -> None:
+    async with thrift() as endpoint:
+        endpoint.spark.settings |= {f"a.{n}": "x" for n in range(MAX_SETTINGS)}
+        with pytest.raises(BackendUnavailable, match="does not tell how it is configured"):
+            await endpoint.open()
+
+
+# -- Thrift --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [Refuse(), Cut(), Garbage(b"\0\0\0\x04what")])
+@pytest.mark.parametrize("before", [0, 1, 3, 4, 6, 7, 8])  # nobody waits for the others
+async def test_a_thrift_server_that_does_not_answer_the_questions_gives_no_session(
+    fault: Any, before: int
+) -> None:
+    async with thrift() as endpoint:
+        endpoint.spark.misbehave(ASKED, *[None] * before, fault)
+        with pytest.raises(BackendUnavailable):
+            await endpoint.open()
+
+
+@pytest.mark.parametrize("form", ["MINIMAL", "standard"])
+async def test_errors_without_stacks_are_asked_for_with_them(form: str) -> None:
+    async with thrift() as endpoint:
+        key = "spark.sql.error.messageFormat"
+        endpoint.spark.settings[key] = form
+        endpoint.spark.on(f"SET {key}=PRETTY", Answer.text([key, "PRETTY"]))
+        endpoint.spark.on(f"SET {key}={form.upper()}", Answer.text([key, form.upper()]))
+        await endpoint.open()
+        assert endpoint.spark.texts() == [f"SET {key}=PRETTY", f"SET {key}={form.upper()}"]
+        endpoint.spark.statements.clear()
+
+
+# -- Connect -------------------------------------------------------------------------------------------------
+
+
+async def test_stacks_that_are_not_told_are_asked_for_and_hidden_again() -> None:
+    key = "spark.sql.connect.serverStacktrace.enabled"
+    async with connect() as endpoint:
+        endpoint.spark.settings[key] = "false"
+        await endpoint.open()
+        assert endpoint.spark.sessions[SESSION][key] == "false"
+        endpoint.spark.restart()
+        endpoint.spark.parsers.insert(0, "other.Parser")
+        assert "other.Parser" in await endpoint.refusal()
+
+
+async def test_a_spark_that_does_not_name_its_session_is_not_used() -> None:
+    async with spark_connect() as server:
+
+        async def nameless(_request: bytes, _context: Any) -> bytes:
+            return b""
+
+        server.answers["Config"] = nameless
+        backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port))
+        with pytest.raises(BackendUnavailable, match="newer"):
+            await backend.open_session(SESSION, "bob")
+        await backend.close()
+
+
+async def test_the_catalog_asks_nothing_of_a_spark_that_was_started_anew_before_it_was_asked() -> None:
+    """Without the session's own id Spark would make a new one, with other settings, and run the text."""
+    async with spark_connect() as server:
+        spark = Configured(server)
+        ran: list[str] = []
+
+        async def execute(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            message = server_request(request)
+            await spark._open(message, context)
+            ran.append(message.plan.root.sql.query)
+            yield rows(name=["a"])
+
+        server.answers["ExecutePlan"] = execute
+        backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port))
+        service = SparkConnectService(backend)
+        assert await service.query("SHOW a") == [("a",)]
+        spark.restart()
+        spark.settings[EXTENSIONS] = DELTA
+        with pytest.raises(BackendUnavailable, match="ended the session"):
+            await service.query("SHOW b")
+        with pytest.raises(BackendMismatch):
+            await service.query("SHOW c")
+        del spark.settings[EXTENSIONS]
+        await service.query("SHOW d")
+        assert ran == ["SHOW a", "SHOW d"]
+        await backend.close()
+
+
+def server_request(data: bytes) -> Any:
+    from gateway.wire.connect import pb
+
+    return pb.ExecutePlanRequest.FromString(data)

@@ -1,0 +1,80 @@
+"""`sluice check` asks the Spark that settings name whether it reads statements as the parser does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import exit_codes, main
+from tests.backends.fake_hive_server import Answer, FakeHiveServer
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+@pytest.fixture
+def spark() -> Iterator[FakeHiveServer]:
+    """A scripted Thrift Server in a thread of its own: the command has an event loop for itself."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    server = FakeHiveServer()
+    server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    yield server
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+    loop.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, spark: FakeHiveServer) -> Path:
+    return write(tmp_path, spark.port)
+
+
+def write(directory: Path, port: int) -> Path:
+    (directory / "packs").mkdir(exist_ok=True)
+    file = directory / "gateway.yaml"
+    file.write_text(
+        f"backend: {{thrift: {{host: 127.0.0.1, port: {port}}}}}\n"
+        "policies: {paths: [packs], catalogs: {spark_catalog: spark, lake: spark}}\n"
+    )
+    return file
+
+
+def test_an_extension_of_the_backend_is_a_fault(
+    settings: Path, spark: FakeHiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.settings["spark.sql.extensions"] = EXTENSION
+    assert main(["check", "--no-parser", str(settings)]) == exit_codes.FAULTS
+    assert f"{settings}: `spark.sql.extensions` has `{EXTENSION}`" in capsys.readouterr().out
+    assert main(["check", "--no-parser", "--no-backend", str(settings)]) == exit_codes.OK
+
+
+def test_a_parser_without_the_setting_is_a_fault(
+    settings: Path, spark: FakeHiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.parsers.insert(0, "other.Parser")
+    assert main(["check", "--no-parser", str(settings)]) == exit_codes.FAULTS
+    assert f"{settings}: Spark reads texts with `other.Parser`" in capsys.readouterr().out
+
+
+def test_catalogs_that_only_one_side_knows_are_told(
+    settings: Path, spark: FakeHiveServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark.settings |= {"spark.sql.catalog.ice": "some.Catalog", "spark.sql.catalog.ice.secret": "hunter2"}
+    assert main(["check", "--no-parser", str(settings)]) == exit_codes.OK
+    out = capsys.readouterr().out
+    assert "Spark has the catalog `ice` (some.Catalog), which `policies.catalogs` does not name" in out
+    assert "`policies.catalogs` names `lake`, and Spark has no `spark.sql.catalog.lake`" in out
+    assert "hunter2" not in out
+
+
+def test_a_spark_that_is_away_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, 1)
+    assert main(["check", "--no-parser", str(file)]) == exit_codes.OK
+    assert "Spark was not asked how it reads texts: Spark cannot be reached" in capsys.readouterr().out
