@@ -54,14 +54,7 @@ class Restartable:
             process.connect_token = before.connect_token
         self._loop.run(process.start())
         self._process = process
-        return Spark(
-            process.host,
-            process.thrift_port,
-            process.connect_port,
-            process.user,
-            process,
-            process.connect_token,
-        )
+        return Spark.of(process)
 
     def stop(self) -> None:
         if self._process is not None:
