@@ -29,7 +29,8 @@ WORLDS: dict[str, Sequence[str]] = {
 """World → the end-to-end modules that share it. Any other module is a world of its own."""
 
 FIRST = ("scenarios", "tpc")
-"""Worlds in the order in which they are handed out; everything else follows, the largest first."""
+"""The worlds that are handed out first; other end-to-end modules follow, then rooms by their size."""
+END_TO_END = "tests/e2e/"
 
 PR_SET_CHILD_SUBREAPER = 36
 STOP_S = 30.0
@@ -38,11 +39,9 @@ STOP_S = 30.0
 
 def world_of(nodeid: str) -> str:
     """Return what a test shares with those beside it in its lane."""
-    path = PurePosixPath(nodeid.split("::")[0]).with_suffix("")
-    name = "/".join(path.parts[2:])
-    if path.parts[:2] == ("tests", "e2e"):
-        return next((world for world, modules in WORLDS.items() if name in modules), str(path))
-    return str(path)
+    module = str(PurePosixPath(nodeid.split("::")[0]).with_suffix(""))
+    name = module.removeprefix(END_TO_END)
+    return next((world for world, modules in WORLDS.items() if name in modules), module)
 
 
 class Lanes(LoadScopeScheduling):  # type: ignore[misc]
@@ -52,11 +51,12 @@ class Lanes(LoadScopeScheduling):  # type: ignore[misc]
         return world_of(nodeid)
 
     def _assign_work_unit(self, node: Any) -> None:
-        waiting = self.workqueue
-        place = {world: number for number, world in enumerate(FIRST)}
-        chosen = min(waiting, key=lambda world: (place.get(world, len(place)), -len(waiting[world])))
-        waiting.move_to_end(chosen, last=False)
+        self.workqueue.move_to_end(min(self.workqueue, key=self._turn), last=False)
         super()._assign_work_unit(node)
+
+    def _turn(self, world: str) -> tuple[int, bool, int]:
+        place = FIRST.index(world) if world in FIRST else len(FIRST)
+        return place, not world.startswith(END_TO_END), -len(self.workqueue[world])
 
 
 class Control:
