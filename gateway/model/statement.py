@@ -20,6 +20,9 @@ class SessionContext:
     namespace: tuple[str, ...] = ("default",)
     temp_views: frozenset[str] = frozenset()
     """Temporary views that exist in Spark's session for certain, lower case."""
+    varying_views: frozenset[str] = frozenset()
+    """Those of them whose rows change with time or with tables that policies read, or are not the same for
+    everybody: Spark's cache may not keep them."""
     handles: frozenset[str] = frozenset()
     """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
     cached relation, `query:ID` for a streaming query; and what it registered, by kind and lower-case name:
@@ -159,6 +162,9 @@ class Cleared:
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""
+    varying: str = ""
+    """Why Spark's cache may not keep its rows, in words: they change with time, or are another's for another
+    user. Empty: the same for everybody, at any time."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

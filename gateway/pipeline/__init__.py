@@ -57,6 +57,7 @@ async def judge(
         facets=outcome.facets,
         written_by_us=outcome.words,
         temp_views_read=outcome.temp_views,
+        varying=outcome.varying,
     )
 
 
@@ -85,6 +86,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         facets=plan.facets,
         written_by_us=plan.words,
         temp_views_read=plan.temp_views,
+        varying=plan.varying,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         echo=plan.echo,

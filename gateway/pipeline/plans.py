@@ -34,9 +34,17 @@ from gateway.pipeline.judging import (
     obliged_names,
     together,
 )
+from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan
-from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, policies_of, shown_only
+from gateway.pipeline.policies import (
+    Policies,
+    metadata_shown,
+    names_metadata,
+    plan_shown,
+    policies_of,
+    shown_only,
+)
 from gateway.pipeline.texts import Seen, ask, finish, scan_records, see, see_tables, view_bodies
 from gateway.plan import unread
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -46,10 +54,12 @@ from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
 from gateway.plan.prove import proved
 from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.rendering import Rendering, render, rendered
+from gateway.plan.varying import varying_plan
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.names import Names
+from gateway.sql.varying import not_cached
 from gateway.sql.wants import NotGovernable
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
@@ -75,6 +85,7 @@ class GovernedPlan:
     provisional: bool
     facets: frozenset[str]
     temp_views: frozenset[str]
+    varying: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +172,12 @@ class _Plan:
         if (denied := evaluation.denied()) is not None:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
-        tables += [*facts.raw, *facts.described, *(name for p in texts.all for name in p.tables)]
+        tables += [
+            *facts.raw,
+            *facts.described,
+            *facts.cached,
+            *(name for p in texts.all for name in p.tables),
+        ]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
             return NeedsCatalog(unknown)
         return all(known)
@@ -203,7 +219,7 @@ class _Plan:
     ) -> GovernedPlan | Stop | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
-        bodies = await view_bodies((*read, *facts.raw, *facts.described), judging, 0)
+        bodies = await view_bodies((*read, *facts.raw, *facts.described, *facts.cached), judging, 0)
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0].views, judging)
@@ -234,7 +250,7 @@ class _Plan:
         if refusal is not None:
             return not_governable(refusal)
         return await self._written(
-            facts, texts, usage, guarding, governed, bodies, records, original, exists=exists
+            facts, texts, usage, guarding, governed, bodies, policies, records, original, exists=exists
         )
 
     def _past_guards(
@@ -247,9 +263,7 @@ class _Plan:
         records: tuple[ScanRecord, ...],
     ) -> Denied | NotGovernable | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
-        obliged = [
-            one.table.name for one in guarding if one.query is not None and self.judging.exists(one.table)
-        ]
+        obliged = [one.table.name for one in guarding if one.obliged and self.judging.exists(one.table)]
         scans = records
         for one in governed:
             obliged += one.guarded
@@ -279,6 +293,7 @@ class _Plan:
         guarding: tuple[Guarding, ...],
         governed: list[Governed],
         bodies: dict[TableName, Governed],
+        policies: Policies,
         records: tuple[ScanRecord, ...],
         original: bytes,
         *,
@@ -318,6 +333,12 @@ class _Plan:
                 )
             )
         inside = [*governed, *bodies.values()]
+        changing = varying_plan(reading, facts, self.names) or policies.varying or varying_bodies(inside)
+        uncached = not_cached(changing) if changing and reading.analysis == "persist" else None
+        for name in facts.cached:
+            uncached = uncached or cached_view_refusal(name, bodies)
+        if uncached is not None:
+            return not_governable(uncached)
         return GovernedPlan(
             text=told,
             root=reading.root,
@@ -336,6 +357,7 @@ class _Plan:
             or any(one.provisional for one in inside),
             facets=frozenset(evaluation.facets).union(*(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
+            varying=changing,
         )
 
     def _answer(

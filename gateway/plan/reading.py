@@ -136,6 +136,8 @@ class PlanReading:
     handles: list[HandleUse] = field(default_factory=list)
     urls: list[UrlUse] = field(default_factory=list)
     catalog_calls: list[CatalogCall] = field(default_factory=list)
+    within: bool = False
+    """Whether an expression or a lateral join holds a query."""
     messages: int = 0
     """How many messages were walked."""
     held: list[Message] = field(default_factory=list)

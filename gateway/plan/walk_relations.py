@@ -125,6 +125,16 @@ def _is_alias(reference: Message) -> bool:
     return bool(reference.WhichOneof("rel_type") == "subquery_alias")
 
 
+@reads_message("SubqueryExpression")
+def _query_within(walk: Walk, message: Message) -> None:
+    walk.reading.within = True
+
+
+@reads_message("LateralJoin")
+def _lateral_join(walk: Walk, message: Message) -> None:
+    walk.reading.within = True
+
+
 @reads_field("Relation.sql", "SQL.query")
 def _sql(walk: Walk, relation: Message, sql: Message) -> None:
     bound = walk.bound.get(id(relation))

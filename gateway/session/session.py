@@ -300,12 +300,21 @@ class NamesInForce:
         # Last in order: views are renewed in the order they were made, because one may read another.
         self.views[folded] = replace(view, basis=basis)
         self.ended_views.discard(folded)
-        self.context = replace(self.context, temp_views=self.context.temp_views | {folded})
+        varying = self.context.varying_views - {folded}
+        self.context = replace(
+            self.context,
+            temp_views=self.context.temp_views | {folded},
+            varying_views=varying | {folded} if cleared.varying else varying,
+        )
 
     def _forget(self, name: str) -> None:
         folded = name.lower()
         self.views.pop(folded, None)
-        self.context = replace(self.context, temp_views=self.context.temp_views - {folded})
+        self.context = replace(
+            self.context,
+            temp_views=self.context.temp_views - {folded},
+            varying_views=self.context.varying_views - {folded},
+        )
 
 
 class Session(NamesInForce):

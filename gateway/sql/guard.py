@@ -34,6 +34,8 @@ class GuardedRelation:
     relation: Relation
     table: Table
     query: str | None
+    obliged: bool = False
+    """Whether it hides or masks something; a view may also be written out for what its text asks."""
 
 
 def guarded_query(
@@ -97,17 +99,32 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
 
 
 def guard_scan(
-    text: str, relation: Relation, table: Table, view: TableView, *, vouched: bool, body: str | None
+    text: str,
+    relation: Relation,
+    table: Table,
+    view: TableView,
+    *,
+    vouched: bool,
+    body: str | None,
+    within: bool,
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
 
-    `body` is the guarded text of a view whose sources carry obligations; without one a view is a table.
+    `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
+    carry obligations.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
     query = table_query(table, view, suffix=suffix, vouched=vouched, body=body)
     if isinstance(query, NotGovernable):
         return query
-    return GuardedRelation(relation=relation, table=table, query=query)
+    obliged = within or has_obligations(table, view, vouched=vouched)
+    return GuardedRelation(relation=relation, table=table, query=query, obliged=obliged)
+
+
+def has_obligations(table: Table, view: TableView, *, vouched: bool) -> bool:
+    """Whether rows, columns or values of the table are not for the principal."""
+    hidden = not vouched and bool(hidden_columns(table, view))
+    return hidden or bool(masks_of(view, vouched=vouched)) or view.row_filter is not None
 
 
 def table_query(
@@ -117,10 +134,10 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
+    if body is None and not has_obligations(table, view, vouched=vouched):
+        return None
     hidden = () if vouched else hidden_columns(table, view)
     masks = masks_of(view, vouched=vouched)
-    if not hidden and not masks and view.row_filter is None and body is None:
-        return None
     source: str | NotGovernable = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
@@ -141,7 +158,7 @@ def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRela
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix))
+    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix), obliged=True)
 
 
 def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:
