@@ -56,8 +56,10 @@ from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.rendering import Rendering, render, rendered
 from gateway.plan.varying import varying_plan
 from gateway.plan.walk import read_plan
+from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
+from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
 from gateway.sql.varying import not_cached
 from gateway.sql.wants import NotGovernable
@@ -138,6 +140,9 @@ class _Plan:
         self.rendering = rendering
         self.names = Names(self.context, judging.snapshot.catalog.catalogs)
         self.evaluation: Evaluation = judging.evaluation()
+        self.words: frozenset[int] = frozenset()
+        """References without brackets that ask who the user is, by the identity of their messages."""
+        self.meanings: tuple[Meaning | None, ...] = ()
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
         if reading.analysis:
             # It returns no rows: the schema of a table is what may be seen of it.
@@ -154,10 +159,15 @@ class _Plan:
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
-        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging))
+        findings = asking(self.reading, texts.asking)
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging, findings))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
+        words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
+        if isinstance(words, NotGovernable):
+            return not_governable(words)
+        self.words, self.meanings = words, texts.meanings(findings)
         return await self._guard(facts, texts, usage, seen, original, exists=asked)
 
     def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Stop | NeedsCatalog:
@@ -231,13 +241,14 @@ class _Plan:
         if isinstance(guarding, NotGovernable):
             return not_governable(guarding)
         governed: list[Governed] = []
-        for prepared, one in zip(texts.all, seen[1:], strict=True):
+        for prepared, one, meaning in zip(texts.all, seen[1:], self.meanings, strict=True):
             outcome = await finish(
                 prepared,
                 usage if isinstance(usage, Usage) else texts.usage(prepared),
                 one,
                 evaluation,
                 judging,
+                meaning,
             )
             if not isinstance(outcome, Governed):
                 return outcome
@@ -310,9 +321,9 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
-        identities = any(is_identity(call) for call in reading.functions)
+        identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
         if identities:
-            bind_identities(reading.message, self.judging.principal.user, edits)
+            bind_identities(reading.message, self.judging.principal.user, self.words, edits)
         answer = self._answer(facts, governed, bodies)
         if not exists:
             relation = reading.catalog_calls[0].relation

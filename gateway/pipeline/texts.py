@@ -35,7 +35,7 @@ from gateway.sql import guard
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
-from gateway.sql.identity import identity_splices
+from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.wants import NotGovernable, Want, Wants
@@ -236,9 +236,17 @@ def see_tables(
 
 
 async def finish(
-    prepared: Prepared, usage: Usage | Silent, seen: Seen, evaluation: Evaluation, judging: Judging
+    prepared: Prepared,
+    usage: Usage | Silent,
+    seen: Seen,
+    evaluation: Evaluation,
+    judging: Judging,
+    meaning: Meaning | None = None,
 ) -> Outcome:
-    """Guard the text's scans, pin its targets and have the result proved."""
+    """Guard the text's scans, pin its targets and have the result proved.
+
+    `meaning`: of an expression, what words without brackets mean where it stands.
+    """
     text, reading, wants = prepared.text, prepared.reading, prepared.wants
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
@@ -269,7 +277,7 @@ async def finish(
         return not_governable(written)
     if isinstance(pinned, NotGovernable):
         return not_governable(pinned)
-    identities = _identities(prepared, evaluation, judging)
+    identities = _identities(prepared, evaluation, judging, meaning)
     if isinstance(identities, NotGovernable):
         return not_governable(identities)
     unbound = bool(reading.identities) and not identities
@@ -352,7 +360,7 @@ def _binds(prepared: Prepared, judging: Judging) -> bool:
 
 
 def _identities(
-    prepared: Prepared, evaluation: Evaluation, judging: Judging
+    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
 ) -> tuple[Splice, ...] | NotGovernable:
     """Return what binds `current_user()` and its likes to the principal."""
     reading = prepared.reading
@@ -366,7 +374,7 @@ def _identities(
         reading,
         judging.principal.user,
         [named.get(id(relation)) for relation in mentions],
-        leave_bare=prepared.place.expression,
+        meaning=meaning,
     )
     if isinstance(splices, NotGovernable) and judging.door == "thrift":
         return ()  # Spark knows the user there; only its cache may not keep it

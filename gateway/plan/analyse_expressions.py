@@ -138,12 +138,21 @@ class Expressions:
     def plain(self, attribute: Message, place: Place) -> Column:
         """Note a column that is passed on by its name."""
         parts = parts_of(attribute.unparsed_identifier)
+        self._note(attribute, place)
         origins = self._origins(attribute, parts, place)
         self.findings.mark(origins, plain=True)
         qualifier: Parts = ()
         for column in place.node.named(parts[-1]):
             qualifier = column.qualifier
         return Column(parts[-1], qualifier, origins)
+
+    def _note(self, attribute: Message, place: Place) -> None:
+        if id(attribute) not in self.findings.asked:
+            return
+        if attribute.HasField("plan_id"):
+            self.findings.note(attribute, *map(Place, self.by_plan_id(attribute.plan_id)))
+        else:
+            self.findings.note(attribute, place)
 
     def _origins(self, attribute: Message, parts: Parts, place: Place) -> Origins:
         if not attribute.HasField("plan_id"):
@@ -171,6 +180,8 @@ class Expressions:
             if case == "unresolved_attribute":
                 attribute = expression.unresolved_attribute
                 text = attribute.unparsed_identifier
+                if findings.asked:
+                    self._note(attribute, place)
                 alone = names.get(text.lower(), ()) if not attribute.HasField("plan_id") else ()
                 if len(alone) == 1 and "`" not in text and "." not in text:
                     findings.computes(alone[0].origins)  # as nearly all are
@@ -255,6 +266,7 @@ class Expressions:
         """Return the columns whose names match. Java's expressions are read if they mean the same in Python
         and cannot take long."""
         node, text = place.node, regex.col_name
+        self._note(regex, place)
         if regex.HasField("plan_id"):
             node = self._only(regex.plan_id)
         if text.startswith("`") and text.endswith("`") and len(text) > 2:
@@ -270,6 +282,7 @@ class Expressions:
     def _text_items(self, message: Message, place: Place) -> tuple[list[Column], bool]:
         """Note what an expression written as SQL reads; return the columns that it makes."""
         text = message.expression
+        self.findings.note(message, place)
         if (qualifier := analyse_texts.star(text)) is not None:
             found, complete = place.node.select(qualifier)
             self.findings.show(found)

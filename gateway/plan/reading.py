@@ -130,6 +130,9 @@ class PlanReading:
     expressions: list[ExpressionText] = field(default_factory=list)
     functions: list[FunctionCall] = field(default_factory=list)
     columns: list[ColumnName] = field(default_factory=list)
+    words: list[Message] = field(default_factory=list)
+    """References of one part that mean the user where no column has the name: `UnresolvedAttribute`s and
+    `UnresolvedRegex`es."""
     names: list[str] = field(default_factory=list)
     """Strings that name columns outside of expressions: of drop, fillna, crosstab, …"""
     code: list[CodeUse] = field(default_factory=list)

@@ -28,7 +28,7 @@ OF_THE_SESSION = frozenset(
 )
 _CHANGING = OF_THE_INSTANT | OF_THE_SESSION
 _EXPRESSIONS = frozenset({"CurrentDate", "CurrentPath", "CurrentTime", "CurrentTimestamp"})
-_QUERIES = frozenset(
+QUERIES = frozenset(
     {
         "Exists",
         "FunctionTableSubqueryArgumentExpression",
@@ -59,7 +59,7 @@ def varying(text: str, reading: Reading) -> str | None:
         return f"it asks for `{expression}`"
     if _SPECIAL.search(text):
         return "it names an instant, as `now` and `today` do"
-    if _QUERIES & reading.expressions and any(r.role is RelationRole.SCAN for r in reading.relations):
+    if QUERIES & reading.expressions and any(r.role is RelationRole.SCAN for r in reading.relations):
         return WITHIN
     return None
 
