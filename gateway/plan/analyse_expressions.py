@@ -16,6 +16,7 @@ from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import Message
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
+from gateway.sql.identity import IDENTITIES
 
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
@@ -291,6 +292,8 @@ class Expressions:
         if name is not None and (origins := place.node.find(name)) is not None:
             self.findings.mark(origins, plain=True)
             return [Column(name[-1], (), origins)], True
+        if name is not None and len(name) == 1 and name[0] in IDENTITIES and place.is_function(name[0]):
+            return [Column("current_user()", (), NOTHING)], True
         use = self.texts.get(id(message))
         if use is None:
             raise Unclear("an expression's text was not read")

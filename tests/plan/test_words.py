@@ -67,6 +67,8 @@ async def test_a_word_that_is_no_column_is_the_principal(world: World, reader: R
         t.withColumn("me", F.col("user")),
         t.select(F.max(F.col("user")).over(Window.partitionBy("user").orderBy("session_user"))),
         t.repartition(2, "user"),
+        t.filter("own = current_user").agg(F.count(F.lit(1))),
+        t.selectExpr("user", "upper(current_user) AS u"),
         t.join(t.alias("o"), F.col("own") == F.col("user")),
         t.select(F.colRegex("user")) if hasattr(F, "colRegex") else t.select("user"),
     ):
