@@ -19,7 +19,7 @@ DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
         f"spark_catalog.lab.{name}": {"id": "int", "own": "string", "until": "timestamp"}
-        for name in ("free", "owned", "timed", "mapped", "called", "masked", "blocked")
+        for name in ("free", "owned", "timed", "mapped", "called", "masked", "blocked", "in_use", "given")
     },
     "views": {
         f"spark_catalog.lab.{name}": {
@@ -27,6 +27,7 @@ DATA: dict[str, Any] = {
             "text": text,
             "database": "lab",
             "output": ["id"],
+            "collation": "UTF8_LCASE" if name.endswith("_lcase") else "",
         }
         for name, text in {
             "plain": "SELECT id FROM free",
@@ -34,6 +35,9 @@ DATA: dict[str, Any] = {
             "over_mine": "SELECT id FROM mine",
             "today": "SELECT id FROM free WHERE until > now()",
             "filtered": "SELECT id FROM owned",
+            "filtered_lcase": "SELECT id FROM owned",
+            "mine_lcase": "SELECT id FROM free WHERE own = current_user()",
+            "plain_lcase": "SELECT id FROM free WHERE own = 'x'",
             "unblocked": "SELECT id FROM free WHERE id NOT IN (SELECT id FROM blocked)",
         }.items()
     },
@@ -59,6 +63,12 @@ policies:
   - name: by a word
     on: {catalog: spark_catalog, database: lab, table: called}
     filter: [{groups: [staff], where: "until > CAST('now' AS TIMESTAMP)"}]
+  - name: in the database in use
+    on: {catalog: spark_catalog, database: lab, table: in_use}
+    filter: [{groups: [staff], where: "own = current_database()"}]
+  - name: given by the statement
+    on: {catalog: spark_catalog, database: lab, table: given}
+    filter: [{groups: [staff], where: "own = :own"}]
   - name: masked until
     on: {catalog: spark_catalog, database: lab, table: masked, column: own}
     mask: [{groups: [staff], type: CUSTOM, show: "CASE WHEN current_date() > DATE'2020-01-01' THEN 'x' END"}]
@@ -248,3 +258,48 @@ async def test_a_view_that_is_made_keeps_the_question(world: World, reader: Read
         assert isinstance(verdict, Cleared), verdict
         assert "'ann'" not in verdict.forwarded
         assert "current_user()" in verdict.forwarded or "`mine`" in verdict.forwarded
+
+
+COLLATED = [
+    "CREATE TEMPORARY VIEW v DEFAULT COLLATION UTF8_LCASE AS {query}",
+    "CREATE OR REPLACE TEMPORARY VIEW v (i) DEFAULT COLLATION UNICODE_CI AS {query}",
+    "CREATE TABLE made USING parquet DEFAULT COLLATION UTF8_LCASE AS {query}",
+]
+
+
+@pytest.mark.parametrize("text", COLLATED)
+async def test_no_collation_is_given_to_a_policy(world: World, reader: ReaderPool, text: str) -> None:
+    for table_name in ("owned", "masked", "filtered"):
+        query = text.format(query=f"WITH c AS (SELECT id FROM {table_name}) SELECT id FROM c")
+        for verdict in (
+            await over_thrift(world, reader, query),
+            await over_connect(world, reader, command(query)),
+        ):
+            assert isinstance(verdict, Refused), verdict
+            assert "DEFAULT COLLATION" in verdict.message
+    free = await over_thrift(world, reader, text.format(query="SELECT id FROM free"))
+    assert isinstance(free, Cleared), free
+
+
+async def test_a_view_with_a_collation_is_not_written_out(world: World, reader: ReaderPool) -> None:
+    refusals = [
+        await over_thrift(world, reader, "SELECT * FROM filtered_lcase"),
+        await over_connect(world, reader, execute(table("filtered_lcase"))),
+        await over_connect(world, reader, execute(table("mine_lcase"))),
+    ]
+    for verdict in refusals:
+        assert isinstance(verdict, Refused), verdict
+        assert "DEFAULT COLLATION" in verdict.message
+    assert isinstance(await over_connect(world, reader, execute(table("plain_lcase"))), Cleared)
+
+
+@pytest.mark.parametrize("name", ["in_use", "given"])
+async def test_a_policy_that_a_session_or_a_statement_could_change_holds_for_none(
+    world: World, reader: ReaderPool, name: str
+) -> None:
+    for verdict in (
+        await over_thrift(world, reader, f"SELECT * FROM {name}"),
+        await over_connect(world, reader, execute(table(name))),
+    ):
+        assert isinstance(verdict, Refused), verdict
+        assert "a session or a statement" in verdict.message

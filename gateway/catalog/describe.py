@@ -69,11 +69,18 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
     output = described.get("view_query_output_columns")
     if not isinstance(text, str) or not isinstance(session, str) or not isinstance(output, list):
         return None
+    collation = described.get("collation")
+    if collation is not None and not isinstance(collation, str):
+        raise NotUnderstood("a collation that is not text")
     namespace = split_name(session)
     if len(namespace) != 2 or len(output) != len(columns):
         return None
     return ViewBody(
-        text=text, catalog=namespace[0], database=namespace[1], output=tuple(str(column) for column in output)
+        text=text,
+        catalog=namespace[0],
+        database=namespace[1],
+        output=tuple(str(column) for column in output),
+        collation=collation or "",
     )
 
 

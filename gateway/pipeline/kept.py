@@ -21,6 +21,23 @@ def keeps(reading: Reading) -> bool:
     return any(command.node in ("CreateViewCommand", "CacheTableAsSelect") for command in reading.commands)
 
 
+def default_collation(reading: Reading) -> bool:
+    """Whether a view or table that is made of a query has a collation of its own: within the query Spark
+    gives it to every literal and every cast to a string, to those of masks and filters too."""
+    for command in reading.commands:
+        spec = command.fields.get("tableSpec")
+        if command.fields.get("collation") or (isinstance(spec, Mapping) and spec.get("collation")):
+            return True
+    return False
+
+
+def collated(what: str) -> NotGovernable:
+    return NotGovernable(
+        f"{what} has a DEFAULT COLLATION, under which the masks and filters of what it reads would compare "
+        f"other strings as equal; write COLLATE where it is meant"
+    )
+
+
 def nested_text(body: Governed | None, *, personal: bool = True) -> str | None:
     """Return the text that a view is written out as: its sources carry obligations, or, with `personal`, it
     asks who the user is."""

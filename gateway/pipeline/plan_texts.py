@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
-from gateway.pipeline.texts import Place, Prepared, prepare, scanned_tables, usage_of
+from gateway.pipeline.prepared import Place, Prepared
+from gateway.pipeline.texts import prepare, scanned_tables, usage_of
 from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.arguments import argument_refusal, schemas_in

@@ -45,7 +45,8 @@ from gateway.pipeline.policies import (
     policies_of,
     shown_only,
 )
-from gateway.pipeline.texts import Seen, ask, finish, scan_records, see, see_tables, view_bodies
+from gateway.pipeline.prepared import Seen
+from gateway.pipeline.texts import ask, finish, scan_records, see, see_tables, view_bodies
 from gateway.plan import unread
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.facts import PlanFacts, facts_of

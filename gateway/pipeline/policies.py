@@ -15,7 +15,7 @@ from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
 from gateway.sql.identity import identity_splices
-from gateway.sql.varying import varying
+from gateway.sql.varying import names_session, varying
 from gateway.sql.wants import NotGovernable, Wants
 
 
@@ -139,6 +139,8 @@ async def _checked(text: str, table: Table, judging: Judging) -> _Checked | NotG
     reading = await judging.reader.read_expression(text)
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
+    if reading.parameters or names_session(reading):
+        return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
     if any(len(parts) != 3 for parts in read):
         return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")

@@ -8,7 +8,7 @@ prepares everything within it first, so that what is missing is told all at once
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
@@ -21,70 +21,31 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
-    commanded,
     distinct,
     names_of,
     not_governable,
     obliged_names,
     together,
 )
-from gateway.pipeline.kept import cached_refusal, keeps, nested_text, varying_text
+from gateway.pipeline.kept import (
+    cached_refusal,
+    collated,
+    default_collation,
+    keeps,
+    nested_text,
+    varying_text,
+)
 from gateway.pipeline.policies import past_guards, policies_of, shown_only
+from gateway.pipeline.prepared import TOP, Place, Prepared, Seen
 from gateway.policy.engine import TableView
 from gateway.sql import guard
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.classify import classify
-from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
+from gateway.sql.evaluate import Denied, Evaluation, function_wants, obligations_of, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.wants import NotGovernable, Want, Wants
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a text stands and what is bound around it."""
-
-    depth: int = 0
-    """0: what a client sent; above: the body of a view, that many views deep."""
-    expression: bool = False
-    """It is an expression, not a statement."""
-    commands: bool = True
-    arguments: bool = False
-    """It comes with arguments for its parameter markers."""
-    aliases: frozenset[str] = frozenset()
-    """Names (lower case) that are bound around it, as common table expressions would be."""
-
-
-TOP = Place()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """One text that was read and classified."""
-
-    text: str
-    place: Place
-    reading: Reading
-    names: Names
-    wants: Wants
-    functions: tuple[Want, ...]
-    scans: tuple[Scan, ...]
-    vouched: bool
-
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        """Every table that must be known before the text can be judged."""
-        return (*names_of(self.scans), *commanded(self.wants))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the principal may see of the tables that a text reads."""
-
-    views: Mapping[TableName, TableView | None]
-    used: Mapping[TableName, tuple[str, ...] | None]
-    """Columns used of each table, None when the analyst could not tell."""
+from gateway.sql.wants import NotGovernable
 
 
 async def govern(text: str, context: SessionContext, judging: Judging, depth: int) -> Outcome:
@@ -261,6 +222,8 @@ async def finish(
     guarded = _guarded(prepared, policies.views, bodies, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
+    if default_collation(reading) and any(scan.query is not None for scan in guarded):
+        return not_governable(collated("the statement"))
     records = scan_records(seen, vouched=prepared.vouched, evaluation=evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
@@ -422,6 +385,8 @@ async def view_bodies(
             return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
         if not isinstance(body, Governed):
             return body
+        if table.view.collation and nested_text(body) is not None:
+            return not_governable(collated(f"the view {table.name}"))
         bodies[name] = judging.bodies[name] = body
     return bodies
 

@@ -67,6 +67,13 @@ def varying(text: str, reading: Reading) -> str | None:
 WITHIN = "it reads a table within an expression, whose changes Spark does not notice there; write a join"
 
 
+def names_session(reading: Reading) -> bool:
+    """Whether a text asks for the session's catalog, database or time zone, which its user chooses."""
+    words = {builtin_name(function.parts) for function in reading.functions}
+    words |= {column.parts[0].lower() for column in reading.columns if len(column.parts) == 1}
+    return "CurrentPath" in reading.expressions or not OF_THE_SESSION.isdisjoint(words)
+
+
 def varying_function(functions: Iterable[FunctionRef]) -> str | None:
     """Return why a call makes rows change; a function that is not Spark's own may do anything."""
     for function in functions:
