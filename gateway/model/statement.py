@@ -50,6 +50,9 @@ class Statement:
     principal: Principal
     context: SessionContext
     plan: PlanRequest | None = None
+    refreshes: TableName | None = None
+    """Set for a statement of the gateway's own: Spark's session shall look again at a table that policies
+    read. Nobody needs a privilege for that, and no client can ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,10 @@ class Cleared:
     varying: str = ""
     """Why Spark's cache may not keep its rows, in words: they change with time, or are another's for another
     user. Empty: the same for everybody, at any time."""
+    policy_tables: tuple[TableName, ...] = ()
+    """Tables that its masks and filters read: Spark's session has to have looked at them in `period`."""
+    period: int = 0
+    """The period, of the context, in which it was judged."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

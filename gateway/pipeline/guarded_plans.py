@@ -55,7 +55,7 @@ async def guard_reads(
             return suffix
         key = (name, suffix, read.read.streaming)
         if key not in written:
-            query = _query(read.name, read.read, table, suffix, policies, bodies)
+            query = _query(read.name, read.read, table, suffix, policies, bodies, judging.period)
             if isinstance(query, NotGovernable):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
@@ -90,6 +90,7 @@ def _query(
     suffix: str,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
+    period: int,
 ) -> str | NotGovernable | None:
     view = policies.views[name.folded()]
     if table is None or view is None:
@@ -97,7 +98,15 @@ def _query(
     body = nested_text(bodies.get(name.folded()))
     if body is not None and (read.streaming or suffix):
         return NotGovernable(f"{name} is a view that is written out for you and cannot be read as a stream")
-    return guard.table_query(table, view, suffix=suffix, stream=read.streaming, vouched=False, body=body)
+    return guard.table_query(
+        table,
+        view,
+        suffix=suffix,
+        stream=read.streaming,
+        vouched=False,
+        body=body,
+        period=period if name.folded() in policies.reading else 0,
+    )
 
 
 def _missing(name: TableName) -> Table:

@@ -69,6 +69,8 @@ class Governed:
     """Whether the principal's name was written into it: as a view's body it has to stand in for the view."""
     varying: str = ""
     """Why Spark's cache may not keep its rows, in words; empty when it may."""
+    policy_tables: frozenset[TableName] = frozenset()
+    """Tables that masks and filters in it read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,11 @@ class Judging:
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     bodies: dict[TableName, Governed] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
+
+    @property
+    def period(self) -> int:
+        """What a guard's text has in it where masks or filters read tables."""
+        return self.snapshot.context.period
 
     def evaluation(self) -> Evaluation:
         return Evaluation(

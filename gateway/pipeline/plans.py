@@ -89,6 +89,7 @@ class GovernedPlan:
     facets: frozenset[str]
     temp_views: frozenset[str]
     varying: str
+    policy_tables: frozenset[TableName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,9 +368,10 @@ class _Plan:
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(self.judging.snapshot.catalog.table(name) is None for name in facts.shown)
             or any(one.provisional for one in inside),
-            facets=frozenset(evaluation.facets).union(*(one.facets for one in inside)),
+            facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,
+            policy_tables=policies.tables.union(*(one.policy_tables for one in inside)),
         )
 
     def _answer(

@@ -27,8 +27,19 @@ class Policies:
     """As given, with the identities of masks and filters bound where Spark does not know the user."""
     relations: frozenset[tuple[str, ...]]
     """The tables that masks and filters read."""
+    reading: frozenset[TableName] = frozenset()
+    """Those of the text's tables (folded) whose masks and filters read others."""
     varying: str = ""
     """What of masks and filters changes with time or with other tables, in words."""
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """Fields of the context that the texts written for them depend on."""
+        return frozenset({"period"}) if self.reading else frozenset()
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return frozenset(TableName(*parts) for parts in self.relations)
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
@@ -86,6 +97,7 @@ async def policies_of(
     """
     bound = dict(views)
     relations: set[tuple[str, ...]] = set()
+    reading: set[TableName] = set()
     changing = ""
     for name, view in views.items():
         table = judging.snapshot.catalog.table(name)
@@ -98,11 +110,13 @@ async def policies_of(
                 return checked
             texts[text] = checked.text
             relations |= checked.relations
+            if checked.relations:
+                reading.add(name.folded())
             if checked.varying and not changing:
                 changing = f"what user {judging.principal.user} may see of {table.name} changes with it"
         if any(text != written for text, written in texts.items()):
             bound[name] = _with_texts(view, texts)
-    return Policies(views=bound, relations=frozenset(relations), varying=changing)
+    return Policies(views=bound, relations=frozenset(relations), reading=frozenset(reading), varying=changing)
 
 
 @dataclass(frozen=True, slots=True)

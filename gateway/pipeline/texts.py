@@ -35,7 +35,7 @@ from gateway.pipeline.kept import (
     nested_text,
     varying_text,
 )
-from gateway.pipeline.policies import past_guards, policies_of, shown_only
+from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
 from gateway.pipeline.prepared import TOP, Place, Prepared, Seen
 from gateway.policy.engine import TableView
 from gateway.sql import guard
@@ -219,7 +219,7 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    guarded = _guarded(prepared, policies.views, bodies, evaluation, judging)
+    guarded = _guarded(prepared, policies, bodies, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -277,16 +277,19 @@ async def finish(
         answer=evaluation.answer(wants, obliged_names(bodies)),
         provisional=any(not judging.exists(scan.table) for scan in guarded)
         or any(body.provisional for body in bodies.values()),
-        facets=frozenset(evaluation.facets).union(*(body.facets for body in bodies.values())),
+        facets=frozenset(evaluation.facets).union(
+            policies.facets, *(body.facets for body in bodies.values())
+        ),
         temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
         personal=bool(identities) or any(body.personal for body in bodies.values()),
         varying=changing,
+        policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
     )
 
 
 def _guarded(
     prepared: Prepared,
-    views: Mapping[TableName, TableView | None],
+    policies: Policies,
     bodies: Mapping[TableName, Governed],
     evaluation: Evaluation,
     judging: Judging,
@@ -297,7 +300,7 @@ def _guarded(
     obliged_views = obliged_names(bodies)
     for relation, name in prepared.scans:
         folded = name.folded()
-        table, view = evaluation.catalog.table(name), views[folded]
+        table, view = evaluation.catalog.table(name), policies.views[folded]
         if table is None or view is None:
             guarded.append(guard.guard_missing(prepared.text, relation, name))
             continue
@@ -309,6 +312,7 @@ def _guarded(
             vouched=prepared.vouched,
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
+            period=judging.period if folded in policies.reading else 0,
         )
         if isinstance(scan, NotGovernable):
             return scan

@@ -21,7 +21,7 @@ from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.names import dotted
 from gateway.sql.wants import NotGovernable
-from gateway.wire.connect import serialize
+from gateway.wire.connect import pb, serialize
 
 _CALLS = frozenset({"unresolved_function", "call_function"})
 _OUTPUTS: Mapping[str, tuple[str, ...]] = {
@@ -182,6 +182,13 @@ def _identity_calls(root: Message, words: frozenset[int]) -> list[tuple[Message,
             else:
                 pending.append((value, False))
     return found
+
+
+def plan_of(text: str) -> bytes:
+    """Return the plan of a statement of the gateway's own, as a client would send it."""
+    plan = pb.Plan()
+    plan.command.sql_command.input.sql.query = text
+    return serialize(plan)
 
 
 def bytes_of(message: Message) -> bytes:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
-from gateway.errors import LimitExceeded
+from gateway.errors import BackendUnavailable, LimitExceeded
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
@@ -27,6 +28,9 @@ from gateway.session.session import CachedRelation, Judged, NamesInForce, TempVi
 from gateway.session.view_rules import as_made, statement_of, without_ended_views
 
 _log = structlog.get_logger(__name__)
+
+_PERIODS = 3
+"""Periods that looking at the tables of one statement's policies may take."""
 
 Judging = Callable[[Statement], Awaitable[Verdict]]
 
@@ -88,6 +92,32 @@ def settle(
     # A view that was being replaced may be the old one or the new one now.
     uncertain = (UseNamespace, CreateTempView)
     return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
+
+
+async def look_again(
+    session: NamesInForce,
+    statement: Statement,
+    *,
+    judge: Judging,
+    run: Callable[[Statement], Awaitable[None]],
+) -> Verdict:
+    """Judge a statement; Spark's session has looked at the tables that its policies read within the period.
+
+    INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
+    of a mapping table is blocked in sessions, too, that have read it before.
+    """
+    for _ in range(_PERIODS):
+        verdict = await judge(statement)
+        stale = session.stale_tables(verdict) if isinstance(verdict, Cleared) else []
+        if not isinstance(verdict, Cleared) or not stale:
+            return verdict
+        for table in stale:
+            try:
+                await run(replace(statement, text="", plan=None, refreshes=table))
+            except (StatementRefused, StatementFailed):
+                raise BackendUnavailable("Spark could not look again at what policies read") from None
+            session.looked_at[table] = verdict.period
+    raise BackendUnavailable("Spark takes too long to look again at what policies read")
 
 
 async def renew_views(

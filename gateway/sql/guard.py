@@ -19,9 +19,10 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
-_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE (0)"
+_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
-must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.)"""
+must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
+filter read tables: with a plan that it has analysed Spark keeps what files these had."""
 _STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
@@ -46,11 +47,12 @@ def guarded_query(
     row_filter: RowFilter | None,
     source: str,
     stream: bool = False,
+    period: int = 0,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
-    `stream`: it is read as a stream.
+    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -62,17 +64,20 @@ def guarded_query(
         name = quote(column.name)
         columns.append(name if mask is None else f"{mask.expression} AS {name}")
     shown_columns = ", ".join(columns)
+    alias = quote(table.name.table)
+    barrier = _BARRIER.format(period=period)
     if row_filter is None:
+        if period and not stream:
+            return f"SELECT {shown_columns} FROM (SELECT * FROM {source}) {barrier} AS {alias}"
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     where = f"WHERE ({row_filter.expression})"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
-    alias = quote(table.name.table)
     if stream:
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
-    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {_BARRIER} AS {alias}"
+    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -107,6 +112,7 @@ def guard_scan(
     vouched: bool,
     body: str | None,
     within: bool,
+    period: int = 0,
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
 
@@ -114,7 +120,7 @@ def guard_scan(
     carry obligations.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body)
+    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body, period=period)
     if isinstance(query, NotGovernable):
         return query
     obliged = within or has_obligations(table, view, vouched=vouched)
@@ -128,7 +134,14 @@ def has_obligations(table: Table, view: TableView, *, vouched: bool) -> bool:
 
 
 def table_query(
-    table: Table, view: TableView, *, suffix: str = "", stream: bool = False, vouched: bool, body: str | None
+    table: Table,
+    view: TableView,
+    *,
+    suffix: str = "",
+    stream: bool = False,
+    vouched: bool,
+    body: str | None,
+    period: int = 0,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
@@ -151,6 +164,7 @@ def table_query(
         row_filter=view.row_filter,
         source=source,
         stream=stream,
+        period=period,
     )
 
 

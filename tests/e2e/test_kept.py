@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, connect, until
 
 PASSWORD = "correct horse battery"
-DATABASE = "kept"
+FRESH_S = 2.0
+"""How long a session may go by what Spark knew of a mapping table."""
 PACK = """
 service: spark
 policies:
@@ -48,6 +50,7 @@ MADE = (
     "CREATE TABLE kept.regions USING parquet AS SELECT * FROM VALUES "
     """(1, '{"r":"EMEA"}', 'a'), (2, '{"r":"emea"}', 'b') AS t(id, doc, name)""",
     "CREATE VIEW kept.mine AS SELECT id FROM kept.free WHERE own = current_user()",
+    "CREATE VIEW kept.over_mapped AS SELECT id FROM kept.mapped",
     "CREATE VIEW kept.others AS SELECT id FROM kept.free WHERE own <> current_user()",
 )
 """Made by the operator, past the gateway."""
@@ -64,6 +67,7 @@ def write_settings(directory: Path, spark: Spark) -> Path:
         "backend": spark.backend_settings(directory),
         "policies": {"paths": ["pack.yaml"]},
         "users": {"file": "users.yaml"},
+        "sessions": {"policy_tables_s": FRESH_S},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "logging": {"format": "json"},
     }
@@ -190,6 +194,57 @@ def test_rows_that_expire_are_not_kept(ask: Any, spark: Spark, endpoint: str) ->
     for session in (ann, ask(endpoint, "ann"), ask(endpoint, "bob")):
         assert session("SELECT id FROM kept.timed") == []
     assert ann("SELECT id FROM tv") == []
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_a_mapping_table_takes_away_is_gone(
+    ask: Any, gateway: RunningGateway, spark: Spark, endpoint: str
+) -> None:
+    """In sessions that have read it, in what they made of it, and whatever anybody has cached."""
+    spark.query("TRUNCATE TABLE kept.blocked", user="loader")
+    ann, raw = ask(endpoint, "ann"), ask("thrift", "raw")
+    ann("CREATE TEMPORARY VIEW tv AS SELECT id FROM kept.mapped")
+    raw("CACHE TABLE cached_mapping AS TABLE kept.blocked")
+    for cached in (
+        "SELECT * FROM kept.mapped WHERE id NOT IN (SELECT bid FROM kept.blocked)",
+        "TABLE kept.mapped",
+    ):
+        perhaps(raw, f"CACHE TABLE forged AS {cached}")
+        perhaps(ann, f"CACHE TABLE kept_rows AS {cached}")
+    with gateway.session("ann", PASSWORD) as session:
+        open_frame = session.table("kept.mapped")
+        open_frame.createOrReplaceTempView("fv")
+        reads: list[Callable[[], list[int]]] = [
+            lambda: [row[0] for row in ann("SELECT id FROM kept.mapped")],
+            lambda: [row[0] for row in ann("SELECT id FROM tv")],
+            lambda: [row[0] for row in ann("SELECT id FROM kept.over_mapped")],
+            lambda: sorted(row.id for row in open_frame.collect()),
+            lambda: sorted(row.id for row in session.table("fv").collect()),
+        ]
+        for blocks, left in ((0, [1, 2, 3]), (2, [1, 3]), (1, [3])):
+            spark.query(f"INSERT INTO kept.blocked VALUES ({blocks})", user="loader")
+            for number, read in enumerate(reads):
+                until(partial(_are, read, left), f"read {number} after {blocks} was blocked")
+    assert ask(endpoint, "bob")("SELECT id FROM kept.mapped") == [(3,)]
+
+
+def _are(read: Callable[[], list[int]], expected: list[int]) -> bool:
+    return read() == expected
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_no_collation_reaches_a_filter(ask: Any, endpoint: str) -> None:
+    ann = ask(endpoint, "ann")
+    assert ann("SELECT name FROM kept.regions") == [("a",)]
+    for text in (
+        "CREATE TEMPORARY VIEW cv DEFAULT COLLATION UTF8_LCASE AS SELECT name FROM kept.regions",
+        "CREATE TABLE kept.c USING parquet DEFAULT COLLATION UTF8_LCASE AS SELECT name FROM kept.regions",
+    ):
+        with pytest.raises((hive.OperationalError, PySparkException), match="DEFAULT COLLATION"):
+            ann(text)
+    ann("CREATE TEMPORARY VIEW inner_v AS SELECT name FROM kept.regions")
+    ann("CREATE TEMPORARY VIEW outer_v DEFAULT COLLATION UTF8_LCASE AS SELECT name FROM inner_v")
+    assert ann("SELECT name FROM outer_v") == [("a",)], "a view's text stands for itself"
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
