@@ -53,6 +53,10 @@ def _column(described: Any) -> Column:
     )
 
 
+_BINARY = "UTF8_BINARY"
+"""The collation that strings have anyway."""
+
+
 def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> ViewBody | None:
     """Return the view's text, or None when the reader would not read it as Spark does.
 
@@ -80,7 +84,7 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
         catalog=namespace[0],
         database=namespace[1],
         output=tuple(str(column) for column in output),
-        collation=collation or "",
+        collation="" if collation in (None, _BINARY) else collation,
     )
 
 

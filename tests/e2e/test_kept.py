@@ -17,7 +17,7 @@ from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, connect, until
 
 PASSWORD = "correct horse battery"
-FRESH_S = 2.0
+FRESH_S = 5.0
 """How long a session may go by what Spark knew of a mapping table."""
 PACK = """
 service: spark
@@ -224,7 +224,7 @@ def test_what_a_mapping_table_takes_away_is_gone(
         for blocks, left in ((0, [1, 2, 3]), (2, [1, 3]), (1, [3])):
             spark.query(f"INSERT INTO kept.blocked VALUES ({blocks})", user="loader")
             for number, read in enumerate(reads):
-                until(partial(_are, read, left), f"read {number} after {blocks} was blocked")
+                until(partial(_are, read, left), f"read {number} after {blocks} was blocked", 90)
     assert ask(endpoint, "bob")("SELECT id FROM kept.mapped") == [(3,)]
 
 

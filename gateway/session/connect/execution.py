@@ -232,7 +232,8 @@ class ConnectExecution:
         if isinstance(verdict, Refused):
             raise StatementRefused(verdict, statement_id)
         # INVARIANT (audit first): only below this line may the plan reach Spark.
-        executes = statement.plan is not None and statement.plan.kind == "execute"
+        # What has no plan of a client's is a statement of the gateway's own.
+        executes = statement.plan is None or statement.plan.kind == "execute"
         kept = KeptAnswer() if executes and (wanted.internal or _is_held(verdict)) else None
         operation = ConnectOperation(
             session,
