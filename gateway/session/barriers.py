@@ -14,6 +14,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.catalog import TableName
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
@@ -28,9 +29,6 @@ from gateway.session.session import CachedRelation, Judged, NamesInForce, TempVi
 from gateway.session.view_rules import as_made, statement_of, without_ended_views
 
 _log = structlog.get_logger(__name__)
-
-_PERIODS = 3
-"""Periods that looking at the tables of one statement's policies may take."""
 
 Judging = Callable[[Statement], Awaitable[Verdict]]
 
@@ -106,10 +104,14 @@ async def look_again(
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before.
     """
-    for _ in range(_PERIODS):
+    looked: set[TableName] = set()
+    while True:
         verdict = await judge(statement)
-        stale = session.stale_tables(verdict) if isinstance(verdict, Cleared) else []
-        if not isinstance(verdict, Cleared) or not stale:
+        if not isinstance(verdict, Cleared):
+            return verdict
+        # What was looked at for this very statement is fresh, should the period have ended meanwhile.
+        stale = [table for table in session.stale_tables(verdict) if table not in looked]
+        if not stale:
             return verdict
         for table in stale:
             try:
@@ -117,7 +119,7 @@ async def look_again(
             except (StatementRefused, StatementFailed):
                 raise BackendUnavailable("Spark could not look again at what policies read") from None
             session.looked_at[table] = verdict.period
-    raise BackendUnavailable("Spark takes too long to look again at what policies read")
+            looked.add(table)
 
 
 async def renew_views(

@@ -177,7 +177,7 @@ def ask_now(spark: Spark) -> list[Any]:
 def test_rows_that_expire_are_not_kept(ask: Any, spark: Spark, endpoint: str) -> None:
     spark.query(
         "DROP TABLE IF EXISTS kept.timed",
-        "CREATE TABLE kept.timed USING parquet AS SELECT 1 AS id, now() + INTERVAL 8 SECONDS AS until",
+        "CREATE TABLE kept.timed USING parquet AS SELECT 1 AS id, now() + INTERVAL 20 SECONDS AS until",
         user="loader",
     )
     ann = ask(endpoint, "ann")
@@ -190,7 +190,7 @@ def test_rows_that_expire_are_not_kept(ask: Any, spark: Spark, endpoint: str) ->
         ask(endpoint, "raw"),
         "CACHE TABLE forged AS SELECT * FROM kept.timed AS `timed` WHERE (until > current_timestamp())",
     )
-    until(lambda: ask_now(spark) == [], "the row expires")
+    until(lambda: ask_now(spark) == [], "the row expires", 90)
     for session in (ann, ask(endpoint, "ann"), ask(endpoint, "bob")):
         assert session("SELECT id FROM kept.timed") == []
     assert ann("SELECT id FROM tv") == []
