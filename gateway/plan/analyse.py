@@ -68,6 +68,8 @@ def analyse_plan(
     walk = _Walk(reading, tables, texts or {}, expressions or {}, findings or Findings())
     try:
         outputs = walk.run()
+        if walk.findings.unclear is not None:
+            raise walk.findings.unclear
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:

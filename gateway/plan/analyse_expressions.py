@@ -6,6 +6,7 @@ A repeated field is taken as a list (`[:]`): protobuf goes through one five time
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,8 @@ class Expressions:
         """Note what a projection reads; return its columns and whether they are all that there are."""
         columns: list[Column] = []
         complete = True
+        if self.findings.asked:
+            self._note(expressions, place)
         for expression in expressions[:]:
             case = expression.WhichOneof("expr_type")
             names: tuple[str, ...] | None = None
@@ -139,7 +142,6 @@ class Expressions:
     def plain(self, attribute: Message, place: Place) -> Column:
         """Note a column that is passed on by its name."""
         parts = parts_of(attribute.unparsed_identifier)
-        self._note(attribute, place)
         origins = self._origins(attribute, parts, place)
         self.findings.mark(origins, plain=True)
         qualifier: Parts = ()
@@ -147,13 +149,23 @@ class Expressions:
             qualifier = column.qualifier
         return Column(parts[-1], qualifier, origins)
 
-    def _note(self, attribute: Message, place: Place) -> None:
-        if id(attribute) not in self.findings.asked:
-            return
-        if attribute.HasField("plan_id"):
-            self.findings.note(attribute, *map(Place, self.by_plan_id(attribute.plan_id)))
-        else:
-            self.findings.note(attribute, place)
+    def _note(self, expressions: Sequence[Message], place: Place) -> None:
+        """Note where the messages stand that matter, whatever becomes of the others."""
+        pending = list(expressions[:])
+        while pending:
+            message = pending.pop()
+            if id(message) in self.findings.asked:
+                self.findings.note(message, *self._places(message, place))
+            for field, value in message.ListFields():
+                if field.message_type is not None:
+                    pending += value[:] if field.is_repeated else [value]
+
+    def _places(self, message: Message, place: Place) -> list[Place]:
+        if "plan_id" not in message.DESCRIPTOR.fields_by_name or not message.HasField("plan_id"):
+            return [place]
+        with contextlib.suppress(Unclear):
+            return [Place(node) for node in self.by_plan_id(message.plan_id)]
+        return []
 
     def _origins(self, attribute: Message, parts: Parts, place: Place) -> Origins:
         if not attribute.HasField("plan_id"):
@@ -173,6 +185,8 @@ class Expressions:
         """Note what expressions read: everything in them counts as computed with."""
         stack = list(expressions[:])
         findings = self.findings
+        if findings.asked:
+            self._note(expressions, place)
         names = place.node.names
         while stack:
             expression = stack.pop()
@@ -181,8 +195,6 @@ class Expressions:
             if case == "unresolved_attribute":
                 attribute = expression.unresolved_attribute
                 text = attribute.unparsed_identifier
-                if findings.asked:
-                    self._note(attribute, place)
                 alone = names.get(text.lower(), ()) if not attribute.HasField("plan_id") else ()
                 if len(alone) == 1 and "`" not in text and "." not in text:
                     findings.computes(alone[0].origins)  # as nearly all are
@@ -267,7 +279,6 @@ class Expressions:
         """Return the columns whose names match. Java's expressions are read if they mean the same in Python
         and cannot take long."""
         node, text = place.node, regex.col_name
-        self._note(regex, place)
         if regex.HasField("plan_id"):
             node = self._only(regex.plan_id)
         if text.startswith("`") and text.endswith("`") and len(text) > 2:
@@ -283,7 +294,6 @@ class Expressions:
     def _text_items(self, message: Message, place: Place) -> tuple[list[Column], bool]:
         """Note what an expression written as SQL reads; return the columns that it makes."""
         text = message.expression
-        self.findings.note(message, place)
         if (qualifier := analyse_texts.star(text)) is not None:
             found, complete = place.node.select(qualifier)
             self.findings.show(found)
@@ -297,7 +307,13 @@ class Expressions:
         use = self.texts.get(id(message))
         if use is None:
             raise Unclear("an expression's text was not read")
-        output = analyse_texts.expression(text, use, place, self.findings)
+        try:
+            output = analyse_texts.expression(text, use, place, self.findings)
+        except Unclear as unclear:
+            if not self.findings.asked:
+                raise
+            self.findings.unclear = unclear  # told at the end: where the others stand still matters
+            return [Column(None, (), NOTHING)], False
         return [Column(column.name, (), column.origins) for column in output.columns], output.complete
 
 

@@ -242,6 +242,8 @@ class Findings:
     """Messages, by identity, of which it matters where they stand."""
     places: dict[int, list[Place]] = field(default_factory=dict)
     """Where they were found to stand."""
+    unclear: Unclear | None = None
+    """Why the analyst has to be silent in the end, though it went on."""
     not_columns: set[str] = field(default_factory=set)
     """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.connect import plan as plans
+from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.window import Window
+from pyspark.sql.types import StructType
 
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import parse, pb
 from tests.judge_world import World
-from tests.plan.frames import message, sql, table
+from tests.plan.frames import SESSION, message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -134,3 +138,18 @@ async def test_an_alias_before_the_column_helps(world: World, reader: ReaderPool
 async def test_texts_are_as_they_were(world: World, reader: ReaderPool) -> None:
     plan = forwarded(await judged(world, reader, sql("SELECT user FROM t")))
     assert "'ann' AS `current_user()`" in plan.root.sql.query
+
+
+async def test_columns_of_what_a_client_brings_stay_columns(world: World, reader: ReaderPool) -> None:
+    schema = StructType().add("null", "long").add("true", "long").add("user", "long").add("at", "long")
+    rows = pa.table({name: pa.array([1], pa.int64()) for name in schema.names})
+    brought = DataFrame(plans.LocalRelation(rows, schema=schema.json()), SESSION)
+    for frame in (
+        brought.select("user", "at"),
+        brought.selectExpr("`null` AS c0", "`user` AS c1", "`at` AS c2"),
+        brought.where("`null` > 1 AND `true` = 8").select(F.col("user"), "current_date"),
+        brought.groupBy("user").agg(F.sum("at")),
+    ):
+        verdict = await judged(world, reader, frame)
+        assert isinstance(verdict, Cleared), (verdict.message, verdict.statement.text)
+        assert "ann" not in str(forwarded(verdict))
