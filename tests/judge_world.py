@@ -106,6 +106,7 @@ class World:
             catalog="spark_catalog",
             database=view["database"],
             output=tuple(view["output"]),
+            collation=view.get("collation", ""),
         )
         return Table(name=_name(name), kind=TableKind.VIEW, columns=_columns(view["columns"]), view=body)
 

@@ -346,6 +346,7 @@ def session_limits(settings: SessionSettings) -> SessionLimits:
         sessions_per_user=settings.per_user,
         operations_per_session=settings.operations,
         fetch_rows=settings.fetch_rows,
+        policy_tables_s=settings.policy_tables_s,
     )
 
 

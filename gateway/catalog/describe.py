@@ -53,6 +53,10 @@ def _column(described: Any) -> Column:
     )
 
 
+_BINARY = "UTF8_BINARY"
+"""The collation that strings have anyway."""
+
+
 def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> ViewBody | None:
     """Return the view's text, or None when the reader would not read it as Spark does.
 
@@ -69,11 +73,18 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
     output = described.get("view_query_output_columns")
     if not isinstance(text, str) or not isinstance(session, str) or not isinstance(output, list):
         return None
+    collation = described.get("collation")
+    if collation is not None and not isinstance(collation, str):
+        raise NotUnderstood("a collation that is not text")
     namespace = split_name(session)
     if len(namespace) != 2 or len(output) != len(columns):
         return None
     return ViewBody(
-        text=text, catalog=namespace[0], database=namespace[1], output=tuple(str(column) for column in output)
+        text=text,
+        catalog=namespace[0],
+        database=namespace[1],
+        output=tuple(str(column) for column in output),
+        collation="" if collation in (None, _BINARY) else collation,
     )
 
 

@@ -46,6 +46,8 @@ class ViewBody:
     database: str
     output: tuple[str, ...]
     """Names of the body's output columns, in order; they map one to one to the view's columns."""
+    collation: str = ""
+    """The view's DEFAULT COLLATION, which its strings have where they do not say another; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,8 @@ class AccessContext:
     """The peer's own address, where a proxy forwarded another one as `client_ip`."""
     forwarded: tuple[str, ...] = ()
     client_type: str = ""
+    period: int = 0
+    """The span of time, as a number, in which tables that policies read are looked at once."""
     action: str = ""
     """The operation, such as `QUERY`; Ranger's `action`."""
     request_data: str = ""

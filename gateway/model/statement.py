@@ -20,6 +20,9 @@ class SessionContext:
     namespace: tuple[str, ...] = ("default",)
     temp_views: frozenset[str] = frozenset()
     """Temporary views that exist in Spark's session for certain, lower case."""
+    varying_views: frozenset[str] = frozenset()
+    """Those of them whose rows change with time or with tables that policies read, or are not the same for
+    everybody: Spark's cache may not keep them."""
     handles: frozenset[str] = frozenset()
     """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
     cached relation, `query:ID` for a streaming query; and what it registered, by kind and lower-case name:
@@ -47,6 +50,9 @@ class Statement:
     principal: Principal
     context: SessionContext
     plan: PlanRequest | None = None
+    refreshes: TableName | None = None
+    """Set for a statement of the gateway's own: Spark's session shall look again at a table that policies
+    read. Nobody needs a privilege for that, and no client can ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,13 @@ class Cleared:
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""
+    varying: str = ""
+    """Why Spark's cache may not keep its rows, in words: they change with time, or are another's for another
+    user. Empty: the same for everybody, at any time."""
+    policy_tables: tuple[TableName, ...] = ()
+    """Tables that its masks and filters read: Spark's session has to have looked at them in `period`."""
+    period: int = 0
+    """The period, of the context, in which it was judged."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

@@ -10,13 +10,16 @@ expressions within: these go the way of all SQL.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+from gateway.model.catalog import TableName
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, NeedsCatalog, PlanRequest, Refused, Statement, Verdict
 from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
+from gateway.sql.names import dotted
 
 __all__ = ["MAX_VIEW_DEPTH", "Rules", "judge"]
 
@@ -29,6 +32,8 @@ async def judge(
     Returns NeedsCatalog when tables must be looked up first; the caller does that and asks again. Each
     level of views can ask once more, so at most MAX_VIEW_DEPTH + 1 rounds are needed.
     """
+    if statement.refreshes is not None:
+        return _refresh(statement, statement.refreshes, snapshot)
     judging = Judging(
         principal=statement.principal,
         snapshot=snapshot,
@@ -57,7 +62,36 @@ async def judge(
         facets=outcome.facets,
         written_by_us=outcome.words,
         temp_views_read=outcome.temp_views,
+        varying=outcome.varying,
+        policy_tables=_sorted(outcome.policy_tables),
+        period=snapshot.context.period,
     )
+
+
+def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Cleared:
+    """Let the gateway have Spark's session look again at a table that policies read.
+
+    The text is written here, whatever the statement says; it shows nothing, and changes nothing for anybody.
+    """
+    text = f"REFRESH TABLE {dotted((table.catalog, table.database, table.table))}"
+    plan = b""
+    if statement.context.door == "connect":
+        from gateway.plan.guard import plan_of
+
+        plan = plan_of(text)
+    return Cleared(
+        statement=replace(statement, text=text),
+        forwarded=text,
+        plan_class="RefreshTable",
+        decisions=(),
+        scans=(),
+        snapshot_version=snapshot.version,
+        forwarded_plan=plan,
+    )
+
+
+def _sorted(tables: Iterable[TableName]) -> tuple[TableName, ...]:
+    return tuple(sorted(tables, key=str))
 
 
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
@@ -85,6 +119,9 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         facets=plan.facets,
         written_by_us=plan.words,
         temp_views_read=plan.temp_views,
+        varying=plan.varying,
+        policy_tables=_sorted(plan.policy_tables),
+        period=judging.snapshot.context.period,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         echo=plan.echo,

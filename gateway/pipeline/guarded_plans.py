@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.reading import Reading, RelationRole
-from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.judging import Governed, Judging, obliged_names
+from gateway.pipeline.kept import nested_text
 from gateway.pipeline.policies import Policies
-from gateway.pipeline.texts import nested_text
 from gateway.plan.facts import PlanFacts, Read
 from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
 from gateway.plan.reading import TableRead
@@ -34,6 +34,8 @@ class Guarding:
     read: Read
     table: Table
     query: str | None
+    obliged: bool
+    """Whether it hides or masks something."""
 
 
 async def guard_reads(
@@ -41,6 +43,7 @@ async def guard_reads(
 ) -> tuple[Guarding, ...] | NotGovernable:
     """Say what stands in for every read of a table; each query was read, and reads what it may read."""
     found = []
+    obliged_views = obliged_names(bodies)
     written: dict[tuple[TableName, str, bool], str | None] = {}
     for read in facts.reads:
         if read.name is None:
@@ -52,7 +55,7 @@ async def guard_reads(
             return suffix
         key = (name, suffix, read.read.streaming)
         if key not in written:
-            query = _query(read.name, read.read, table, suffix, policies, bodies)
+            query = _query(read.name, read.read, table, suffix, policies, bodies, judging.period)
             if isinstance(query, NotGovernable):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
@@ -67,7 +70,16 @@ async def guard_reads(
                 if table is not None
                 else f"{read.name} has no change feed that could be read"
             )
-        found.append(Guarding(read=read, table=table or _missing(read.name), query=written[key]))
+        view = policies.views[name]
+        obliged = table is None or view is None or guard.has_obligations(table, view, vouched=False)
+        found.append(
+            Guarding(
+                read=read,
+                table=table or _missing(read.name),
+                query=written[key],
+                obliged=obliged or name in obliged_views,
+            )
+        )
     return tuple(found)
 
 
@@ -78,16 +90,23 @@ def _query(
     suffix: str,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
+    period: int,
 ) -> str | NotGovernable | None:
     view = policies.views[name.folded()]
     if table is None or view is None:
         return guard.missing_query(_missing(name), suffix, stream=read.streaming)
     body = nested_text(bodies.get(name.folded()))
     if body is not None and (read.streaming or suffix):
-        return NotGovernable(
-            f"{name} is a view over filtered or masked tables and cannot be read as a stream"
-        )
-    return guard.table_query(table, view, suffix=suffix, stream=read.streaming, vouched=False, body=body)
+        return NotGovernable(f"{name} is a view that is written out for you and cannot be read as a stream")
+    return guard.table_query(
+        table,
+        view,
+        suffix=suffix,
+        stream=read.streaming,
+        vouched=False,
+        body=body,
+        period=period if name.folded() in policies.reading else 0,
+    )
 
 
 def _missing(name: TableName) -> Table:

@@ -65,6 +65,12 @@ class Governed:
     """The tables that are guarded and exist."""
     temp_views: frozenset[str] = frozenset()
     """Temporary views of the session that it reads, lower case."""
+    personal: bool = False
+    """Whether the principal's name was written into it: as a view's body it has to stand in for the view."""
+    varying: str = ""
+    """Why Spark's cache may not keep its rows, in words; empty when it may."""
+    policy_tables: frozenset[TableName] = frozenset()
+    """Tables that masks and filters in it read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,11 @@ class Judging:
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     bodies: dict[TableName, Governed] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
+
+    @property
+    def period(self) -> int:
+        """What a guard's text has in it where masks or filters read tables."""
+        return self.snapshot.context.period
 
     def evaluation(self) -> Evaluation:
         return Evaluation(
@@ -127,8 +138,8 @@ def distinct(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
 
 def commanded(wants: Wants) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
-    described = () if wants.described is None else (wants.described,)
-    return (*wants.raw, *wants.shown, *described)
+    one = (name for name in (wants.described, wants.cached) if name is not None)
+    return (*wants.raw, *wants.shown, *one)
 
 
 def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:

@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
-from gateway.pipeline.texts import Place, Prepared, prepare, scanned_tables, usage_of
+from gateway.pipeline.prepared import Place, Prepared
+from gateway.pipeline.texts import prepare, scanned_tables, usage_of
 from gateway.plan.analyse import TextUse, analyse_plan
+from gateway.plan.analyse_scope import Findings
 from gateway.plan.arguments import argument_refusal, schemas_in
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
 from gateway.plan.identifiers import table_parts
-from gateway.plan.reading import ExpressionText, PlanReading, SqlText
+from gateway.plan.reading import ExpressionText, Message, PlanReading, SqlText
+from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
+from gateway.sql.identity import Meaning
 from gateway.sql.names import dotted
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
@@ -50,6 +54,17 @@ class PlanTexts:
     def usage(self, prepared: Prepared) -> Usage | Silent:
         """Return what the analyst says of one text by itself."""
         return self.usages.get(id(prepared), Silent("nothing is read"))
+
+    @property
+    def asking(self) -> tuple[Message, ...]:
+        """The expressions in which a word without brackets may ask who the user is."""
+        bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
+        return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
+
+    def meanings(self, findings: Findings) -> tuple[Meaning | None, ...]:
+        """Return for each of `all` what words without brackets mean where it stands."""
+        of_statements: list[Meaning | None] = [None] * len(self.statements)
+        return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
 
     def write(self, governed: Sequence[Governed], edits: Edits) -> None:
         """Put the guarded texts in the place of those that the client wrote."""
@@ -133,9 +148,9 @@ def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:
 
 
 def usage_of_plan(
-    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, judging: Judging
+    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, judging: Judging, findings: Findings
 ) -> Usage | Silent:
-    """Return what the analyst says of the whole plan, with the texts within."""
+    """Return what the analyst says of the whole plan, with the texts within; it is noted in `findings`."""
     catalog = judging.snapshot.catalog
     tables: dict[int, ScannedTable] = {}
     for position, one in enumerate(facts.reads):
@@ -154,7 +169,7 @@ def usage_of_plan(
             if use is None:
                 return Silent("a table does not exist")
             into[position] = use
-    return analyse_plan(reading, tables, *uses)
+    return analyse_plan(reading, tables, uses[0], uses[1], findings)
 
 
 def _use(prepared: Prepared, texts: PlanTexts, judging: Judging) -> TextUse | None:

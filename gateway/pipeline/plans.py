@@ -34,10 +34,19 @@ from gateway.pipeline.judging import (
     obliged_names,
     together,
 )
+from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan
-from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, policies_of, shown_only
-from gateway.pipeline.texts import Seen, ask, finish, scan_records, see, see_tables, view_bodies
+from gateway.pipeline.policies import (
+    Policies,
+    metadata_shown,
+    names_metadata,
+    plan_shown,
+    policies_of,
+    shown_only,
+)
+from gateway.pipeline.prepared import Seen
+from gateway.pipeline.texts import ask, finish, scan_records, see, see_tables, view_bodies
 from gateway.plan import unread
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.facts import PlanFacts, facts_of
@@ -46,10 +55,14 @@ from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
 from gateway.plan.prove import proved
 from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.rendering import Rendering, render, rendered
+from gateway.plan.varying import varying_plan
 from gateway.plan.walk import read_plan
+from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
+from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
+from gateway.sql.varying import not_cached
 from gateway.sql.wants import NotGovernable
 
 _POSITION = re.compile(r" \(line \d+, pos \d+\)")
@@ -75,6 +88,8 @@ class GovernedPlan:
     provisional: bool
     facets: frozenset[str]
     temp_views: frozenset[str]
+    varying: str
+    policy_tables: frozenset[TableName]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +142,9 @@ class _Plan:
         self.rendering = rendering
         self.names = Names(self.context, judging.snapshot.catalog.catalogs)
         self.evaluation: Evaluation = judging.evaluation()
+        self.words: frozenset[int] = frozenset()
+        """References without brackets that ask who the user is, by the identity of their messages."""
+        self.meanings: tuple[Meaning | None, ...] = ()
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
         if reading.analysis:
             # It returns no rows: the schema of a table is what may be seen of it.
@@ -143,10 +161,15 @@ class _Plan:
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
-        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging))
+        findings = asking(self.reading, texts.asking)
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging, findings))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
+        words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
+        if isinstance(words, NotGovernable):
+            return not_governable(words)
+        self.words, self.meanings = words, texts.meanings(findings)
         return await self._guard(facts, texts, usage, seen, original, exists=asked)
 
     def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Stop | NeedsCatalog:
@@ -161,7 +184,12 @@ class _Plan:
         if (denied := evaluation.denied()) is not None:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
-        tables += [*facts.raw, *facts.described, *(name for p in texts.all for name in p.tables)]
+        tables += [
+            *facts.raw,
+            *facts.described,
+            *facts.cached,
+            *(name for p in texts.all for name in p.tables),
+        ]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
             return NeedsCatalog(unknown)
         return all(known)
@@ -203,7 +231,7 @@ class _Plan:
     ) -> GovernedPlan | Stop | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
-        bodies = await view_bodies((*read, *facts.raw, *facts.described), judging, 0)
+        bodies = await view_bodies((*read, *facts.raw, *facts.described, *facts.cached), judging, 0)
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0].views, judging)
@@ -215,13 +243,14 @@ class _Plan:
         if isinstance(guarding, NotGovernable):
             return not_governable(guarding)
         governed: list[Governed] = []
-        for prepared, one in zip(texts.all, seen[1:], strict=True):
+        for prepared, one, meaning in zip(texts.all, seen[1:], self.meanings, strict=True):
             outcome = await finish(
                 prepared,
                 usage if isinstance(usage, Usage) else texts.usage(prepared),
                 one,
                 evaluation,
                 judging,
+                meaning,
             )
             if not isinstance(outcome, Governed):
                 return outcome
@@ -234,7 +263,7 @@ class _Plan:
         if refusal is not None:
             return not_governable(refusal)
         return await self._written(
-            facts, texts, usage, guarding, governed, bodies, records, original, exists=exists
+            facts, texts, usage, guarding, governed, bodies, policies, records, original, exists=exists
         )
 
     def _past_guards(
@@ -247,9 +276,7 @@ class _Plan:
         records: tuple[ScanRecord, ...],
     ) -> Denied | NotGovernable | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
-        obliged = [
-            one.table.name for one in guarding if one.query is not None and self.judging.exists(one.table)
-        ]
+        obliged = [one.table.name for one in guarding if one.obliged and self.judging.exists(one.table)]
         scans = records
         for one in governed:
             obliged += one.guarded
@@ -279,6 +306,7 @@ class _Plan:
         guarding: tuple[Guarding, ...],
         governed: list[Governed],
         bodies: dict[TableName, Governed],
+        policies: Policies,
         records: tuple[ScanRecord, ...],
         original: bytes,
         *,
@@ -295,9 +323,9 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
-        identities = any(is_identity(call) for call in reading.functions)
+        identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
         if identities:
-            bind_identities(reading.message, self.judging.principal.user, edits)
+            bind_identities(reading.message, self.judging.principal.user, self.words, edits)
         answer = self._answer(facts, governed, bodies)
         if not exists:
             relation = reading.catalog_calls[0].relation
@@ -318,6 +346,12 @@ class _Plan:
                 )
             )
         inside = [*governed, *bodies.values()]
+        changing = varying_plan(reading, facts, self.names) or policies.varying or varying_bodies(inside)
+        uncached = not_cached(changing) if changing and reading.analysis == "persist" else None
+        for name in facts.cached:
+            uncached = uncached or cached_view_refusal(name, bodies)
+        if uncached is not None:
+            return not_governable(uncached)
         return GovernedPlan(
             text=told,
             root=reading.root,
@@ -334,8 +368,10 @@ class _Plan:
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(self.judging.snapshot.catalog.table(name) is None for name in facts.shown)
             or any(one.provisional for one in inside),
-            facets=frozenset(evaluation.facets).union(*(one.facets for one in inside)),
+            facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
+            varying=changing,
+            policy_tables=policies.tables.union(*(one.policy_tables for one in inside)),
         )
 
     def _answer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import Table, TableName
@@ -15,7 +15,8 @@ from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
 from gateway.sql.identity import identity_splices
-from gateway.sql.wants import NotGovernable
+from gateway.sql.varying import names_session, varying
+from gateway.sql.wants import NotGovernable, Wants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,19 @@ class Policies:
     """As given, with the identities of masks and filters bound where Spark does not know the user."""
     relations: frozenset[tuple[str, ...]]
     """The tables that masks and filters read."""
+    reading: frozenset[TableName] = frozenset()
+    """Those of the text's tables (folded) whose masks and filters read others."""
+    varying: str = ""
+    """What of masks and filters changes with time or with other tables, in words."""
+
+    @property
+    def facets(self) -> frozenset[str]:
+        """Fields of the context that the texts written for them depend on."""
+        return frozenset({"period"}) if self.reading else frozenset()
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        return frozenset(TableName(*parts) for parts in self.relations)
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
@@ -56,6 +70,24 @@ def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: 
     return None
 
 
+def past_guards(
+    reading: Reading, wants: Wants, obliged: Sequence[TableName], judging: Judging
+) -> Denied | None:
+    """Deny what would tell of guarded relations past their guard: plans, shared definitions, metadata."""
+    if not obliged:
+        return None
+    name, user = obliged[0], judging.principal.user
+    if wants.explains:
+        return plan_shown(name, user)
+    if wants.shares:
+        return Denied(
+            f"{name} is filtered or masked for user {user}, and a view made from it would show that to all"
+        )
+    if any(names_metadata(column.parts) for column in reading.columns):
+        return metadata_shown(name, user)
+    return None
+
+
 async def policies_of(
     views: Mapping[TableName, TableView | None], judging: Judging
 ) -> Policies | NotGovernable | NeedsCatalog:
@@ -65,6 +97,8 @@ async def policies_of(
     """
     bound = dict(views)
     relations: set[tuple[str, ...]] = set()
+    reading: set[TableName] = set()
+    changing = ""
     for name, view in views.items():
         table = judging.snapshot.catalog.table(name)
         if table is None or view is None:
@@ -72,13 +106,27 @@ async def policies_of(
         texts: dict[str, str] = {}
         for text in _texts_of(view):
             checked = await _checked(text, table, judging)
-            if not isinstance(checked, tuple):
+            if not isinstance(checked, _Checked):
                 return checked
-            texts[text] = checked[0]
-            relations |= checked[1]
+            texts[text] = checked.text
+            relations |= checked.relations
+            if checked.relations:
+                reading.add(name.folded())
+            if checked.varying and not changing:
+                changing = f"what user {judging.principal.user} may see of {table.name} changes with it"
         if any(text != written for text, written in texts.items()):
             bound[name] = _with_texts(view, texts)
-    return Policies(views=bound, relations=frozenset(relations))
+    return Policies(views=bound, relations=frozenset(relations), reading=frozenset(reading), varying=changing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A policy's text as it is to be written."""
+
+    text: str
+    relations: frozenset[tuple[str, ...]]
+    """The tables that it reads."""
+    varying: bool
 
 
 def _texts_of(view: TableView) -> tuple[str, ...]:
@@ -96,13 +144,17 @@ def _with_texts(view: TableView, texts: Mapping[str, str]) -> TableView:
     return replace(view, masks=masks, row_filter=rows)
 
 
-async def _checked(
-    text: str, table: Table, judging: Judging
-) -> tuple[str, frozenset[tuple[str, ...]]] | NotGovernable | NeedsCatalog:
-    """Return a policy's text as it is to be written, and the tables that it reads."""
+async def _checked(text: str, table: Table, judging: Judging) -> _Checked | NotGovernable | NeedsCatalog:
+    """Return a policy's text as it is to be written, and what it depends on.
+
+    Who the user is stands in it as a literal, on every endpoint: Spark's cache tells plans apart by that, and
+    Spark Connect does not know the user.
+    """
     reading = await judging.reader.read_expression(text)
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
+    if reading.parameters or names_session(reading):
+        return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
     if any(len(parts) != 3 for parts in read):
         return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")
@@ -117,9 +169,10 @@ async def _checked(
     ):
         # A session that registered a function of that name would have it called in the other's place.
         return NotGovernable(f"a policy for {table.name} calls a function without its catalog and database")
-    if judging.door != "connect" or not reading.identities:
-        return text, frozenset(read)
+    changes = bool(read) or varying(text, reading) is not None
+    if not reading.identities:
+        return _Checked(text, frozenset(read), changes)
     splices = identity_splices(reading, judging.principal.user, (table, *tables), named=False)
     if isinstance(splices, NotGovernable):
         return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
-    return guard.apply(text, splices), frozenset(read)
+    return _Checked(guard.apply(text, splices), frozenset(read), changes)

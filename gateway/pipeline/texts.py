@@ -8,7 +8,7 @@ prepares everything within it first, so that what is missing is told all at once
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
@@ -21,69 +21,31 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
-    commanded,
     distinct,
     names_of,
     not_governable,
     obliged_names,
     together,
 )
-from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, policies_of, shown_only
+from gateway.pipeline.kept import (
+    cached_refusal,
+    collated,
+    default_collation,
+    keeps,
+    nested_text,
+    varying_text,
+)
+from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
+from gateway.pipeline.prepared import TOP, Place, Prepared, Seen
 from gateway.policy.engine import TableView
 from gateway.sql import guard
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.classify import classify
-from gateway.sql.evaluate import Denied, Evaluation, Scan, function_wants, obligations_of, scans_of
-from gateway.sql.identity import identity_splices
+from gateway.sql.evaluate import Denied, Evaluation, function_wants, obligations_of, scans_of
+from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.wants import NotGovernable, Want, Wants
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a text stands and what is bound around it."""
-
-    depth: int = 0
-    """0: what a client sent; above: the body of a view, that many views deep."""
-    expression: bool = False
-    """It is an expression, not a statement."""
-    commands: bool = True
-    arguments: bool = False
-    """It comes with arguments for its parameter markers."""
-    aliases: frozenset[str] = frozenset()
-    """Names (lower case) that are bound around it, as common table expressions would be."""
-
-
-TOP = Place()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """One text that was read and classified."""
-
-    text: str
-    place: Place
-    reading: Reading
-    names: Names
-    wants: Wants
-    functions: tuple[Want, ...]
-    scans: tuple[Scan, ...]
-    vouched: bool
-
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        """Every table that must be known before the text can be judged."""
-        return (*names_of(self.scans), *commanded(self.wants))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the principal may see of the tables that a text reads."""
-
-    views: Mapping[TableName, TableView | None]
-    used: Mapping[TableName, tuple[str, ...] | None]
-    """Columns used of each table, None when the analyst could not tell."""
+from gateway.sql.wants import NotGovernable
 
 
 async def govern(text: str, context: SessionContext, judging: Judging, depth: int) -> Outcome:
@@ -149,7 +111,7 @@ def _classified(
     functions = function_wants(reading.functions, names)
     if isinstance(functions, NotGovernable):
         return functions
-    if _keeps(reading) and _bound_scans(reading, place):
+    if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
         text=text,
@@ -163,11 +125,6 @@ def _classified(
         # masks and filters of the reader hold all the same.
         vouched=place.depth > 0 and judging.rules.views == "definer",
     )
-
-
-def _keeps(reading: Reading) -> bool:
-    """Whether Spark keeps the text as a view, to read it again later."""
-    return any(command.node in ("CreateViewCommand", "CacheTableAsSelect") for command in reading.commands)
 
 
 def _bound_scans(reading: Reading, place: Place) -> bool:
@@ -240,9 +197,17 @@ def see_tables(
 
 
 async def finish(
-    prepared: Prepared, usage: Usage | Silent, seen: Seen, evaluation: Evaluation, judging: Judging
+    prepared: Prepared,
+    usage: Usage | Silent,
+    seen: Seen,
+    evaluation: Evaluation,
+    judging: Judging,
+    meaning: Meaning | None = None,
 ) -> Outcome:
-    """Guard the text's scans, pin its targets and have the result proved."""
+    """Guard the text's scans, pin its targets and have the result proved.
+
+    `meaning`: of an expression, what words without brackets mean where it stands.
+    """
     text, reading, wants = prepared.text, prepared.reading, prepared.wants
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
@@ -254,15 +219,17 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    guarded = _guarded(prepared, policies.views, bodies, evaluation)
+    guarded = _guarded(prepared, policies, bodies, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
+    if default_collation(reading) and any(scan.query is not None for scan in guarded):
+        return not_governable(collated("the statement"))
     records = scan_records(seen, vouched=prepared.vouched, evaluation=evaluation)
-    obliged = [scan.table.name for scan in guarded if scan.query is not None and judging.exists(scan.table)]
+    obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
         evaluation.raw(wants.raw, wants.shown, obliged_names(bodies))
-        or _past_guards(reading, wants, obliged, judging)
-        or shown_only(records if _keeps(reading) else (), bodies.values(), judging)
+        or past_guards(reading, wants, obliged, judging)
+        or shown_only(records if keeps(reading) else (), bodies.values(), judging)
     )
     if denied is not None:
         return access_denied(denied, evaluation)
@@ -273,9 +240,14 @@ async def finish(
         return not_governable(written)
     if isinstance(pinned, NotGovernable):
         return not_governable(pinned)
-    identities = _identities(prepared, evaluation, judging)
+    identities = _identities(prepared, evaluation, judging, meaning)
     if isinstance(identities, NotGovernable):
         return not_governable(identities)
+    unbound = bool(reading.identities) and not identities
+    changing = varying_text(text, reading, prepared.names, policies.varying, bodies, unbound=unbound)
+    uncached = cached_refusal(reading, wants, changing, bodies)
+    if uncached is not None:
+        return not_governable(uncached)
     temporary = {r.parts for r in reading.relations if r.role is RelationRole.SCAN} - {
         relation.parts for relation, _ in prepared.scans
     }
@@ -300,26 +272,35 @@ async def finish(
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
         agree=agreement(usage) if prepared.scans else None,
-        obliged=any(scan.query is not None for scan in guarded),
+        obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
         answer=evaluation.answer(wants, obliged_names(bodies)),
         provisional=any(not judging.exists(scan.table) for scan in guarded)
         or any(body.provisional for body in bodies.values()),
-        facets=frozenset(evaluation.facets).union(*(body.facets for body in bodies.values())),
+        facets=frozenset(evaluation.facets).union(
+            policies.facets, *(body.facets for body in bodies.values())
+        ),
         temp_views=frozenset(parts[0].lower() for parts in temporary) - prepared.place.aliases,
+        personal=bool(identities) or any(body.personal for body in bodies.values()),
+        varying=changing,
+        policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
     )
 
 
 def _guarded(
     prepared: Prepared,
-    views: Mapping[TableName, TableView | None],
+    policies: Policies,
     bodies: Mapping[TableName, Governed],
     evaluation: Evaluation,
+    judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
     guarded: list[guard.GuardedRelation] = []
+    # A definition that others will read keeps the view's name: it is written out for each of them.
+    personal = not prepared.wants.shares and _binds(prepared, judging)
+    obliged_views = obliged_names(bodies)
     for relation, name in prepared.scans:
         folded = name.folded()
-        table, view = evaluation.catalog.table(name), views[folded]
+        table, view = evaluation.catalog.table(name), policies.views[folded]
         if table is None or view is None:
             guarded.append(guard.guard_missing(prepared.text, relation, name))
             continue
@@ -329,7 +310,9 @@ def _guarded(
             table,
             view,
             vouched=prepared.vouched,
-            body=nested_text(bodies.get(folded)),
+            body=nested_text(bodies.get(folded), personal=personal),
+            within=folded in obliged_views,
+            period=judging.period if folded in policies.reading else 0,
         )
         if isinstance(scan, NotGovernable):
             return scan
@@ -337,26 +320,32 @@ def _guarded(
     return guarded
 
 
+def _binds(prepared: Prepared, judging: Judging) -> bool:
+    """Whether the principal's name is written into a text that asks for it: always where Spark does not know
+    who the user is, and in what Spark may keep, so that no cached plan asks who the user is."""
+    return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
+
+
 def _identities(
-    prepared: Prepared, evaluation: Evaluation, judging: Judging
+    prepared: Prepared, evaluation: Evaluation, judging: Judging, meaning: Meaning | None
 ) -> tuple[Splice, ...] | NotGovernable:
-    """Return what binds `current_user()` and its likes where Spark would answer with another user."""
+    """Return what binds `current_user()` and its likes to the principal."""
     reading = prepared.reading
-    if judging.door != "connect" or not reading.identities:
+    if not reading.identities or not _binds(prepared, judging):
         return ()
+    if prepared.wants.shares:
+        return ()  # it asks who reads it, not who made it
     mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
     named = {id(relation): evaluation.catalog.table(name) for relation, name in prepared.scans}
-    return identity_splices(
+    splices = identity_splices(
         reading,
         judging.principal.user,
         [named.get(id(relation)) for relation in mentions],
-        leave_bare=prepared.place.expression,
+        meaning=meaning,
     )
-
-
-def nested_text(body: Governed | None) -> str | None:
-    """Return the guarded text of a view whose sources carry obligations."""
-    return body.text if body is not None and body.obliged else None
+    if isinstance(splices, NotGovernable) and judging.door == "thrift":
+        return ()  # Spark knows the user there; only its cache may not keep it
+    return splices
 
 
 def scan_records(seen: Seen, *, vouched: bool, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
@@ -400,26 +389,10 @@ async def view_bodies(
             return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
         if not isinstance(body, Governed):
             return body
+        if table.view.collation and nested_text(body) is not None:
+            return not_governable(collated(f"the view {table.name}"))
         bodies[name] = judging.bodies[name] = body
     return bodies
-
-
-def _past_guards(
-    reading: Reading, wants: Wants, obliged: Sequence[TableName], judging: Judging
-) -> Denied | None:
-    """Deny what would tell of guarded relations past their guard: plans, shared definitions, metadata."""
-    if not obliged:
-        return None
-    name, user = obliged[0], judging.principal.user
-    if wants.explains:
-        return plan_shown(name, user)
-    if wants.shares:
-        return Denied(
-            f"{name} is filtered or masked for user {user}, and a view made from it would show that to all"
-        )
-    if any(names_metadata(column.parts) for column in reading.columns):
-        return metadata_shown(name, user)
-    return None
 
 
 async def _prove(

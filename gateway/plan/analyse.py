@@ -57,16 +57,19 @@ def analyse_plan(
     tables: Mapping[int, ScannedTable],
     texts: Mapping[int, TextUse] | None = None,
     expressions: Mapping[int, TextUse] | None = None,
+    findings: Findings | None = None,
 ) -> Usage | Silent:
     """Say which columns of its tables a plan uses, those of the SQL texts within it included.
 
     `tables` has for each position in `reading.tables` what is read there, with `name=None` for a temporary
     view; `texts` and `expressions` have what is known of the text at a position of `reading.texts` and
-    `reading.expressions`. To be called before the plan is guarded.
+    `reading.expressions`. To be called before the plan is guarded. `findings`: what is found is noted there.
     """
-    walk = _Walk(reading, tables, texts or {}, expressions or {})
+    walk = _Walk(reading, tables, texts or {}, expressions or {}, findings or Findings())
     try:
         outputs = walk.run()
+        if walk.findings.unclear is not None:
+            raise walk.findings.unclear
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
@@ -83,6 +86,7 @@ class _Walk:
         tables: Mapping[int, ScannedTable],
         texts: Mapping[int, TextUse],
         expressions: Mapping[int, TextUse],
+        findings: Findings,
     ) -> None:
         self.reading = reading
         self.tables = {id(reading.tables[i].relation): table for i, table in tables.items()}
@@ -96,7 +100,7 @@ class _Walk:
             )
             for scan in scans
         ]
-        self.findings = Findings()
+        self.findings = findings
         uses = {id(reading.expressions[i].message): use for i, use in expressions.items()}
         self.expressions = Expressions(self.findings, uses, self._by_plan_id, self._subquery)
         self.relations = Relations(self.findings, self.expressions, self.relation)

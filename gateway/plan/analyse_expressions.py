@@ -6,6 +6,7 @@ A repeated field is taken as a list (`[:]`): protobuf goes through one five time
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import Message
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
+from gateway.sql.identity import IDENTITIES
 
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
@@ -83,6 +85,8 @@ class Expressions:
         """Note what a projection reads; return its columns and whether they are all that there are."""
         columns: list[Column] = []
         complete = True
+        if self.findings.asked:
+            self._note(expressions, place)
         for expression in expressions[:]:
             case = expression.WhichOneof("expr_type")
             names: tuple[str, ...] | None = None
@@ -145,6 +149,24 @@ class Expressions:
             qualifier = column.qualifier
         return Column(parts[-1], qualifier, origins)
 
+    def _note(self, expressions: Sequence[Message], place: Place) -> None:
+        """Note where the messages stand that matter, whatever becomes of the others."""
+        pending = list(expressions[:])
+        while pending:
+            message = pending.pop()
+            if id(message) in self.findings.asked:
+                self.findings.note(message, *self._places(message, place))
+            for field, value in message.ListFields():
+                if field.message_type is not None:
+                    pending += value[:] if field.is_repeated else [value]
+
+    def _places(self, message: Message, place: Place) -> list[Place]:
+        if "plan_id" not in message.DESCRIPTOR.fields_by_name or not message.HasField("plan_id"):
+            return [place]
+        with contextlib.suppress(Unclear):
+            return [Place(node) for node in self.by_plan_id(message.plan_id)]
+        return []
+
     def _origins(self, attribute: Message, parts: Parts, place: Place) -> Origins:
         if not attribute.HasField("plan_id"):
             return place.resolve(parts)
@@ -163,6 +185,8 @@ class Expressions:
         """Note what expressions read: everything in them counts as computed with."""
         stack = list(expressions[:])
         findings = self.findings
+        if findings.asked:
+            self._note(expressions, place)
         names = place.node.names
         while stack:
             expression = stack.pop()
@@ -278,10 +302,18 @@ class Expressions:
         if name is not None and (origins := place.node.find(name)) is not None:
             self.findings.mark(origins, plain=True)
             return [Column(name[-1], (), origins)], True
+        if name is not None and len(name) == 1 and name[0] in IDENTITIES and place.is_function(name[0]):
+            return [Column("current_user()", (), NOTHING)], True
         use = self.texts.get(id(message))
         if use is None:
             raise Unclear("an expression's text was not read")
-        output = analyse_texts.expression(text, use, place, self.findings)
+        try:
+            output = analyse_texts.expression(text, use, place, self.findings)
+        except Unclear as unclear:
+            if not self.findings.asked:
+                raise
+            self.findings.unclear = unclear  # told at the end: where the others stand still matters
+            return [Column(None, (), NOTHING)], False
         return [Column(column.name, (), column.origins) for column in output.columns], output.complete
 
 

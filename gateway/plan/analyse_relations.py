@@ -12,6 +12,7 @@ from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known, shown
 from gateway.plan.reading import Message
 from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
+from gateway.sql.identity import IDENTITIES
 
 UNION = 2
 INTERSECT_OR_EXCEPT = frozenset({1, 3})
@@ -184,6 +185,7 @@ class Relations:
                 raise Unclear("an expression is dropped")
             attribute = expression.unresolved_attribute
             parts = parts_of(attribute.unparsed_identifier)
+            self.findings.note(attribute, Place(Node([Column(parts[-1], (), NOTHING)])))  # only a column
             self.findings.count(len(columns))
             columns = self._without(columns, parts, attribute)
         return Node(columns, node.complete, node.open, node)
@@ -352,6 +354,8 @@ class Relations:
     def _compute_names(self, names: Sequence[str], node: Node) -> None:
         """Note columns that are named outside of expressions, as they are or as an attribute would be."""
         for name in names[:]:
+            if name.lower() in IDENTITIES and not node.named(name.lower()):
+                self.findings.not_columns.add(name.lower())
             found = node.find((name.lower(),))
             if found is None:
                 found = Place(node).resolve(parts_of(name))

@@ -178,12 +178,39 @@ class Place:
             return NOTHING
         raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
 
+    def is_function(self, name: str) -> bool | None:
+        """Whether a word that a function without brackets has too means that here; None: it is not certain.
+
+        Spark looks for a column of the relation itself first, then for the function, and only then further
+        down, in the query around, and among the columns that are being named.
+        """
+        node = self.node
+        if node.named(name):
+            return False
+        if not _known(node) or self.written.get(name) is not None:
+            return None
+        below, outer = node.below, self.outer
+        while below is not None:
+            if below.named(name):
+                return None
+            below = below.below
+        while outer is not None:
+            if outer.node.named(name) or not _known(outer.node):
+                return None
+            outer = outer.outer
+        return True
+
     def environment(self) -> sql.Environment:
         """Return the same place for the analyst of SQL text."""
         outer = None if self.outer is None else self.outer.environment()
         if self.node.below is not None:
             outer = sql.Environment(_frame(self.node.below), outer)
         return sql.Environment(_frame(self.node), outer, dict(self.written))
+
+
+def _known(node: Node) -> bool:
+    """Whether every column of a relation is known by its name."""
+    return node.complete and not node.open and all(column.name is not None for column in node.columns)
 
 
 def _frame(node: Node) -> sql.Frame:
@@ -211,6 +238,19 @@ class Findings:
     computed: set[tuple[TableName, str]] = field(default_factory=set)
     stars: set[TableName] = field(default_factory=set)
     looked_at: int = 0
+    asked: set[int] = field(default_factory=set)
+    """Messages, by identity, of which it matters where they stand."""
+    places: dict[int, list[Place]] = field(default_factory=dict)
+    """Where they were found to stand."""
+    unclear: Unclear | None = None
+    """Why the analyst has to be silent in the end, though it went on."""
+    not_columns: set[str] = field(default_factory=set)
+    """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
+
+    def note(self, message: object, *places: Place) -> None:
+        """Note where a message stands, if it matters."""
+        if id(message) in self.asked:
+            self.places.setdefault(id(message), []).extend(places)
 
     def count(self, columns: int) -> None:
         """Raise Unclear when more columns were looked at than is worth an advisor's time."""

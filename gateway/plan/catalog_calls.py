@@ -22,6 +22,7 @@ from gateway.model.statement import (
 from gateway.plan.reading import CatalogCall, Message
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
+from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
@@ -199,6 +200,7 @@ def _on_table(
     raw: bool = False,
     changes: bool = False,
     temporary: bool = False,
+    caches: bool = False,
 ) -> Handler:
     """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none."""
 
@@ -207,11 +209,14 @@ def _on_table(
         found = scope.table(text) if temporary else scope.target(text)
         pins = _pins(call, field, pinned(found))
         if isinstance(found, TempViewName):
+            if caches:
+                check_cached_view(found, scope.names)
             return PlanWants(names=pins)
         return PlanWants(
             wants=Wants(
                 wants=(Want(table_resource(found), access),),
                 raw=(found,) if raw else (),
+                cached=found if caches else None,
                 effects=(CatalogChanged((found,)),) if changes else (),
             ),
             names=pins,
@@ -309,7 +314,7 @@ CALLS: Mapping[str, Handler] = {
     "truncate_table": _on_table("delete", raw=True),
     "recover_partitions": _on_table("alter", raw=True, changes=True),
     "analyze_table": _on_table("alter", raw=True),
-    "cache_table": _on_table("refresh", temporary=True),
+    "cache_table": _on_table("refresh", temporary=True, caches=True),
     "uncache_table": _on_table("refresh", temporary=True),
     "refresh_table": _on_table("refresh", changes=True, temporary=True),
     "is_cached": _is_cached,

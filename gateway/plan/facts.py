@@ -77,6 +77,11 @@ class PlanFacts:
         return tuple(name for name in found if name is not None)
 
     @property
+    def cached(self) -> tuple[TableName, ...]:
+        """Tables and views whose rows Spark is to cache under their names."""
+        return tuple(part.wants.cached for part in self.parts if part.wants.cached is not None)
+
+    @property
     def effects(self) -> tuple[SessionEffect, ...]:
         return tuple(effect for part in self.parts for effect in part.wants.effects)
 

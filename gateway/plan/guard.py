@@ -18,12 +18,12 @@ from gateway.plan.walk_sources import TABLE_OPTIONS
 from gateway.policy.sqltext import string_literal
 from gateway.sql.functions import builtin_name
 from gateway.sql.guard import pinned_parts
+from gateway.sql.identity import IDENTITIES
 from gateway.sql.names import dotted
 from gateway.sql.wants import NotGovernable
-from gateway.wire.connect import serialize
+from gateway.wire.connect import pb, serialize
 
-IDENTITIES = frozenset({"current_user", "session_user", "user"})
-"""Functions without arguments that answer the user whom Spark runs as."""
+_CALLS = frozenset({"unresolved_function", "call_function"})
 _OUTPUTS: Mapping[str, tuple[str, ...]] = {
     "spark.connect.Project": ("expressions",),
     "spark.connect.Aggregate": ("grouping_expressions", "aggregate_expressions"),
@@ -134,14 +134,17 @@ def is_identity(call: FunctionCall) -> bool:
     return builtin_name(call.parts) in IDENTITIES
 
 
-def bind_identities(root: Message, user: str, edits: Edits) -> None:
-    """Make every call that asks who the user is a literal of the principal's name.
+def bind_identities(root: Message, user: str, words: frozenset[int], edits: Edits) -> None:
+    """Make everything that asks who the user is a literal of the principal's name: calls, and of the words
+    without brackets those whose messages are `words`, by identity.
 
     A column that Spark would name after the function keeps that name.
     """
-    for expression, output in _identity_calls(root):
+    for expression, output in _identity_calls(root, words):
         case = expression.WhichOneof("expr_type")
-        name = getattr(expression, case).function_name
+        held = getattr(expression, case)
+        # Spark's own name: a word without brackets is shown as the function that it stands for.
+        name = held.function_name if case in _CALLS else "current_user"
         edits.keep(expression)
         if output:
             bare = name.replace("`", "").rsplit(".", 1)[-1]
@@ -151,14 +154,17 @@ def bind_identities(root: Message, user: str, edits: Edits) -> None:
             expression.literal.string = user
 
 
-def _identity_calls(root: Message) -> list[tuple[Message, bool]]:
+def _identity_calls(root: Message, words: frozenset[int]) -> list[tuple[Message, bool]]:
     found: list[tuple[Message, bool]] = []
     pending: list[tuple[Message, bool]] = [(root, False)]
     while pending:
         message, output = pending.pop()
         if message.DESCRIPTOR.full_name == "spark.connect.Expression":
             case = message.WhichOneof("expr_type")
-            if case in ("unresolved_function", "call_function"):
+            if case in ("unresolved_attribute", "unresolved_regex") and id(getattr(message, case)) in words:
+                found.append((message, output))
+                continue
+            if case in _CALLS:
                 call = getattr(message, case)
                 parts = tuple(call.function_name.replace("`", "").strip().split("."))
                 if builtin_name(parts) in IDENTITIES and not call.arguments:
@@ -176,6 +182,13 @@ def _identity_calls(root: Message) -> list[tuple[Message, bool]]:
             else:
                 pending.append((value, False))
     return found
+
+
+def plan_of(text: str) -> bytes:
+    """Return the plan of a statement of the gateway's own, as a client would send it."""
+    plan = pb.Plan()
+    plan.command.sql_command.input.sql.query = text
+    return serialize(plan)
 
 
 def bytes_of(message: Message) -> bytes:

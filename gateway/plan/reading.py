@@ -130,12 +130,17 @@ class PlanReading:
     expressions: list[ExpressionText] = field(default_factory=list)
     functions: list[FunctionCall] = field(default_factory=list)
     columns: list[ColumnName] = field(default_factory=list)
+    words: list[Message] = field(default_factory=list)
+    """References of one part that mean the user where no column has the name: `UnresolvedAttribute`s and
+    `UnresolvedRegex`es."""
     names: list[str] = field(default_factory=list)
     """Strings that name columns outside of expressions: of drop, fillna, crosstab, …"""
     code: list[CodeUse] = field(default_factory=list)
     handles: list[HandleUse] = field(default_factory=list)
     urls: list[UrlUse] = field(default_factory=list)
     catalog_calls: list[CatalogCall] = field(default_factory=list)
+    within: bool = False
+    """Whether an expression or a lateral join holds a query."""
     messages: int = 0
     """How many messages were walked."""
     held: list[Message] = field(default_factory=list)

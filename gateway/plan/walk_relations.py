@@ -21,6 +21,7 @@ from gateway.plan.reading import (
 )
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
 from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
+from gateway.sql.identity import IDENTITIES
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
 from gateway.sql.wants import NotGovernable
 from gateway.wire.local_data import metadata_of
@@ -125,6 +126,16 @@ def _is_alias(reference: Message) -> bool:
     return bool(reference.WhichOneof("rel_type") == "subquery_alias")
 
 
+@reads_message("SubqueryExpression")
+def _query_within(walk: Walk, message: Message) -> None:
+    walk.reading.within = True
+
+
+@reads_message("LateralJoin")
+def _lateral_join(walk: Walk, message: Message) -> None:
+    walk.reading.within = True
+
+
 @reads_field("Relation.sql", "SQL.query")
 def _sql(walk: Walk, relation: Message, sql: Message) -> None:
     bound = walk.bound.get(id(relation))
@@ -197,7 +208,10 @@ def _cached_remote_relation(walk: Walk, cached: Message) -> None:
 def _attribute(walk: Walk, attribute: Message) -> None:
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
-    walk.reading.columns.append(column(text, attribute.is_metadata_column))
+    found = column(text, attribute.is_metadata_column)
+    walk.reading.columns.append(found)
+    if len(found.parts) == 1 and found.parts[0].lower() in IDENTITIES:
+        walk.reading.words.append(attribute)
 
 
 def _column(text: str, metadata: bool) -> ColumnName:
@@ -231,7 +245,10 @@ def _regex(walk: Walk, regex: Message) -> None:
     if _PATTERN.fullmatch(text):
         walk.reading.columns.append(ColumnName(parts=(), star=True))
     else:
-        walk.reading.columns.append(_column(text, metadata=False))
+        found = _column(text, metadata=False)
+        walk.reading.columns.append(found)
+        if len(found.parts) == 1 and found.parts[0].lower() in IDENTITIES:
+            walk.reading.words.append(regex)
 
 
 @reads_message("Expression.LambdaFunction")

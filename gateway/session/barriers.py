@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
-from gateway.errors import LimitExceeded
+from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.catalog import TableName
 from gateway.model.statement import (
     CatalogChanged,
     Cleared,
@@ -88,6 +90,36 @@ def settle(
     # A view that was being replaced may be the old one or the new one now.
     uncertain = (UseNamespace, CreateTempView)
     return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
+
+
+async def look_again(
+    session: NamesInForce,
+    statement: Statement,
+    *,
+    judge: Judging,
+    run: Callable[[Statement], Awaitable[None]],
+) -> Verdict:
+    """Judge a statement; Spark's session has looked at the tables that its policies read within the period.
+
+    INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
+    of a mapping table is blocked in sessions, too, that have read it before.
+    """
+    looked: set[TableName] = set()
+    while True:
+        verdict = await judge(statement)
+        if not isinstance(verdict, Cleared):
+            return verdict
+        # What was looked at for this very statement is fresh, should the period have ended meanwhile.
+        stale = [table for table in session.stale_tables(verdict) if table not in looked]
+        if not stale:
+            return verdict
+        for table in stale:
+            try:
+                await run(replace(statement, text="", plan=None, refreshes=table))
+            except (StatementRefused, StatementFailed):
+                raise BackendUnavailable("Spark could not look again at what policies read") from None
+            session.looked_at[table] = verdict.period
+            looked.add(table)
 
 
 async def renew_views(

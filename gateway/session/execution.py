@@ -108,7 +108,13 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        verdict = without_ended_views(session, await self._verdicts.judge(statement, session.client))
+        judged = await barriers.look_again(
+            session,
+            statement,
+            judge=lambda one: self._verdicts.judge(one, session.client),
+            run=lambda one: self._run_inside(session, one),
+        )
+        verdict = without_ended_views(session, judged)
         verdict = without_dangling_views(session, verdict)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)

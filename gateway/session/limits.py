@@ -28,6 +28,8 @@ class SessionLimits:
     verdicts_cached: int = 4096
     verdict_text_chars: int = 32_768
     """Longest statement whose verdict is kept; of a plan its bytes count."""
+    policy_tables_s: float = 10.0
+    """How old may be what a session of Spark knows of tables that masks and filters read."""
     verdict_age_s: float = 10.0
     """How long a clearance is used again: policies may end at a moment without a new version."""
     detached_s: float = 600.0

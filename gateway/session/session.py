@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     CatalogChanged,
@@ -128,6 +129,8 @@ class NamesInForce:
         self.ended_views: set[str] = set()
         self.relations: dict[str, CachedRelation] = {}
         self.turn = asyncio.Lock()
+        self.looked_at: dict[TableName, int] = {}
+        """Tables that policies read, and the period in which Spark's session last looked at them."""
         self.views_obliged = False
         """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
         of a statement can still be computed when the view that it read is long dropped."""
@@ -139,6 +142,10 @@ class NamesInForce:
         for basis in (*(v.basis for v in self.views.values()), *(r.basis for r in self.relations.values())):
             kept.extend(basis or ())
         return sum({id(judged): judged.size for judged in kept}.values())
+
+    def stale_tables(self, cleared: Cleared) -> list[TableName]:
+        """Return the tables of a statement's policies that Spark's session has to look at again first."""
+        return [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -300,12 +307,21 @@ class NamesInForce:
         # Last in order: views are renewed in the order they were made, because one may read another.
         self.views[folded] = replace(view, basis=basis)
         self.ended_views.discard(folded)
-        self.context = replace(self.context, temp_views=self.context.temp_views | {folded})
+        varying = self.context.varying_views - {folded}
+        self.context = replace(
+            self.context,
+            temp_views=self.context.temp_views | {folded},
+            varying_views=varying | {folded} if cleared.varying else varying,
+        )
 
     def _forget(self, name: str) -> None:
         folded = name.lower()
         self.views.pop(folded, None)
-        self.context = replace(self.context, temp_views=self.context.temp_views - {folded})
+        self.context = replace(
+            self.context,
+            temp_views=self.context.temp_views - {folded},
+            varying_views=self.context.varying_views - {folded},
+        )
 
 
 class Session(NamesInForce):

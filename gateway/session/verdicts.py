@@ -149,8 +149,10 @@ class Verdicts:
         )
 
     def _context(self, client: Client, action: str, text: str) -> AccessContext:
+        now = self._now()
         return AccessContext(
-            time=self._now(),
+            time=now,
+            period=int(now.timestamp() // self._limits.policy_tables_s),
             client_ip=client.address or None,
             client_type=client.protocol,
             action=action,

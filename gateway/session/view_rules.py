@@ -18,7 +18,13 @@ def context_of(session: NamesInForce, view: TempView) -> SessionContext:
     """Return what names meant where the view was made, with the temporary views and the handles that exist
     now: Spark still has the rows of a cached relation that ended."""
     made, now = view.made.statement.context, session.context
-    return replace(made, temp_views=now.temp_views - {view.name.lower()}, handles=now.handles)
+    name = view.name.lower()
+    return replace(
+        made,
+        temp_views=now.temp_views - {name},
+        varying_views=now.varying_views - {name},
+        handles=now.handles,
+    )
 
 
 def statement_of(session: NamesInForce, view: TempView) -> Statement:

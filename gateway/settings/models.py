@@ -383,8 +383,7 @@ class SessionSettings(Section):
     """Limits of sessions and statements."""
 
     idle_s: Seconds = 3600.0
-    """Seconds without a call before a session without a running statement is closed; HiveServer2's own
-    default is 7 days."""
+    """Seconds without a call before a session without a running statement is closed (HiveServer2: 7 days)."""
     operation_idle_s: Seconds = 3600.0
     """Seconds without a call before a statement's result is closed: Spark keeps it on the driver."""
     total: Count = 5000
@@ -395,6 +394,8 @@ class SessionSettings(Section):
     """Open statements of one session."""
     fetch_rows: Count = 1_000_000
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
+    policy_tables_s: Seconds = 10.0
+    """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
 
 
 class LoginSettings(Section):

@@ -1,18 +1,34 @@
-"""What CACHE, UNCACHE and REFRESH of a path want: caches hold plans of raw tables, guards stand above."""
+"""What CACHE, UNCACHE and REFRESH of a path want: caches hold plans of raw tables, guards stand above.
+
+What may be cached at all is said in `sql/varying.py`.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from gateway.model.resource import Resource
 from gateway.model.statement import CreateTempView
 from gateway.sql import storage
-from gateway.sql.names import TempViewName
+from gateway.sql.names import Names, TempViewName
 from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.varying import not_cached, varying_view
 from gateway.sql.wants import Want, Wants
 
 
 def cache_table(scope: Scope) -> Wants:
     _check_options(scope)
-    return uncache_table(scope)
+    existing = scope.existing("table")
+    if isinstance(existing, TempViewName):
+        check_cached_view(existing, scope.names)
+        return Wants()
+    return replace(uncache_table(scope), cached=existing.table)
+
+
+def check_cached_view(view: TempViewName, names: Names) -> None:
+    """Refuse to cache a temporary view whose rows change."""
+    if (why := varying_view(view, names)) is not None:
+        raise CannotClassify(not_cached(why))
 
 
 def uncache_table(scope: Scope) -> Wants:

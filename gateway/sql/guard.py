@@ -19,9 +19,10 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
-_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE (0)"
+_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
-must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.)"""
+must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
+filter read tables: with a plan that it has analysed Spark keeps what files these had."""
 _STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
@@ -34,6 +35,8 @@ class GuardedRelation:
     relation: Relation
     table: Table
     query: str | None
+    obliged: bool = False
+    """Whether it hides or masks something; a view may also be written out for what its text asks."""
 
 
 def guarded_query(
@@ -44,11 +47,12 @@ def guarded_query(
     row_filter: RowFilter | None,
     source: str,
     stream: bool = False,
+    period: int = 0,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
-    `stream`: it is read as a stream.
+    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -60,17 +64,20 @@ def guarded_query(
         name = quote(column.name)
         columns.append(name if mask is None else f"{mask.expression} AS {name}")
     shown_columns = ", ".join(columns)
+    alias = quote(table.name.table)
+    barrier = _BARRIER.format(period=period)
     if row_filter is None:
+        if period and not stream:
+            return f"SELECT {shown_columns} FROM (SELECT * FROM {source}) {barrier} AS {alias}"
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     where = f"WHERE ({row_filter.expression})"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
-    alias = quote(table.name.table)
     if stream:
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
-    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {_BARRIER} AS {alias}"
+    return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -97,30 +104,53 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
 
 
 def guard_scan(
-    text: str, relation: Relation, table: Table, view: TableView, *, vouched: bool, body: str | None
+    text: str,
+    relation: Relation,
+    table: Table,
+    view: TableView,
+    *,
+    vouched: bool,
+    body: str | None,
+    within: bool,
+    period: int = 0,
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
 
-    `body` is the guarded text of a view whose sources carry obligations; without one a view is a table.
+    `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
+    carry obligations.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body)
+    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body, period=period)
     if isinstance(query, NotGovernable):
         return query
-    return GuardedRelation(relation=relation, table=table, query=query)
+    obliged = within or has_obligations(table, view, vouched=vouched)
+    return GuardedRelation(relation=relation, table=table, query=query, obliged=obliged)
+
+
+def has_obligations(table: Table, view: TableView, *, vouched: bool) -> bool:
+    """Whether rows, columns or values of the table are not for the principal."""
+    hidden = not vouched and bool(hidden_columns(table, view))
+    return hidden or bool(masks_of(view, vouched=vouched)) or view.row_filter is not None
 
 
 def table_query(
-    table: Table, view: TableView, *, suffix: str = "", stream: bool = False, vouched: bool, body: str | None
+    table: Table,
+    view: TableView,
+    *,
+    suffix: str = "",
+    stream: bool = False,
+    vouched: bool,
+    body: str | None,
+    period: int = 0,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
+    if body is None and not has_obligations(table, view, vouched=vouched):
+        return None
     hidden = () if vouched else hidden_columns(table, view)
     masks = masks_of(view, vouched=vouched)
-    if not hidden and not masks and view.row_filter is None and body is None:
-        return None
     source: str | NotGovernable = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
@@ -134,6 +164,7 @@ def table_query(
         row_filter=view.row_filter,
         source=source,
         stream=stream,
+        period=period,
     )
 
 
@@ -141,7 +172,7 @@ def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRela
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix))
+    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix), obliged=True)
 
 
 def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:

@@ -7,13 +7,21 @@ its column's name. Without brackets the words mean a column first: they are boun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.model.catalog import Table
 from gateway.model.reading import Identity, Reading, RelationRole, Splice
 from gateway.policy.sqltext import string_literal
 from gateway.sql.names import quote
+from gateway.sql.varying import QUERIES
 from gateway.sql.wants import NotGovernable
+
+IDENTITIES = frozenset({"current_user", "session_user", "user"})
+"""Functions without arguments that answer the user whom Spark runs as; their names without brackets, too,
+wherever no column has the name."""
+
+Meaning = Callable[[str], bool | None]
+"""Whether a word without brackets is the function; False: it is a column; None: that is not certain."""
 
 
 def identity_splices(
@@ -22,14 +30,14 @@ def identity_splices(
     tables: Sequence[Table | None] | None = None,
     *,
     named: bool = True,
-    leave_bare: bool = False,
+    meaning: Meaning | None = None,
 ) -> tuple[Splice, ...] | NotGovernable:
     """Return the splices that bind every identity of a text to `user`.
 
     `tables` are those that the text reads or writes, None among them one whose columns are not known; left
     out, all are unknown where the text has any. `named`: items of select lists keep the names that Spark
     gives their columns; not so for the text of a policy, which stands inside another expression.
-    `leave_bare`: words without brackets stay, as in an expression over a DataFrame, whose columns come first.
+    `meaning` says what words without brackets are in an expression over a DataFrame: its columns come first.
     """
     literal = string_literal(user)
     if literal is None:
@@ -40,12 +48,14 @@ def identity_splices(
     splices = []
     for identity in reading.identities:
         if identity.bare:
-            if leave_bare:
-                continue
-            meaning = _meaning(identity, tables)
-            if isinstance(meaning, NotGovernable):
-                return meaning
-            if not meaning:
+            if meaning is None:
+                found = _meaning(identity, tables)
+            else:
+                within = identity.nested or bool(QUERIES & reading.expressions)
+                found = None if within else meaning(identity.name)
+            if found is None:
+                return unclear(identity.name)
+            if not found:
                 continue
         if identity.span is None:
             return NotGovernable(f"`{identity.name}` stands where it cannot be bound to the user")
@@ -58,18 +68,22 @@ def identity_splices(
     return tuple(splices)
 
 
-def _meaning(identity: Identity, tables: Sequence[Table | None]) -> bool | NotGovernable:
-    """Whether a word without brackets is the function; False when it is a column for certain."""
-    unclear = NotGovernable(
-        f"`{identity.name}` may be a column or the function; write `{identity.name}()` for the function, "
-        f"or put the table before the column"
+def unclear(name: str) -> NotGovernable:
+    """Return the refusal of a word that Spark might take for the user whom it runs as."""
+    return NotGovernable(
+        f"`{name}` may be a column or the function; write `{name}()` for the function, "
+        f"or put the table, or an alias of the DataFrame, before the column"
     )
+
+
+def _meaning(identity: Identity, tables: Sequence[Table | None]) -> bool | None:
+    """Whether a word without brackets is the function; False when it is a column for certain."""
     known = [table for table in tables if table is not None]
     if any(identity.name == column.name.lower() for table in known for column in table.columns):
         # With one query, every relation is in sight of every name.
-        return unclear if identity.nested or len(known) < len(tables) else False
+        return None if identity.nested or len(known) < len(tables) else False
     if not identity.sure or len(known) < len(tables):
-        return unclear
+        return None
     if any(identity.name in column.type.lower() for table in known for column in table.columns):
-        return unclear  # a field of a struct becomes a column by `s.*` or `inline`
+        return None  # a field of a struct becomes a column by `s.*` or `inline`
     return True

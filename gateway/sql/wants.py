@@ -54,6 +54,8 @@ class Wants:
     """A table whose columns the answer lists: only selectable ones are shown."""
     effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
+    cached: TableName | None = None
+    """A table or persistent view whose rows Spark is to cache under its name."""
     explains: bool = False
     """The answer prints the plan, so nothing in it may carry an obligation."""
     shares: bool = False
@@ -77,6 +79,7 @@ def join(parts: Iterable[Wants]) -> Wants:
     all_parts = tuple(parts)
     answers = [part.answer for part in all_parts if part.answer is not RELAY]
     described = [part.described for part in all_parts if part.described is not None]
+    cached = [part.cached for part in all_parts if part.cached is not None]
     explains = any(part.explains for part in all_parts)
     return Wants(
         wants=tuple(want for part in all_parts for want in part.wants),
@@ -88,6 +91,7 @@ def join(parts: Iterable[Wants]) -> Wants:
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.
         effects=() if explains else tuple(e for part in all_parts for e in part.effects),
         answer=answers[0] if answers and not explains else RELAY,
+        cached=cached[0] if cached else None,
         explains=explains,
         shares=any(part.shares for part in all_parts),
     )

@@ -301,6 +301,16 @@ def test_a_view_is_read_with_the_session_that_it_was_written_in() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "collation"),
+    [({}, ""), ({"collation": "UTF8_BINARY"}, ""), ({"collation": "UNICODE_CI"}, "UNICODE_CI")],
+)
+def test_a_views_own_collation_is_told(told: dict[str, str], collation: str) -> None:
+    found = table_from_json(described(**VIEW, **told), EMP)
+    assert found.view is not None
+    assert found.view.collation == collation
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"view_creation_spark_configuration": {"spark.sql.ansi.doubleQuotedIdentifiers": "true"}},

@@ -137,7 +137,7 @@ def test_identities_become_the_principal_and_columns_keep_their_names() -> None:
     reading = reading_of(frame.filter(F.current_user() == "x").groupBy(F.user()).count())
     before = bytes_of(reading.message)
     edits = Edits()
-    bind_identities(reading.message, "bob", edits)
+    bind_identities(reading.message, "bob", frozenset(), edits)
     aggregate = reading.message.root.aggregate
     assert list(aggregate.grouping_expressions[0].alias.name) == ["user()"]
     assert aggregate.grouping_expressions[0].alias.expr.literal.string == "bob"

@@ -1,12 +1,15 @@
-"""Views whose policies changed: what is made again, and what is not."""
+"""Views whose policies changed: what is made again, and what is not; and tables that policies read."""
 
 from __future__ import annotations
 
 import pytest
 
+from gateway.errors import BackendUnavailable
+from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
-from gateway.model.statement import Client, PlanRequest, Refused, SessionContext, Statement, Verdict
-from gateway.session.barriers import renew_views
+from gateway.model.statement import Cleared, Client, PlanRequest, Refused, SessionContext, Statement, Verdict
+from gateway.session.barriers import look_again, renew_views
+from gateway.session.failures import StatementFailed
 from gateway.session.session import Judged, NamesInForce, TempView
 from gateway.wire.connect import pb, serialize
 
@@ -52,3 +55,67 @@ async def test_a_stream_is_not_started_again_for_its_view(plan: bytes, again: bo
     assert ran[0].text == "DROP v"
     assert [one.plan for one in ran[1:]] == ([made.statement.plan] if again else [])
     assert session.ended_views == {"v"}
+
+
+MAPPING = TableName("spark_catalog", "lab", "blocked")
+
+
+class Looking:
+    """A judge of one statement whose policies read a table, and a Spark that takes its time to look."""
+
+    def __init__(self, *, periods: int = 0) -> None:
+        self.period, self.periods = 7, periods
+        self.judged: list[Statement] = []
+        self.ran: list[Statement] = []
+
+    async def judge(self, asked: Statement) -> Verdict:
+        self.judged.append(asked)
+        return Cleared(
+            statement=asked,
+            forwarded=asked.text,
+            plan_class="Project",
+            decisions=(),
+            scans=(),
+            snapshot_version="1",
+            policy_tables=(MAPPING,) if asked.refreshes is None else (),
+            period=self.period,
+        )
+
+    async def run(self, asked: Statement) -> None:
+        self.ran.append(asked)
+        if self.periods:
+            self.period, self.periods = self.period + 1, self.periods - 1
+
+
+async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    looking = Looking()
+    for looks in (1, 1, 2):
+        looking.period += looks == 2
+        verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+        assert isinstance(verdict, Cleared)
+        assert verdict.period == looking.period
+        assert [one.refreshes for one in looking.ran] == [MAPPING] * looks
+    assert not looking.ran[0].text, "nothing of the client's is run for it"
+
+
+async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    looking = Looking(periods=99)
+    verdict = await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+    assert isinstance(verdict, Cleared)
+    assert len(looking.ran) == 1
+    assert verdict.period == looking.period, "it was judged after the look"
+    await look_again(session, statement("SELECT 1"), judge=looking.judge, run=looking.run)
+    assert len(looking.ran) == 2, "for the next statement it is too old"
+
+
+async def test_what_cannot_be_looked_at_is_not_told() -> None:
+    async def run(asked: Statement) -> None:
+        raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.blocked", "42P01", 0, "")
+
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    with pytest.raises(BackendUnavailable) as raised:
+        await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
+    assert "blocked" not in str(raised.value)
+    assert not session.looked_at

@@ -105,7 +105,7 @@ async def test_tables_left_out_are_unknown(reader: ReaderPool) -> None:
 async def test_words_without_brackets_can_be_left(reader: ReaderPool) -> None:
     reading = await reader.read_expression("user = user()")
     assert isinstance(reading, Reading)
-    splices = identity_splices(reading, "alice", leave_bare=True)
+    splices = identity_splices(reading, "alice", meaning=lambda name: False)
     assert isinstance(splices, tuple)
     assert apply("user = user()", splices) == "user = 'alice'"
 

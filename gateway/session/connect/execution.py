@@ -159,6 +159,9 @@ class ConnectExecution:
             raise StatementFailed(text, "HY000", 0, operation.statement_id)
         return operation.kept
 
+    async def _refresh(self, session: ConnectSession, statement: Statement, client: Client) -> None:
+        await self.run_inside(session, statement, client)
+
     async def prepare(self, session: ConnectSession, client: Client) -> None:
         """Bring the session to where the next plan can be judged. The turn is held."""
         await self._settle_pending(session)
@@ -202,7 +205,12 @@ class ConnectExecution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         version = self._verdicts.policies_version
-        verdict = await self._verdicts.judge(statement, client)
+        verdict = await barriers.look_again(
+            session,
+            statement,
+            judge=lambda one: self._verdicts.judge(one, client),
+            run=lambda one: self._refresh(session, one, client),
+        )
         verdict = without_dangling_views(session, without_ended_views(session, verdict))
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
@@ -224,7 +232,8 @@ class ConnectExecution:
         if isinstance(verdict, Refused):
             raise StatementRefused(verdict, statement_id)
         # INVARIANT (audit first): only below this line may the plan reach Spark.
-        executes = statement.plan is not None and statement.plan.kind == "execute"
+        # What has no plan of a client's is a statement of the gateway's own.
+        executes = statement.plan is None or statement.plan.kind == "execute"
         kept = KeptAnswer() if executes and (wanted.internal or _is_held(verdict)) else None
         operation = ConnectOperation(
             session,

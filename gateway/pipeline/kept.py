@@ -1,0 +1,95 @@
+"""What Spark keeps of a text and answers from later: temporary views, and rows in its cache.
+
+INVARIANT (now): Spark's cache answers whoever asks for the same plan, so it keeps nothing that depends on who
+asks, on when, or on what policies read. `sql/varying.py` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import Reading, RelationRole
+from gateway.pipeline.judging import Governed
+from gateway.sql.names import Names, TempViewName
+from gateway.sql.varying import not_cached, varying, varying_view
+from gateway.sql.wants import NotGovernable, Wants
+
+
+def keeps(reading: Reading) -> bool:
+    """Whether Spark keeps the text as a view, to read it again later."""
+    return any(command.node in ("CreateViewCommand", "CacheTableAsSelect") for command in reading.commands)
+
+
+def default_collation(reading: Reading) -> bool:
+    """Whether a view or table that is made of a query has a collation of its own: within the query Spark
+    gives it to every literal and every cast to a string, to those of masks and filters too."""
+    for command in reading.commands:
+        spec = command.fields.get("tableSpec")
+        if command.fields.get("collation") or (isinstance(spec, Mapping) and spec.get("collation")):
+            return True
+    return False
+
+
+def collated(what: str) -> NotGovernable:
+    return NotGovernable(
+        f"{what} has a DEFAULT COLLATION, under which the masks and filters of what it reads would compare "
+        f"other strings as equal; write COLLATE where it is meant"
+    )
+
+
+def nested_text(body: Governed | None, *, personal: bool = True) -> str | None:
+    """Return the text that a view is written out as: its sources carry obligations, or, with `personal`, it
+    asks who the user is."""
+    if body is None:
+        return None
+    return body.text if body.obliged or (personal and body.personal) else None
+
+
+def varying_text(
+    text: str,
+    reading: Reading,
+    names: Names,
+    policies: str,
+    bodies: Mapping[TableName, Governed],
+    *,
+    unbound: bool,
+) -> str:
+    """Return why the rows of a text are not the same for everybody and at any time, in words, or nothing.
+
+    `policies`: why those of its tables' policies are not; `unbound`: it asks Spark who the user is.
+    """
+    if unbound:
+        return "it asks who the user is"
+    found = varying(text, reading)
+    for relation in reading.relations:
+        if found is None and relation.role is RelationRole.SCAN:
+            name = names.table(relation.parts)
+            found = varying_view(name, names) if isinstance(name, TempViewName) else None
+    return found or policies or varying_bodies(bodies.values())
+
+
+def varying_bodies(bodies: Iterable[Governed]) -> str:
+    """Return why rows of the views or texts within a statement change, or nothing."""
+    return next((body.varying for body in bodies if body.varying), "")
+
+
+def cached_refusal(
+    reading: Reading, wants: Wants, changing: str, bodies: Mapping[TableName, Governed]
+) -> NotGovernable | None:
+    """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
+    if wants.cached is not None:
+        return cached_view_refusal(wants.cached, bodies)
+    if changing and any(command.node == "CacheTableAsSelect" for command in reading.commands):
+        return not_cached(changing)
+    return None
+
+
+def cached_view_refusal(name: TableName, bodies: Mapping[TableName, Governed]) -> NotGovernable | None:
+    """Refuse to cache a persistent view by its name: Spark takes its text as it is written."""
+    body = bodies.get(name.folded())
+    if body is None:
+        return None
+    if body.personal:
+        return not_cached(f"the view {name} asks who the user is")
+    return not_cached(f"in the view {name}, {body.varying}") if body.varying else None

@@ -1,0 +1,37 @@
+"""Whether the rows of a plan are the same for everybody and at any time: `sql/varying.py` for plans."""
+
+from __future__ import annotations
+
+from gateway.model.reading import FunctionRef
+from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts
+from gateway.plan.reading import FunctionCall, PlanReading
+from gateway.sql.names import Names, TempViewName
+from gateway.sql.varying import WITHIN, varying_column, varying_function, varying_view
+
+
+def varying_plan(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
+    """Return what of a plan, beside the texts within it, makes its rows change, in words, or nothing.
+
+    Who the user is has been bound as a literal. Code of the user's is in the plan with its bytes, or
+    registered under a name in this session only.
+    """
+    handles = names.context.handles
+    calls = (_function(call) for call in dict.fromkeys(reading.functions) if not _is_code(call, handles))
+    found = varying_function(calls)
+    for column in reading.columns:
+        found = found or (None if column.star else varying_column(column.parts))
+    if found is None and reading.within and (facts.reads or reading.texts):
+        found = WITHIN
+    for name in sorted(facts.temp_views):
+        found = found or varying_view(TempViewName(name), names)
+    return found or ""
+
+
+def _function(call: FunctionCall) -> FunctionRef:
+    builtin = len(call.parts) == 1 and call.parts[0].lower() in RESERVED_FUNCTIONS
+    return FunctionRef(parts=call.parts, table_valued=call.table_valued, builtin=builtin)
+
+
+def _is_code(call: FunctionCall, handles: frozenset[str]) -> bool:
+    name = call.parts[-1].lower()
+    return len(call.parts) == 1 and bool({f"function:{name}", f"table_function:{name}"} & handles)

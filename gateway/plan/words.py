@@ -1,0 +1,48 @@
+"""Words of a plan that are a column or ask who the user is: `user`, `current_user`, `session_user`.
+
+Spark takes a column's name for the function of that name where the relation has no such column, and answers
+the account that it runs as. Where each word stands the analyst has noted; what is not certain is refused.
+"""
+
+from __future__ import annotations
+
+from gateway.plan.analyse_scope import Findings
+from gateway.plan.identifiers import attribute_parts
+from gateway.plan.reading import Message, PlanReading
+from gateway.sql.identity import IDENTITIES, Meaning, unclear
+from gateway.sql.wants import NotGovernable
+
+
+def asking(reading: PlanReading, texts: tuple[Message, ...]) -> Findings:
+    """Return findings that will note where the plan's words stand, and the expressions of `texts`."""
+    return Findings(asked={id(message) for message in (*reading.words, *texts)})
+
+
+def meaning_of(message: Message, findings: Findings) -> Meaning:
+    """Return what words mean where a message stands."""
+
+    def meaning(name: str) -> bool | None:
+        found = {place.is_function(name) for place in findings.places.get(id(message), ())}
+        return found.pop() if len(found) == 1 else None
+
+    return meaning
+
+
+def functions_among(
+    reading: PlanReading, findings: Findings, *, followed: bool
+) -> frozenset[int] | NotGovernable:
+    """Return the words, by the identity of their messages, that are functions. `followed`: the analyst was
+    not silent about the plan."""
+    found = set()
+    for word in reading.words:
+        text = word.unparsed_identifier if hasattr(word, "unparsed_identifier") else word.col_name
+        name = (attribute_parts(text) or (text,))[0].lower()
+        meaning = meaning_of(word, findings)(name)
+        if meaning is None:
+            return unclear(name)
+        if meaning:
+            found.add(id(word))
+    for name in {name.lower() for name in reading.names} & IDENTITIES:
+        if not followed or name in findings.not_columns:
+            return unclear(name)
+    return frozenset(found)
