@@ -15,7 +15,7 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation, RowFilter
 from gateway.model.policy import PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
-from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
+from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Resource, Scope
 from gateway.policy.auditing import Auditing
 from gateway.policy.explaining import consider
 from gateway.policy.masks import DEFAULT_MASKED_DATE
@@ -245,6 +245,7 @@ class Engine:
         *,
         service: str | None = None,
         below: bool = False,
+        element_scopes: Sequence[tuple[str, ElementScope]] = (),
     ) -> Question | str:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
@@ -264,7 +265,13 @@ class Engine:
             levels = ".".join(level for level, _ in elements)
             return f"service `{found.model.name}` knows no resource {levels}"
         subject = self._subject(principal, context.roles)
-        question = Question(found, *compared, subject, resource, access, context, below=below)
+        scopes: tuple[ElementScope, ...] = ()
+        if element_scopes:
+            given = dict(element_scopes)
+            scopes = tuple([given.get(level, ElementScope.SELF) for level in compared[0]])
+        question = Question(
+            found, *compared, subject, resource, access, context, below=below, element_scopes=scopes
+        )
         if context.roles is not None:
             question.note(frozenset({"roles"}))
         return question
@@ -278,6 +285,7 @@ class Engine:
             request.context,
             service=request.service,
             below=below,
+            element_scopes=request.element_scopes,
         )
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:

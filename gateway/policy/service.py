@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model import policy as model
 from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicyType
-from gateway.model.resource import Resource
+from gateway.model.resource import ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
@@ -130,6 +130,7 @@ class Question(Asker):
         "access",
         "below",
         "context",
+        "element_scopes",
         "facets",
         "levels",
         "resource",
@@ -149,6 +150,7 @@ class Question(Asker):
         context: AccessContext,
         *,
         below: bool = False,
+        element_scopes: tuple[ElementScope, ...] = (),
     ) -> None:
         self.user = subject.user
         self.owner = resource.owner
@@ -162,6 +164,8 @@ class Question(Asker):
         self.context = context
         self.below = below
         """Whether policies on something further down count as well."""
+        self.element_scopes = element_scopes
+        """How the value of each level is matched; none: as they are."""
         self.facets = NO_FACETS
         """Fields of the context that answers so far depend on."""
         self._facts: Facts | None = None
@@ -209,7 +213,9 @@ class Question(Asker):
                 self.note(_TAGS)
                 found = [(Made(given), MatchType.SELF, False)]
             elif self.service.model.tagged:
-                tagged = self.service.taggings.on(self.levels, self.values, self, below=self.below)
+                tagged = self.service.taggings.on(
+                    self.levels, self.values, self, below=self.below, scopes=self.element_scopes
+                )
                 found = [(entry.of, match, entry.doubtful(self.values, self)) for entry, match in tagged]
             self._facts = None
             for made, match, doubted in found:
@@ -230,14 +236,18 @@ class Question(Asker):
 
     def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""
-        entries = index.at(self.levels, self.values, subject)
-        if self.below if below is None else below:
-            entries += index.below(self.levels, self.values, subject)
+        if self.element_scopes:
+            depth = len(self.levels)
+            entries = [e for e in index.everything(subject) if e.levels[:depth] == self.levels]
+        else:
+            entries = index.at(self.levels, self.values, subject)
+            if self.below if below is None else below:
+                entries += index.below(self.levels, self.values, subject)
         found: list[Applying] = []
         for entry in entries:
             if entry.facets:
                 self.note(entry.facets)
-            match = entry.match(self.values, self)
+            match = entry.match(self.values, self, self.element_scopes)
             if match in HERE:
                 found.append((entry.of, False, entry.scripted and entry.doubtful(self.values, self)))
             elif self.below and match is MatchType.DESCENDANT:
