@@ -88,6 +88,7 @@ def _differ(one: Service, two: Service) -> bool:
         and one.zones == two.zones
         and one.super_users == two.super_users
         and one.super_groups == two.super_groups
+        and one.sharing == two.sharing
         and (one.tags is None or two.tags is None or one.tags.definition == two.tags.definition)
     )
 
@@ -96,9 +97,11 @@ def _by_content(service: Service | None) -> dict[object, Policy]:
     if service is None:
         return {}
     tags = service.tags.policies if service.tags is not None else ()
+    sharing = service.sharing
+    shared = (*sharing.grants(), *sharing.obligations()) if sharing is not None else ()
     return {
         (kind, _content(policy)): policy
-        for kind, policies in ((0, service.policies), (1, tags))
+        for kind, policies in ((0, service.policies), (1, tags), (2, shared))
         for policy in policies
         if policy.enabled
     }
@@ -149,6 +152,9 @@ def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
 def depends_on_circumstances(policies: PolicySet) -> bool:
     """Say whether an answer may depend on when and from where it is asked."""
     tags = (tag for service in policies.services.values() for t in service.tagged for tag in t.tags)
+    shared = (s.sharing for s in policies.services.values() if s.sharing is not None)
+    if any(sharing.depends_on_circumstances for sharing in shared):
+        return True
     return any(tag.validity for tag in tags) or any(
         policy.conditions
         or policy.schedules

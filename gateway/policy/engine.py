@@ -15,7 +15,7 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation, RowFilter
 from gateway.model.policy import PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
-from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Resource, Scope
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
 from gateway.policy.auditing import Auditing
 from gateway.policy.explaining import consider
 from gateway.policy.masks import DEFAULT_MASKED_DATE
@@ -245,7 +245,6 @@ class Engine:
         *,
         service: str | None = None,
         below: bool = False,
-        element_scopes: Sequence[tuple[str, ElementScope]] = (),
     ) -> Question | str:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
@@ -265,28 +264,24 @@ class Engine:
             levels = ".".join(level for level, _ in elements)
             return f"service `{found.model.name}` knows no resource {levels}"
         subject = self._subject(principal, context.roles)
-        scopes: tuple[ElementScope, ...] = ()
-        if element_scopes:
-            given = dict(element_scopes)
-            scopes = tuple([given.get(level, ElementScope.SELF) for level in compared[0]])
-        question = Question(
-            found, *compared, subject, resource, access, context, below=below, element_scopes=scopes
-        )
+        question = Question(found, *compared, subject, resource, access, context, below=below)
         if context.roles is not None:
             question.note(frozenset({"roles"}))
         return question
 
     def _asked(self, request: AccessRequest) -> Question | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
-        return self._question(
+        question = self._question(
             request.principal,
             request.resource,
             request.access,
             request.context,
             service=request.service,
             below=below,
-            element_scopes=request.element_scopes,
         )
+        if request.element_scopes and not isinstance(question, str):
+            question.widen(request.element_scopes)
+        return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
         question = self._asked(request)
@@ -308,6 +303,7 @@ class Engine:
         audited = self._auditing[question.service.model.name].audited(
             question, zones, allowed=answer.allowed, determined=answer.determined, bits=bits
         )
+        datasets, projects = question.containers(bits, any_access=any_access)
         return Decision(
             request=request,
             allowed=answer.allowed,
@@ -318,6 +314,8 @@ class Engine:
             audited=audited,
             zone=answer.zone,
             tag=tag,
+            datasets=datasets,
+            projects=projects,
             facets=question.facets,
         )
 

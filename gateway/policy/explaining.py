@@ -34,6 +34,34 @@ class _Outcome:
     denied: bool
 
 
+def shared_with(
+    question: Question, decision: Decision, masked: Obliged | None, filtered: Obliged | None
+) -> Iterator[Considered]:
+    """Yield what the policies of datasets and projects had to say that the resource is shared in."""
+    sharing = question.service.sharing
+    if sharing is None:
+        return
+    kinds = (
+        (PolicyType.ACCESS, decision.policy),
+        (PolicyType.MASK, masked),
+        (PolicyType.ROW_FILTER, filtered),
+    )
+    for what, name, policy, bits in sharing.speaking(question, any_access=wants_any(question.access)):
+        for type_, outcome in kinds:
+            ref = outcome.policy if isinstance(outcome, Obliged) else outcome
+            settled = ref == policy.ref
+            if type_ is not PolicyType.ACCESS and not settled:
+                continue
+            why = f"{what} `{name}` holds the resource; "
+            if type_ is not PolicyType.ACCESS:
+                why += "what is shared there has it"
+            elif not bits & _wanted(question, PolicyType.ACCESS):
+                why += f"it does not grant `{question.access}` on it to user {question.subject.user}"
+            else:
+                why += "it grants it" if settled else "another policy settled it"
+            yield Considered(policy=policy.ref, type=type_, settled=settled, why=why)
+
+
 def consider(
     question: Question,
     decision: Decision,

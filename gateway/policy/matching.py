@@ -8,13 +8,14 @@ called `*` is no wildcard (a deviation from Ranger, on the safe side).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
 from gateway.model.resource import ElementScope
 from gateway.policy.facts import Facts
+from gateway.policy.globs import Pieces, glob, has_wildcard, may_go_on, parent
 from gateway.policy.macros import Template, compile_template
 from gateway.policy.paths import canonical
 from gateway.policy.script import Untranslatable
@@ -155,32 +156,6 @@ def is_dynamic(value: str, level: ResourceDef = _PLAIN_LEVEL) -> bool:
     return level.token_marks[0] in value and any(part.token for part in _plain_parts(value, level))
 
 
-def has_wildcard(value: str) -> bool:
-    return "*" in value or "?" in value
-
-
-def glob(pieces: Iterable[tuple[str, bool]]) -> str:
-    """Return a regular expression for (text, wildcards live) pieces, to be used with `fullmatch`.
-
-    Every run between two `*` is matched at its first occurrence and never given back (atomic groups): right
-    for globs, and the time stays linear in the value for each run, whatever the pattern.
-    """
-    runs: list[list[str]] = [[]]
-    for text, live in pieces:
-        for character in text:
-            if live and character == "*":
-                runs.append([])
-            elif live and character == "?":
-                runs[-1].append(".")
-            else:
-                runs[-1].append(re.escape(character))
-    joined = ["".join(run) for run in runs]
-    if len(joined) == 1:
-        return f"(?s:{joined[0]})"
-    middle = "".join(f"(?>.*?{run})" for run in joined[1:-1] if run)
-    return f"(?s:{joined[0]}{middle}.*{joined[-1]})"
-
-
 @lru_cache(maxsize=_MAX_REMEMBERED)
 def _pattern(pieces: tuple[tuple[str, bool], ...], tree: str) -> re.Pattern[str]:
     """Return what matches the pieces, and with a separator `tree` whatever lies below them."""
@@ -192,34 +167,8 @@ _NOBODY = Asker("")
 _NEVER = re.compile(r"(?!)")
 _UNMADE = re.compile(r"(?!)(?#not made yet)")
 
-_Pieces = Sequence[tuple[str, bool]]
-"""Texts, and whether wildcards in them mean what they mean."""
-_UNKNOWN_OWNER: _Pieces = [("", False)]
+_UNKNOWN_OWNER: Pieces = [("", False)]
 """Stands for a value that matches nothing; compared by identity."""
-
-
-def _parent(pieces: _Pieces, separator: str) -> _Pieces | None:
-    """Return what stands before the last separator; None when there is none."""
-    for i in range(len(pieces) - 1, -1, -1):
-        text, live = pieces[i]
-        if separator in text:
-            return (*pieces[:i], (text.rpartition(separator)[0], live))
-    return None
-
-
-def _may_go_on(pieces: _Pieces, asked: str) -> bool:
-    """Say whether something that matches the pieces begins with `asked`.
-
-    As in Ranger `asked` must reach beyond every `?` before the first `*`; behind that anything may follow.
-    """
-    units = [(character, live and character in "*?") for text, live in pieces for character in text]
-    star = next((i for i, unit in enumerate(units) if unit == ("*", True)), None)
-    head = units if star is None else units[:star]
-    if len(asked) > len(head) and star is None:
-        return False
-    if any(unit == ("?", True) for unit in head[len(asked) :]):
-        return False
-    return all(wild or own == other for (own, wild), other in zip(head, asked, strict=False))
 
 
 class _Value:
@@ -274,7 +223,7 @@ class _Value:
             return _NEVER  # an unknown owner owns nothing
         return _pattern(tuple(pieces), self._separator if self._plain else "")
 
-    def _pieces(self, asker: Asker) -> _Pieces | None:
+    def _pieces(self, asker: Asker) -> Pieces | None:
         """Return the value as it is for who asks; None when it cannot be told."""
         pieces: list[tuple[str, bool]] = []
         for part in self._parts:
@@ -325,9 +274,9 @@ class _Value:
         if pieces is None or pieces is _UNKNOWN_OWNER:
             return False
         if scope is ElementScope.SELF_OR_PREFIX:
-            return _may_go_on(pieces, value)
-        parent = _parent(pieces, self._separator)
-        return parent is not None and _pattern(tuple(parent), "").fullmatch(value) is not None
+            return may_go_on(pieces, value)
+        above = parent(pieces, self._separator)
+        return above is not None and _pattern(tuple(above), "").fullmatch(value) is not None
 
 
 def _token(name: str, asker: Asker) -> str | None:

@@ -16,6 +16,7 @@ from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, Entry, MatchType, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
+from gateway.policy.sharing import SharedResources
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import Made, Taggings, TagHit
 from gateway.policy.zones import Zones
@@ -55,11 +56,14 @@ class Service:
             self.filing = Filing(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
+            self.sharing = _sharing(service)
         else:
             self.filing = base.filing.changed(service.policies)
             kept = base.zones.zones == service.zones
             self.zones = base.zones if kept else Zones(service.zones, definition.resources)
             self.taggings = base.taggings.changed(service.tagged)
+            same = base.model.sharing == service.sharing
+            self.sharing = base.sharing if same else _sharing(service)
         self.tag_filing: Filing | None = None
         if service.tags is not None:
             if base is not None and base.tag_filing is not None and base.model.tags is not None:
@@ -99,6 +103,10 @@ class Service:
         return subject.user in self.model.super_users or not self.model.super_groups.isdisjoint(
             subject.own_groups
         )
+
+
+def _sharing(service: model.Service) -> SharedResources | None:
+    return None if service.sharing is None else SharedResources(service.sharing, service.definition)
 
 
 def _like(new: model.Service, old: model.Service) -> bool:
@@ -150,7 +158,6 @@ class Question(Asker):
         context: AccessContext,
         *,
         below: bool = False,
-        element_scopes: tuple[ElementScope, ...] = (),
     ) -> None:
         self.user = subject.user
         self.owner = resource.owner
@@ -164,7 +171,7 @@ class Question(Asker):
         self.context = context
         self.below = below
         """Whether policies on something further down count as well."""
-        self.element_scopes = element_scopes
+        self.element_scopes: tuple[ElementScope, ...] = ()
         """How the value of each level is matched; none: as they are."""
         self.facets = NO_FACETS
         """Fields of the context that answers so far depend on."""
@@ -223,6 +230,16 @@ class Question(Asker):
                     self.note(_TIME)
                 self._hits += made.hits(match, self.context.time, doubted=doubted)
         return self._hits
+
+    def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
+        """Have values of some levels matched more widely."""
+        given = dict(scopes)
+        self.element_scopes = tuple([given.get(level, ElementScope.SELF) for level in self.levels])
+
+    def containers(self, bits: int, *, any_access: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the datasets and projects that the resource is shared in."""
+        sharing = self.service.sharing
+        return ((), ()) if sharing is None else sharing.containers(self, bits, any_access=any_access)
 
     def zones(self) -> tuple[str, ...]:
         return self.service.zones.of(self.levels, self.values, self)

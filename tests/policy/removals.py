@@ -153,21 +153,21 @@ REMOVALS = (
     ),
     Removal(
         "§2.3 a question mark is one character",
-        "matching",
+        "globs",
         'runs[-1].append(".")',
         'runs[-1].append(".?")',
         "matching worked_examples",
     ),
     Removal(
         "§2.3 a star is any run of characters",
-        "matching",
+        "globs",
         'if live and character == "*":',
         "if False:",
         "matching worked_examples",
     ),
     Removal(
         "§2.3 letters are themselves",
-        "matching",
+        "globs",
         "runs[-1].append(re.escape(character))",
         "runs[-1].append(character)",
         "matching",
@@ -223,7 +223,7 @@ REMOVALS = (
     ),
     Removal(
         "§2.2 prefixes and wildcards",
-        "matching",
+        "globs",
         "return all(wild or own == other for (own, wild), other in zip(head, asked, strict=False))",
         "return True",
         "matching",

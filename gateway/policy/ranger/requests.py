@@ -76,6 +76,8 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
         "item": decision.item,
         "zoneName": decision.zone,
         "tag": decision.tag,
+        "datasets": list(decision.datasets) or None,
+        "projects": list(decision.projects) or None,
         "dataMask": None if mask is None else _mask(mask),
         "rowFilter": None if row_filter is None else _row_filter(row_filter),
     }
