@@ -89,16 +89,17 @@ class Sharing:
     @property
     def depends_on_circumstances(self) -> bool:
         """Whether it matters when or from where it is asked; conditions may always ask."""
-        holders = (*self.datasets, *self.projects)
-        links = (link for one in self.datasets for link in (*one.shares, *one.projects))
+        holders: list[Project] = [*self.datasets, *self.projects]
+        links = [link for one in self.datasets for link in (*one.shares, *one.projects)]
+        resources = [resource for share in self.shares for resource in share.resources]
+        policies = [policy for one in holders for policy in one.policies]
         return (
-            any(one.schedules for one in (*holders, *links))
-            or any(one.conditions for share in self.shares for one in (share, *share.resources))
-            or any(
-                policy.conditions or policy.schedules or any(item.conditions for item in policy.allow)
-                for one in holders
-                for policy in one.policies
-            )
+            any(one.schedules for one in holders)
+            or any(one.schedules for one in links)
+            or any(one.conditions for one in self.shares)
+            or any(one.conditions for one in resources)
+            or any(one.conditions or one.schedules for one in policies)
+            or any(item.conditions for one in policies for item in one.allow)
         )
 
     def obligations(self) -> Iterator[Policy]:

@@ -192,6 +192,23 @@ class SharedResources:
             )
         return tuple(sorted(datasets)), tuple(sorted(projects))
 
+    def speaking(
+        self, question: Question, bits: int, *, any_access: bool
+    ) -> list[tuple[str, CompiledPolicy, int]]:
+        """Return the policies of what holds the resource: whose it is, and what it grants the subject."""
+        found: dict[CompiledPolicy, tuple[str, CompiledPolicy, int]] = {}
+        zones = question.zones() or (UNZONED,)
+        for one in self._held(question, zones, PolicyType.ACCESS, bits, any_access=any_access):
+            inside = [
+                (f"project `{project.name}`", project)
+                for applies, project in one.dataset.projects
+                if _in_force(question, applies, project.applies)
+            ]
+            for where, holder in ((f"dataset `{one.dataset.name}`", one.dataset), *inside):
+                for policy, allow in holder.granted(question)[0]:
+                    found.setdefault(policy, (where, policy, allow & bits & one.resource.bits))
+        return list(found.values())
+
     def audited(self, question: Question, zone: str, *, any_access: bool) -> bool:
         """Say whether a dataset that holds the resource, or a project, wants a record of accesses."""
         bits = self._bits.all if any_access else self._bits.wanted(question.access)

@@ -56,8 +56,8 @@ def load(
 
     Beside its own keys it may hold `tags` or `serviceTags` (a ServiceTags), `roles` or `serviceRoles` (a
     RangerRoles or a list of roles), `userStore`, `gdsInfo` (a ServiceGdsInfo), and what the test
-    files of Ranger's own engine use: `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers` and
-    their like. `service_defs` are used, by `serviceType`, when it brings no `serviceDef`.
+    files of Ranger's own engine use: `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers`
+    and their like. `service_defs` are used, by `serviceType`, when it brings no `serviceDef`.
     """
     converted = Converter(service_defs).service(service_policies, file=file)
     return PolicySet(
