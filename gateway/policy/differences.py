@@ -97,14 +97,18 @@ def _by_content(service: Service | None) -> dict[object, Policy]:
     if service is None:
         return {}
     tags = service.tags.policies if service.tags is not None else ()
-    sharing = service.sharing
-    shared = (*sharing.grants(), *sharing.obligations()) if sharing is not None else ()
     return {
         (kind, _content(policy)): policy
-        for kind, policies in ((0, service.policies), (1, tags), (2, shared))
+        for kind, policies in ((0, service.policies), (1, tags), (2, shared_of(service)))
         for policy in policies
         if policy.enabled
     }
+
+
+def shared_of(service: Service) -> tuple[Policy, ...]:
+    """Return what is shared of a service as policies on its resources."""
+    sharing = service.sharing
+    return () if sharing is None else (*sharing.grants(), *sharing.obligations())
 
 
 def _content(policy: Policy) -> object:
