@@ -65,7 +65,7 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
     decision, found = decisions[chosen], asked.requests[chosen]
     mask, row_filter = engine.mask_answer(found), engine.filter_answer(found)
     determined = decision.policy is not NO_POLICY and decision.policy.id != -1
-    return {
+    answer: dict[str, Any] = {
         "isAllowed": decision.allowed,
         "isAccessDetermined": decision.determined,
         "isAudited": decision.audited,
@@ -76,11 +76,13 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
         "item": decision.item,
         "zoneName": decision.zone,
         "tag": decision.tag,
-        "datasets": list(decision.datasets) or None,
-        "projects": list(decision.projects) or None,
         "dataMask": None if mask is None else _mask(mask),
         "rowFilter": None if row_filter is None else _row_filter(row_filter),
     }
+    if service.sharing is not None:
+        answer["datasets"] = list(decision.datasets) or None
+        answer["projects"] = list(decision.projects) or None
+    return answer
 
 
 def _weight(policies: PolicySet, decision: Decision) -> tuple[int, bool]:
