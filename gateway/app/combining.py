@@ -72,6 +72,7 @@ def says_anything(service: Service) -> bool:
         or service.tags
         or service.zones
         or service.tagged
+        or service.sharing
         or service.super_users
         or service.super_groups
     )

@@ -87,6 +87,7 @@ class Proofs:
             for new_list, old_list in (
                 (service.policies, old.policies if old is not None else ()),
                 (_on_tags(service), _on_tags(old)),
+                (_shared(service), _shared(old)),
             ):
                 _, came = unlike(old_list, new_list)
                 found += texts_of(new_list[i] for i in came.values())
@@ -95,6 +96,10 @@ class Proofs:
 
 def _on_tags(service: Service | None) -> Sequence[Policy]:
     return service.tags.policies if service is not None and service.tags is not None else ()
+
+
+def _shared(service: Service | None) -> Sequence[Policy]:
+    return tuple(service.sharing.obligations()) if service is not None and service.sharing is not None else ()
 
 
 async def unparsable(policies: PolicySet, reader: ReaderPort) -> list[str]:

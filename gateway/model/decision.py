@@ -39,6 +39,9 @@ class Decision:
     """The security zone whose policies were asked."""
     tag: str = ""
     """The tag whose policy settled it."""
+    datasets: tuple[str, ...] = ()
+    """Names of the datasets that the resource is shared in, whoever may use them."""
+    projects: tuple[str, ...] = ()
     facets: frozenset[str] = frozenset()
     """Fields of the AccessContext that the answer depends on."""
 

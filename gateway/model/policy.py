@@ -8,8 +8,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gateway.model.tags import Tag, ValiditySchedule
+
+if TYPE_CHECKING:
+    from gateway.model.sharing import Sharing
 
 
 class PolicyType(enum.IntEnum):
@@ -301,6 +305,8 @@ class Service:
     tagged: tuple[TaggedResource, ...] = ()
     super_users: frozenset[str] = frozenset()
     super_groups: frozenset[str] = frozenset()
+    sharing: Sharing | None = None
+    """What datasets and projects share of the service's resources, and with whom."""
     audit: AuditRules = field(default_factory=AuditRules)
 
 

@@ -80,6 +80,16 @@ class Scope(enum.Enum):
     SELF_OR_DESCENDANTS = "SELF_OR_DESCENDANTS"
 
 
+class ElementScope(enum.Enum):
+    """Which of a policy's values at one level match the value asked for; the names are Ranger's."""
+
+    SELF = "SELF"
+    SELF_OR_CHILD = "SELF_OR_CHILD"
+    """Of paths also one that is one segment deeper."""
+    SELF_OR_PREFIX = "SELF_OR_PREFIX"
+    """Also one that begins with what is asked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRequest:
     """`principal` wants `access` on `resource`; access types are those of the service definition."""
@@ -91,6 +101,8 @@ class AccessRequest:
     service: str | None = None
     """Name of the service to ask; None: the one that speaks for the resource's catalog."""
     scope: Scope = Scope.SELF
+    element_scopes: tuple[tuple[str, ElementScope], ...] = ()
+    """Level → how its value is matched; SELF where it is not listed."""
     ignore_descendant_deny: bool = True
     """Whether a denial of something below the resource leaves the resource itself alone, as Ranger's
     default is."""

@@ -61,7 +61,12 @@ class Auditing:
             return rules.mode == "audit-all"
         if not self._service.filing.compiled and self._service.model.tags is None:
             return True
-        return any(_flagged(question, zone) for zone in zones)
+        sharing, anything = self._service.sharing, wants_any(question.access)
+        return any(
+            _flagged(question, zone)
+            or (sharing is not None and sharing.audited(question, zone, any_access=anything))
+            for zone in zones
+        )
 
     def _matches(
         self, one: _Filter, question: Question, bits: int, *, allowed: bool, determined: bool

@@ -271,6 +271,16 @@ class CompiledPolicy:
             allow = 0
         return deny, allow, self._else_bits & ~allow & ~deny
 
+    def may_allow(self, asked: Circumstances) -> int:
+        """Return the access bits that this policy allows, or may as far as can be told."""
+        if not self.conditional:
+            return self.effect(asked)[1]
+        bits = 0
+        for item in self._allow if self.in_force(asked) is not False else ():
+            if item.holds(asked) is not False:
+                bits |= item.bits
+        return bits
+
     def obligation(
         self, asked: Circumstances, bit: int, *, doubted: bool = False
     ) -> tuple[PolicyItem, bool] | None:

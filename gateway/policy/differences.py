@@ -88,6 +88,7 @@ def _differ(one: Service, two: Service) -> bool:
         and one.zones == two.zones
         and one.super_users == two.super_users
         and one.super_groups == two.super_groups
+        and one.sharing == two.sharing
         and (one.tags is None or two.tags is None or one.tags.definition == two.tags.definition)
     )
 
@@ -98,10 +99,16 @@ def _by_content(service: Service | None) -> dict[object, Policy]:
     tags = service.tags.policies if service.tags is not None else ()
     return {
         (kind, _content(policy)): policy
-        for kind, policies in ((0, service.policies), (1, tags))
+        for kind, policies in ((0, service.policies), (1, tags), (2, shared_of(service)))
         for policy in policies
         if policy.enabled
     }
+
+
+def shared_of(service: Service) -> tuple[Policy, ...]:
+    """Return what is shared of a service as policies on its resources."""
+    sharing = service.sharing
+    return () if sharing is None else (*sharing.grants(), *sharing.obligations())
 
 
 def _content(policy: Policy) -> object:
@@ -149,6 +156,9 @@ def items_of(policy: Policy) -> tuple[PolicyItem, ...]:
 def depends_on_circumstances(policies: PolicySet) -> bool:
     """Say whether an answer may depend on when and from where it is asked."""
     tags = (tag for service in policies.services.values() for t in service.tagged for tag in t.tags)
+    shared = (s.sharing for s in policies.services.values() if s.sharing is not None)
+    if any(sharing.depends_on_circumstances for sharing in shared):
+        return True
     return any(tag.validity for tag in tags) or any(
         policy.conditions
         or policy.schedules

@@ -271,7 +271,7 @@ class Engine:
 
     def _asked(self, request: AccessRequest) -> Question | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
-        return self._question(
+        question = self._question(
             request.principal,
             request.resource,
             request.access,
@@ -279,6 +279,9 @@ class Engine:
             service=request.service,
             below=below,
         )
+        if request.element_scopes and not isinstance(question, str):
+            question.widen(request.element_scopes)
+        return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
         question = self._asked(request)
@@ -300,6 +303,7 @@ class Engine:
         audited = self._auditing[question.service.model.name].audited(
             question, zones, allowed=answer.allowed, determined=answer.determined, bits=bits
         )
+        datasets, projects = question.containers(bits, any_access=any_access)
         return Decision(
             request=request,
             allowed=answer.allowed,
@@ -310,6 +314,8 @@ class Engine:
             audited=audited,
             zone=answer.zone,
             tag=tag,
+            datasets=datasets,
+            projects=projects,
             facets=question.facets,
         )
 

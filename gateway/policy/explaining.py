@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from gateway.model.decision import Considered, Decision, PolicyRef
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
@@ -73,7 +73,30 @@ def consider(
             compiled = filing.compiled.get(id(policy_)) if filing is not None else None
             if filing is not None and (compiled is None or compiled[0] not in heard):
                 rest.append(_considered(policy_, _unasked(policy_, filing, question, zones, on_tags=on_tags)))
-    return (*told, *rest)
+    return (*told, *_shared(question, outcomes), *rest)
+
+
+def _shared(question: Question, outcomes: Mapping[PolicyType, _Outcome]) -> Iterator[Considered]:
+    """Yield what the policies of datasets and projects say that the resource is shared in."""
+    sharing = question.service.sharing
+    if sharing is None:
+        return
+    wanted = _wanted(question, PolicyType.ACCESS)
+    for where, policy, bits in sharing.speaking(question, wanted, any_access=wants_any(question.access)):
+        settled = {type_ for type_, outcome in outcomes.items() if outcome.settled_by == policy.ref}
+        if PolicyType.ACCESS in settled:
+            why = "it grants access"
+        elif bits:
+            by = outcomes[PolicyType.ACCESS].settled_by
+            why = f"policy `{by.name}` was asked earlier and settled it" if by else "it says nothing else"
+        else:
+            why = f"it does not grant `{question.access}` to user {question.subject.user}"
+        yield _considered(
+            policy.policy, f"{where} holds the resource; {why}", settled=PolicyType.ACCESS in settled
+        )
+        for type_ in settled - {PolicyType.ACCESS}:
+            told = f"what {where} shares {_WHAT[type_]}"
+            yield replace(_considered(policy.policy, told, settled=True), type=type_)
 
 
 def _considered(policy: Policy, why: str, *, tag: str = "", settled: bool = False) -> Considered:

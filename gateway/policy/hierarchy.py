@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues
+from gateway.model.resource import ElementScope
 from gateway.policy.matching import NO_FACETS, Asker, LevelMatcher
 
 
@@ -45,15 +46,21 @@ class Entry:
     def _dynamic(self) -> bool:
         return any(m.dynamic for m in self.matchers)
 
-    def match(self, values: Sequence[str], asker: Asker) -> MatchType:
+    def match(self, values: Sequence[str], asker: Asker, scopes: Sequence[ElementScope] = ()) -> MatchType:
         """Say how this resource set relates to a resource whose levels are on the same way down.
 
-        What cannot be told counts as a match; `doubtful` tells those.
+        `scopes` are those of its levels, none where values are to match as they are. What cannot be told
+        counts as a match; `doubtful` tells those.
         """
         asked, held = len(values), len(self.matchers)
-        for matcher, value in zip(self.matchers, values, strict=False):
-            if matcher.matches(value, asker) is False:
-                return MatchType.NONE
+        if scopes:
+            for matcher, value, scope in zip(self.matchers, values, scopes, strict=False):
+                if matcher.matches_within(value, asker, scope) is False:
+                    return MatchType.NONE
+        else:
+            for matcher, value in zip(self.matchers, values, strict=False):
+                if matcher.matches(value, asker) is False:
+                    return MatchType.NONE
         if asked > held:
             return MatchType.ANCESTOR
         if asked == held:

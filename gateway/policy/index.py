@@ -288,6 +288,10 @@ class Index:
         shelf = self._shelves[1].get(levels)
         return shelf.find(values, subject) if shelf is not None else []
 
+    def everything(self, subject: Subject | None) -> list[Entry]:
+        """Return every entry that can say something about a subject, or without one about anybody."""
+        return [*self.at((), (), subject), *self.below((), (), subject)]
+
     def above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
         """Return candidates that can match something above the resource."""
         return [

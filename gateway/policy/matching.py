@@ -8,12 +8,14 @@ called `*` is no wildcard (a deviation from Ranger, on the safe side).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
+from gateway.model.resource import ElementScope
 from gateway.policy.facts import Facts
+from gateway.policy.globs import Pieces, glob, has_wildcard, may_go_on, parent
 from gateway.policy.macros import Template, compile_template
 from gateway.policy.paths import canonical
 from gateway.policy.script import Untranslatable
@@ -154,32 +156,6 @@ def is_dynamic(value: str, level: ResourceDef = _PLAIN_LEVEL) -> bool:
     return level.token_marks[0] in value and any(part.token for part in _plain_parts(value, level))
 
 
-def has_wildcard(value: str) -> bool:
-    return "*" in value or "?" in value
-
-
-def glob(pieces: Iterable[tuple[str, bool]]) -> str:
-    """Return a regular expression for (text, wildcards live) pieces, to be used with `fullmatch`.
-
-    Every run between two `*` is matched at its first occurrence and never given back (atomic groups): right
-    for globs, and the time stays linear in the value for each run, whatever the pattern.
-    """
-    runs: list[list[str]] = [[]]
-    for text, live in pieces:
-        for character in text:
-            if live and character == "*":
-                runs.append([])
-            elif live and character == "?":
-                runs[-1].append(".")
-            else:
-                runs[-1].append(re.escape(character))
-    joined = ["".join(run) for run in runs]
-    if len(joined) == 1:
-        return f"(?s:{joined[0]})"
-    middle = "".join(f"(?>.*?{run})" for run in joined[1:-1] if run)
-    return f"(?s:{joined[0]}{middle}.*{joined[-1]})"
-
-
 @lru_cache(maxsize=_MAX_REMEMBERED)
 def _pattern(pieces: tuple[tuple[str, bool], ...], tree: str) -> re.Pattern[str]:
     """Return what matches the pieces, and with a separator `tree` whatever lies below them."""
@@ -191,6 +167,9 @@ _NOBODY = Asker("")
 _NEVER = re.compile(r"(?!)")
 _UNMADE = re.compile(r"(?!)(?#not made yet)")
 
+_UNKNOWN_OWNER: Pieces = [("", False)]
+"""Stands for a value that matches nothing; compared by identity."""
+
 
 class _Value:
     """One policy value that is not a plain literal: wildcards, tokens, scripts or a recursive path."""
@@ -200,11 +179,11 @@ class _Value:
     def __init__(self, value: str, definition: ResourceDef, recursive: bool) -> None:
         wild = definition.wildcard
         self._separator = definition.separator
-        if definition.is_path and wild and value.endswith(self._separator):
+        self._recursive = recursive and definition.is_path
+        if self._recursive and wild and value.endswith(self._separator):
             value += "*"
         self._wild = wild and has_wildcard(value)
         self._fold = definition.ignore_case
-        self._recursive = recursive and definition.is_path
         self._plain = self._recursive and not self._wild
         self._parts = _parts(value.rstrip(self._separator) if self._plain else value, definition)
         # Patterns are made when they are first needed: most of a hundred thousand never are.
@@ -237,6 +216,15 @@ class _Value:
 
     def _compile(self, asker: Asker) -> re.Pattern[str] | None:
         """Return what to compare with; None when it cannot be told."""
+        pieces = self._pieces(asker)
+        if pieces is None:
+            return None
+        if pieces is _UNKNOWN_OWNER:
+            return _NEVER  # an unknown owner owns nothing
+        return _pattern(tuple(pieces), self._separator if self._plain else "")
+
+    def _pieces(self, asker: Asker) -> Pieces | None:
+        """Return the value as it is for who asks; None when it cannot be told."""
         pieces: list[tuple[str, bool]] = []
         for part in self._parts:
             text: str | None = part.text
@@ -247,13 +235,13 @@ class _Value:
             elif part.token:
                 text = _token(part.text, asker)
                 if text is None:
-                    return _NEVER  # an unknown owner owns nothing
+                    return _UNKNOWN_OWNER
             if text is None:
                 return None
             # What was put in is compared as it is: a user called `*` is no wildcard.
             live = self._wild and not (part.token or part.literal or part.script)
             pieces.append((fold(text) if self._fold else text, live))
-        return _pattern(tuple(pieces), self._separator if self._plain else "")
+        return pieces
 
     def _pattern_for(self, asker: Asker) -> re.Pattern[str] | None:
         memory = self._memory
@@ -279,6 +267,16 @@ class _Value:
         if self._recursive and self._wild:
             return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
         return pattern.fullmatch(value) is not None
+
+    def reaches(self, value: str, asker: Asker, scope: ElementScope) -> bool:
+        """Say whether something that matches is a child of `value`, or begins with it."""
+        pieces = self._pieces(asker)
+        if pieces is None or pieces is _UNKNOWN_OWNER:
+            return False
+        if scope is ElementScope.SELF_OR_PREFIX:
+            return may_go_on(pieces, value)
+        above = parent(pieces, self._separator)
+        return above is not None and _pattern(tuple(above), "").fullmatch(value) is not None
 
 
 def _token(name: str, asker: Asker) -> str | None:
@@ -308,6 +306,7 @@ class LevelMatcher:
     """Says whether a requested value at one level is among a policy's values there."""
 
     __slots__ = (
+        "_children_by",
         "_others",
         "_quoted",
         "_quotes",
@@ -333,14 +332,14 @@ class LevelMatcher:
         if self._quotes:
             cased = replace(definition, ignore_case=False, quote_characters="")
             self._quoted = LevelMatcher(cased, values)
+        self._children_by = definition.separator if definition.is_path and not definition.needs_scheme else ""
+        """Of levels whose values have children, which Ranger's URL matcher does not know."""
         literals, others = set[str](), list[_Value]()
         marks = (definition.token_marks[0], definition.token_marks[2], "{")
         for value in map(canonical, kept) if is_file_path(definition) else kept:
             if definition.needs_scheme and value.strip("*") and ":" not in value:
                 continue
-            wild = definition.wildcard and (
-                has_wildcard(value) or (definition.is_path and value.endswith(definition.separator))
-            )
+            wild = definition.wildcard and has_wildcard(value)
             recursive = values.recursive and definition.is_path
             if wild or recursive or any(mark in value for mark in marks):
                 if not self.any:
@@ -390,6 +389,27 @@ class LevelMatcher:
                 return not self.excludes
             unknown = unknown or found is None
         return None if unknown else self.excludes
+
+    def matches_within(self, value: str, asker: Asker, scope: ElementScope) -> bool | None:
+        """Say what `matches` says, where a value that `scope` lets in counts as the one asked for."""
+        if self._quoted is not None and value[:1] in self._quotes and value:
+            return self._quoted.matches_within(value, asker, scope)
+        if scope is ElementScope.SELF or self.any or not self._reaches(value, asker, scope):
+            return self.matches(value, asker)
+        return value in ("", "*") or not self.excludes
+
+    def _reaches(self, value: str, asker: Asker, scope: ElementScope) -> bool:
+        if scope is ElementScope.SELF_OR_PREFIX:
+            if any(literal.startswith(value) for literal in self.literals):
+                return True
+        elif not self._children_by or value in ("", "*"):
+            return False
+        else:
+            value = value.removesuffix(self._children_by)
+            parents = (literal.rpartition(self._children_by) for literal in self.literals)
+            if any(separator and parent == value for parent, separator, _ in parents):
+                return True
+        return any(other.reaches(value, asker, scope) for other in self._others)
 
     def may_match(self, value: str) -> bool:
         """Say whether `value` may match for somebody; in doubt it may."""

@@ -18,6 +18,7 @@ from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import NEARNESS
 from gateway.policy.transformers import hive_masking
+from gateway.policy.zones import UNZONED
 
 CUSTOM = "CUSTOM"
 UNTOLD = "MASK_NULL"
@@ -67,16 +68,31 @@ def find(question: Question, type_: PolicyType, *, any_access: bool = False) -> 
         )
         if found is not None:
             return found
-    return None
+    return _shared(question, type_, any_access=any_access)
+
+
+def _shared(question: Question, type_: PolicyType, *, any_access: bool) -> Found | None:
+    """Return the mask or filter of what is shared with the subject: it holds where no policy has one."""
+    sharing = question.service.sharing
+    if sharing is None:
+        return None
+    found = sharing.obligation(question, type_, _wanted(question, type_), any_access=any_access)
+    if found is None or not isinstance(found[1], (MaskItem, FilterItem)):
+        return None
+    return Found(found[0], found[1], found[2], question, next(iter(question.zones()), UNZONED))
+
+
+def _wanted(question: Question, type_: PolicyType) -> int:
+    """Return the access types for which there are obligations of a kind, and that are asked for."""
+    bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
+    return bits if wants_any(question.access) else bits & question.service.bits.wanted(question.access)
 
 
 def find_in(
     question: Question, type_: PolicyType, zone: str, on_tags: list[OnTag], applying: Iterable[Applying]
 ) -> Found | None:
     """Return the first item of the first policy, where a policy on a tag yields to a higher priority only."""
-    bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
-    if not wants_any(question.access):
-        bits &= question.service.bits.wanted(question.access)
+    bits = _wanted(question, type_)
     first: Found | None = None
     if on_tags:
         if len(on_tags) > 1:
@@ -127,7 +143,7 @@ def obliged(found: Found, question: Question) -> Obliged:
         zone=found.zone,
         tag=found.asked.hit.tag.type if isinstance(found.asked, TagQuestion) else "",
         facets=question.facets,
-        index=next(i for i, item in enumerate(items) if item is found.item),
+        index=next((i for i, item in enumerate(items) if item is found.item), 0),
     )
 
 

@@ -58,12 +58,17 @@ class PathDenials:
             yield from self._starting(fixed)
             yield from {p: None for p, part in self._fixed if fixed.startswith(part)}
             return
-        yield from self._starting(path.rstrip("/") + "/")
+        bare = path.rstrip("/")
+        if bare != path:  # to Hadoop `x/` is `x`, also where that is a file
+            yield from self._between(bare, bare + "\0")
+        yield from self._starting(bare + "/")
         for length, parts in self._open.items():
             yield from parts.get(path[:length], ())
 
     def _starting(self, prefix: str) -> Iterator[CompiledPolicy]:
-        start = bisect_left(self._sorted, (prefix, -1))
-        end = bisect_left(self._sorted, (prefix + _LAST, -1))
+        yield from self._between(prefix, prefix + _LAST)
+
+    def _between(self, first: str, last: str) -> Iterator[CompiledPolicy]:
+        start, end = (bisect_left(self._sorted, (text, -1)) for text in (first, last))
         for _, place in self._sorted[start:end]:
             yield self._fixed[place][0]

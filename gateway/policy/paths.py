@@ -55,6 +55,7 @@ def may_reach(path: str, value: str) -> bool:
     path_part, value_part = fixed_part(path), fixed_part(value.split("{", 1)[0])
     if path_part != path:
         return value_part.startswith(path_part) or path_part.startswith(value_part)
-    return value_part.startswith(path.rstrip("/") + "/") or (
-        value_part != value and path.startswith(value_part)
-    )
+    bare = path.rstrip("/")
+    if bare != path and value_part == bare:
+        return True  # to Hadoop `x/` is `x`, also where that is a file
+    return value_part.startswith(bare + "/") or (value_part != value and path.startswith(value_part))

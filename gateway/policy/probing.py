@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues, ServiceDef, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, tagged_of
+from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, shared_of, tagged_of
 from gateway.policy.facts import Facts
 from gateway.policy.macros import compile_template
 from gateway.policy.matching import fold
@@ -61,7 +61,7 @@ def _sets_of(pair: Pair) -> list[_Found]:
     changed_keys = {key_of(found) for policy in pair.changed for found in sets_of(policy)}
     sets: dict[tuple[int, SetKey], _Found] = {}
     for service in pair.sides:
-        for policy in service.policies:
+        for policy in (*service.policies, *shared_of(service)):
             for resources in sets_of(policy):
                 if resources and policy.enabled:
                     key = key_of(resources)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model import policy as model
 from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicyType
-from gateway.model.resource import Resource
+from gateway.model.resource import ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
@@ -16,6 +16,7 @@ from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, Entry, MatchType, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
+from gateway.policy.sharing import SharedResources
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import Made, Taggings, TagHit
 from gateway.policy.zones import Zones
@@ -55,11 +56,14 @@ class Service:
             self.filing = Filing(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
+            self.sharing = _sharing(service)
         else:
             self.filing = base.filing.changed(service.policies)
             kept = base.zones.zones == service.zones
             self.zones = base.zones if kept else Zones(service.zones, definition.resources)
             self.taggings = base.taggings.changed(service.tagged)
+            same = base.model.sharing == service.sharing
+            self.sharing = base.sharing if same else _sharing(service)
         self.tag_filing: Filing | None = None
         if service.tags is not None:
             if base is not None and base.tag_filing is not None and base.model.tags is not None:
@@ -101,6 +105,10 @@ class Service:
         )
 
 
+def _sharing(service: model.Service) -> SharedResources | None:
+    return None if service.sharing is None else SharedResources(service.sharing, service.definition)
+
+
 def _like(new: model.Service, old: model.Service) -> bool:
     """Say whether both mean the same by their policies, so that compiled ones may be kept."""
 
@@ -130,6 +138,7 @@ class Question(Asker):
         "access",
         "below",
         "context",
+        "element_scopes",
         "facets",
         "levels",
         "resource",
@@ -162,6 +171,8 @@ class Question(Asker):
         self.context = context
         self.below = below
         """Whether policies on something further down count as well."""
+        self.element_scopes: tuple[ElementScope, ...] = ()
+        """How the value of each level is matched; none: as they are."""
         self.facets = NO_FACETS
         """Fields of the context that answers so far depend on."""
         self._facts: Facts | None = None
@@ -209,7 +220,9 @@ class Question(Asker):
                 self.note(_TAGS)
                 found = [(Made(given), MatchType.SELF, False)]
             elif self.service.model.tagged:
-                tagged = self.service.taggings.on(self.levels, self.values, self, below=self.below)
+                tagged = self.service.taggings.on(
+                    self.levels, self.values, self, below=self.below, scopes=self.element_scopes
+                )
                 found = [(entry.of, match, entry.doubtful(self.values, self)) for entry, match in tagged]
             self._facts = None
             for made, match, doubted in found:
@@ -217,6 +230,16 @@ class Question(Asker):
                     self.note(_TIME)
                 self._hits += made.hits(match, self.context.time, doubted=doubted)
         return self._hits
+
+    def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
+        """Have values of some levels matched more widely."""
+        given = dict(scopes)
+        self.element_scopes = tuple([given.get(level, ElementScope.SELF) for level in self.levels])
+
+    def containers(self, bits: int, *, any_access: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of the datasets and projects that the resource is shared in."""
+        sharing = self.service.sharing
+        return ((), ()) if sharing is None else sharing.containers(self, bits, any_access=any_access)
 
     def zones(self) -> tuple[str, ...]:
         return self.service.zones.of(self.levels, self.values, self)
@@ -230,14 +253,18 @@ class Question(Asker):
 
     def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""
-        entries = index.at(self.levels, self.values, subject)
-        if self.below if below is None else below:
-            entries += index.below(self.levels, self.values, subject)
+        if self.element_scopes:
+            depth = len(self.levels)
+            entries = [e for e in index.everything(subject) if e.levels[:depth] == self.levels]
+        else:
+            entries = index.at(self.levels, self.values, subject)
+            if self.below if below is None else below:
+                entries += index.below(self.levels, self.values, subject)
         found: list[Applying] = []
         for entry in entries:
             if entry.facets:
                 self.note(entry.facets)
-            match = entry.match(self.values, self)
+            match = entry.match(self.values, self, self.element_scopes)
             if match in HERE:
                 found.append((entry.of, False, entry.scripted and entry.doubtful(self.values, self)))
             elif self.below and match is MatchType.DESCENDANT:

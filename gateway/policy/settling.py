@@ -73,7 +73,16 @@ def all_said(
     found += [
         said_by(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
     ]
-    return found
+    return [*found, *_shared(question, zone)]
+
+
+def _shared(question: Question, zone: str) -> list[Said]:
+    """Return what datasets and projects grant; their priority is below that of all that policies say."""
+    sharing = question.service.sharing
+    if sharing is None:
+        return []
+    found = sharing.grants(question, zone, any_access=wants_any(question.access))
+    return [Said(policy, 0, bits, 0) for policy, bits in found]
 
 
 def said_by(
@@ -164,6 +173,7 @@ def sees(question: Question, zone: str) -> bool:
     index = question.service.filing.index(zone, PolicyType.ACCESS)
     here = question.applying(index, subject, below=False)
     said += [said_by(question, None, one, ignore_below=True) for one in here]
+    said += _shared(question, zone)
     if any_of(said, bits).allowed:
         return True
     for one in question.each_below(index, subject):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gateway.model.policy import ResourceDef, TaggedResource
+from gateway.model.resource import ElementScope
 from gateway.model.tags import Tag
 from gateway.policy.exchanges import exchanged
 from gateway.policy.hierarchy import Entry, MatchType, Ways, compile_entry, ways_down
@@ -82,18 +83,31 @@ class Taggings:
         return entries
 
     def on(
-        self, levels: tuple[str, ...], values: Sequence[str], asker: Asker, *, below: bool = False
+        self,
+        levels: tuple[str, ...],
+        values: Sequence[str],
+        asker: Asker,
+        *,
+        below: bool = False,
+        scopes: Sequence[ElementScope] = (),
     ) -> list[tuple[Entry, MatchType]]:
         """Return the tagged resources that concern a resource; with `below` those further down as well."""
-        candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
-        if below:
-            candidates += self._index.below(levels, values, None)
+        if scopes:
+            candidates = [
+                entry
+                for entry in self._index.everything(None)
+                if all(one == other for one, other in zip(entry.levels, levels, strict=False))
+            ]
+        else:
+            candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
+            if below:
+                candidates += self._index.below(levels, values, None)
         found: list[tuple[Entry, MatchType]] = []
         for entry in dict.fromkeys(candidates):
             if entry.facets:
                 asker.note(entry.facets)
-            match = entry.match(values, asker)
-            if match is not MatchType.NONE:
+            match = entry.match(values, asker, scopes)
+            if match is not MatchType.NONE and (below or match is not MatchType.DESCENDANT):
                 found.append((entry, match))
         return found
 

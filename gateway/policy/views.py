@@ -109,6 +109,8 @@ def _moved(decision: Decision, request: AccessRequest) -> Decision:
         audited=decision.audited,
         zone=decision.zone,
         tag=decision.tag,
+        datasets=decision.datasets,
+        projects=decision.projects,
         facets=decision.facets,
     )
 
@@ -176,7 +178,10 @@ class Viewing:
         self._compared: dict[str, str] | None = None
         self._bit = service.bits.wanted(question.access)
         self._super = service.is_super(question.subject)
-        self._zone = uniform_zone(question)
+        sharing = service.sharing
+        shared = sharing is not None and sharing.may_concern(question.levels, question.values)
+        self._zone = None if shared else uniform_zone(question)
+        """None: every column is asked by itself."""
         self.facets = question.facets
         """Fields of the context that what was answered depends on."""
 

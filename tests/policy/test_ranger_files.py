@@ -121,7 +121,7 @@ def test_what_belongs_to_nothing_is_told() -> None:
     found = loaded(tags=TAGS, gds={"serviceName": "dev", "gdsVersion": 1})
     assert found.services == {}
     assert found.warnings == (
-        "gds.json:1: data sharing is not evaluated: it grants nothing here",
+        "gds.json:1: there is no service `dev` whose data sharing this is",
         "tags.json:1: there is no service `dev` whose tags these are",
     )
     alone = loaded(export=export(of("tags", "tag", policy(1, resources=at(tag="A"), policyItems=[]))))

@@ -34,6 +34,7 @@ from gateway.policy.ranger.tags import tag_definition
 from gateway.policy.schedules import is_sound
 from gateway.policy.service_defs import read_service_def
 from tests.effort import tries
+from tests.policy.ranger_cases import World, worlds
 from tests.policy.ranger_data import shipped
 
 HIVE: ServiceDef = shipped()["hive"]
@@ -305,3 +306,13 @@ def test_a_schedule_that_could_not_be_read_stays_so() -> None:
     found = load(write(Service(name="dev", definition=HIVE, policies=(policy,))))
     (again,) = found.services["dev"].policies
     assert [schedule.invalid for schedule in again.schedules] == [True, True]
+
+
+SHARED = [world for world in worlds() if "gdsInfo" in world.data]
+
+
+@pytest.mark.parametrize("world", [pytest.param(world, id=world.name) for world in SHARED])
+def test_data_sharing_read_again_is_what_it_was(world: World) -> None:
+    (service,) = world.policies.services.values()
+    again = load(json.loads(json.dumps(write(service))))
+    assert again.services[service.name].sharing == service.sharing is not None

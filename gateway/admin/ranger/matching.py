@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from gateway.admin.ranger.definitions import ACCESS, Definition, Level
-from gateway.policy.matching import fold, glob
+from gateway.policy.globs import glob
+from gateway.policy.matching import fold
 
 
 class Match(enum.Enum):

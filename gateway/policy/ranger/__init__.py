@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.model.policy import PolicySet, Role, ServiceDef, UserStore
+from gateway.model.policy import PolicySet, Role, Service, ServiceDef, UserStore
 from gateway.policy.json_shapes import Findings, Located, Reader
 from gateway.policy.ranger.deltas import apply_deltas, apply_tag_deltas
 from gateway.policy.ranger.files import RangerFiles, load_files
 from gateway.policy.ranger.people import read_roles, read_user_store
 from gateway.policy.ranger.requests import evaluate
 from gateway.policy.ranger.services import Converted, Converter
-from gateway.policy.ranger.writing import write, write_definition, write_policy, write_roles, write_tags
+from gateway.policy.ranger.sharing_writing import write_sharing
+from gateway.policy.ranger.writing import (
+    write_definition,
+    write_policy,
+    write_roles,
+    write_service,
+    write_tags,
+)
 
 __all__ = [
     "Converted",
@@ -48,9 +55,9 @@ def load(
     """Return the policies of a ServicePolicies; raises Faults with everything that is wrong with it.
 
     Beside its own keys it may hold `tags` or `serviceTags` (a ServiceTags), `roles` or `serviceRoles` (a
-    RangerRoles or a list of roles), `userStore`, and what the test files of Ranger's own engine use:
-    `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers` and their like. `service_defs` are
-    used, by `serviceType`, when it brings no `serviceDef`.
+    RangerRoles or a list of roles), `userStore`, `gdsInfo` (a ServiceGdsInfo), and what the test
+    files of Ranger's own engine use: `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers`
+    and their like. `service_defs` are used, by `serviceType`, when it brings no `serviceDef`.
     """
     converted = Converter(service_defs).service(service_policies, file=file)
     return PolicySet(
@@ -60,6 +67,15 @@ def load(
         users=converted.users or UserStore(),
         warnings=converted.warnings,
     )
+
+
+def write(service: Service) -> dict[str, Any]:
+    """Return the service as a ServicePolicies; its tagged resources stand under `serviceTags`, what is shared
+    of it under `gdsInfo`.
+    """
+    sharing = service.sharing
+    shared = {} if sharing is None else {"gdsInfo": write_sharing(sharing, service.name)}
+    return write_service(service) | shared
 
 
 def roles_of(data: object, *, file: str = "", document: Located | None = None) -> tuple[Role, ...]:

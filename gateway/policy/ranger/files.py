@@ -18,6 +18,7 @@ from gateway.policy.packs.conditions import tag_definition as plain_tag_definiti
 from gateway.policy.ranger.people import merged, read_roles, read_user_store
 from gateway.policy.ranger.policies import PolicyReader
 from gateway.policy.ranger.services import TAG, Converter, read_zone
+from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import definition_of
 
@@ -35,6 +36,7 @@ _KINDS = (
     ("export", frozenset({"policies"})),
     ("zone", frozenset({"name", "services"})),
     ("sharing", frozenset({"gdsVersion"})),
+    ("sharing", frozenset({"dataShares"})),
     ("users", frozenset({"userStoreVersion"})),
     ("roles", frozenset({"roleVersion"})),
     ("tags", frozenset({"tagVersion"})),
@@ -119,7 +121,7 @@ class _Files:
         for document in self._files.get("export", ()):
             self._export(document, tags)
         for document in self._files.get("sharing", ()):
-            self._warnings.append(f"{document.file}:1: data sharing is not evaluated: it grants nothing here")
+            self._share(document)
         for name, document in tags.items():
             self._warnings.append(f"{document.file}:1: there is no service `{name}` whose tags these are")
         if self._faults:
@@ -202,6 +204,22 @@ class _Files:
         tagged = TagReader(service.definition).read(document.data, Reader(findings), ())
         self._take(findings)
         return replace(service, tagged=(*service.tagged, *tagged))
+
+    def _share(self, document: JsonDocument) -> None:
+        """Give what is shared of a service to that service."""
+        name = self._name(document, "serviceName")
+        service = self._services.get(name)
+        if service is None:
+            self._warnings.append(
+                f"{document.file}:1: there is no service `{name}` whose data sharing this is"
+            )
+            return
+        if service.sharing is not None:
+            self._faults.append(f"{document.file}:1: there is data sharing of service `{name}` already")
+        findings = Findings(document)
+        sharing = read_sharing(document.data, service.definition, findings, ())
+        self._take(findings)
+        self._services[name] = replace(service, sharing=sharing)
 
     def _zones(self, service: str, definition: ServiceDef) -> tuple[Zone, ...]:
         """Return the zones that hold something of a service."""

@@ -15,7 +15,7 @@ from gateway.model.context import AccessContext
 from gateway.model.decision import NO_POLICY, Decision
 from gateway.model.policy import FilterItem, MaskItem, PolicySet, Service
 from gateway.model.principal import Principal
-from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
+from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Resource, Scope
 from gateway.model.tags import Tag
 from gateway.policy.documents import hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
@@ -65,7 +65,7 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
     decision, found = decisions[chosen], asked.requests[chosen]
     mask, row_filter = engine.mask_answer(found), engine.filter_answer(found)
     determined = decision.policy is not NO_POLICY and decision.policy.id != -1
-    return {
+    answer: dict[str, Any] = {
         "isAllowed": decision.allowed,
         "isAccessDetermined": decision.determined,
         "isAudited": decision.audited,
@@ -79,6 +79,10 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
         "dataMask": None if mask is None else _mask(mask),
         "rowFilter": None if row_filter is None else _row_filter(row_filter),
     }
+    if service.sharing is not None:
+        answer["datasets"] = list(decision.datasets) or None
+        answer["projects"] = list(decision.projects) or None
+    return answer
 
 
 def _weight(policies: PolicySet, decision: Decision) -> tuple[int, bool]:
@@ -175,6 +179,7 @@ class _Request:
             context=self._context(data, context, below=below),
             service=service.name,
             scope=Scope.SELF_OR_DESCENDANTS if scope == Scope.SELF_OR_DESCENDANTS.value else Scope.SELF,
+            element_scopes=self._element_scopes(data),
             ignore_descendant_deny=reader.flag(data, "ignoreDescendantDeny", (), default=True),
         )
         self.requests = [replace(first, resource=resource) for resource in self._resources(data)]
@@ -198,6 +203,18 @@ class _Request:
             for access in group
             if access not in self._ignored or engine.decide(replace(request, access=access)).determined
         )
+
+    def _element_scopes(self, data: Mapping[str, Any]) -> tuple[tuple[str, ElementScope], ...]:
+        written = self._reader.scalars(data, "resourceElementMatchingScopes", ())
+        found = {}
+        for level, name in written.items():
+            try:
+                found[level] = ElementScope(name)
+            except ValueError:
+                near = hint(name, [scope.value for scope in ElementScope])
+                path = ("resourceElementMatchingScopes", level)
+                self._reader.fault(path, f"there is no matching scope `{name}`{near}")
+        return tuple((level, scope) for level, scope in found.items() if scope is not ElementScope.SELF)
 
     def _access_groups(self, context: Mapping[str, Any]) -> list[frozenset[str]]:
         path = ("context",)

@@ -10,6 +10,7 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResource, UserStore, Zone
 from gateway.model.resource import ANY_ACCESS
+from gateway.model.sharing import Sharing
 from gateway.policy.documents import Path, hint
 from gateway.policy.exchanges import unlike
 from gateway.policy.hierarchy import way_down
@@ -18,6 +19,7 @@ from gateway.policy.packs.conditions import tag_definition as plain_tag_definiti
 from gateway.policy.ranger.audit import Configuration
 from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store
 from gateway.policy.ranger.policies import PolicyReader, read_values
+from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import read_service_def
 
@@ -223,6 +225,7 @@ class Converter:
             tagged=self._tagged(data, definition, tags, findings),
             super_users=configuration.names("super.users", "superUsers"),
             super_groups=configuration.names("super.groups", "superGroups"),
+            sharing=self._sharing(data, definition, findings),
             audit=audit,
         )
         own.forget()
@@ -292,6 +295,12 @@ class Converter:
             self._tags = TagReader(definition)
         reader = Reader(findings)
         return self._tags.read(reader.mapping(written, (key,)), reader, (key,))
+
+    def _sharing(self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings) -> Sharing | None:
+        key = next((key for key in ("gdsInfo", "serviceGdsInfo") if data.get(key)), None)
+        if key is None:
+            return None
+        return read_sharing(Reader(findings).field(data, key, ()), definition, findings, (key,))
 
     def _roles(self, data: Mapping[str, Any], reader: Reader) -> tuple[Role, ...]:
         found: tuple[Role, ...] = ()

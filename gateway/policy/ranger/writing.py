@@ -34,7 +34,7 @@ _CONDITIONS = _PACKAGE + "conditionevaluator."
 _MATCHERS = _PACKAGE + "resourcematcher."
 
 
-def write(service: Service) -> dict[str, Any]:
+def write_service(service: Service) -> dict[str, Any]:
     """Return the service as a ServicePolicies; its tagged resources stand under `serviceTags`."""
     prefix = f"{service.definition.name}:"
     unzoned = [write_policy(p, service) for p in service.policies if not p.zone]
@@ -52,7 +52,7 @@ def write(service: Service) -> dict[str, Any]:
     }
     if service.tags is not None:
         tags = service.tags
-        found["tagPolicies"] = _kept(
+        found["tagPolicies"] = kept(
             {
                 "serviceName": tags.name,
                 "policyVersion": tags.version,
@@ -64,19 +64,20 @@ def write(service: Service) -> dict[str, Any]:
         )
     if service.tagged:
         found["serviceTags"] = write_tags(service.tagged, service.name)
-    return _kept(found) | {"policies": unzoned}
+    return kept(found) | {"policies": unzoned}
 
 
-def _kept(data: Mapping[str, Any]) -> dict[str, Any]:
+def kept(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not empty."""
     return {key: value for key, value in data.items() if value not in (None, "", [], {})}
 
 
 def _configuration(service: Service, filters: Iterable[AuditFilter]) -> dict[str, str]:
     written = [
-        _kept(
+        kept(
             {
                 "accessResult": entry.result,
-                "resources": _resources(entry.resources),
+                "resources": write_resources(entry.resources),
                 "accessTypes": sorted(entry.accesses),
                 "actions": sorted(entry.actions),
                 "users": sorted(entry.users),
@@ -118,7 +119,7 @@ def write_policy(policy: Policy, service: Service, prefix: str = "") -> dict[str
     def items(found: Iterable[PolicyItem]) -> list[dict[str, Any]]:
         return [_item(item, prefix) for item in found]
 
-    return _kept(
+    return kept(
         {
             "id": policy.id,
             "guid": policy.guid,
@@ -131,8 +132,8 @@ def write_policy(policy: Policy, service: Service, prefix: str = "") -> dict[str
             "policyPriority": policy.priority,
             "description": policy.description,
             "isAuditEnabled": policy.audited,
-            "resources": _resources(policy.resources),
-            "additionalResources": [_resources(found) for found in policy.additional_resources],
+            "resources": write_resources(policy.resources),
+            "additionalResources": [write_resources(found) for found in policy.additional_resources],
             "policyItems": items(policy.allow),
             "denyPolicyItems": items(policy.deny),
             "allowExceptions": items(policy.allow_exceptions),
@@ -140,7 +141,7 @@ def write_policy(policy: Policy, service: Service, prefix: str = "") -> dict[str
             "dataMaskPolicyItems": [
                 _item(item, prefix)
                 | {
-                    "dataMaskInfo": _kept(
+                    "dataMaskInfo": kept(
                         {
                             "dataMaskType": prefix + item.mask_type,
                             "conditionExpr": item.condition_expression,
@@ -155,7 +156,7 @@ def write_policy(policy: Policy, service: Service, prefix: str = "") -> dict[str
                 for item in policy.filters
             ],
             "conditions": _conditions(policy.conditions),
-            "validitySchedules": [_schedule(schedule) for schedule in policy.schedules],
+            "validitySchedules": [write_schedule(schedule) for schedule in policy.schedules],
             "policyLabels": list(policy.labels),
             "zoneName": policy.zone,
             "isDenyAllElse": policy.deny_all_else,
@@ -163,7 +164,8 @@ def write_policy(policy: Policy, service: Service, prefix: str = "") -> dict[str
     )
 
 
-def _resources(resources: ResourceSet) -> dict[str, Any]:
+def write_resources(resources: ResourceSet) -> dict[str, Any]:
+    """Return a resource set as policies write it."""
     return {
         level: {
             "values": list(values.values),
@@ -175,7 +177,7 @@ def _resources(resources: ResourceSet) -> dict[str, Any]:
 
 
 def _item(item: PolicyItem, prefix: str) -> dict[str, Any]:
-    return _kept(
+    return kept(
         {
             "accesses": [{"type": prefix + name, "isAllowed": True} for name in sorted(item.accesses)],
             "users": sorted(item.users),
@@ -191,9 +193,10 @@ def _conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     return [{"type": condition.type, "values": list(condition.values)} for condition in conditions]
 
 
-def _schedule(schedule: ValiditySchedule) -> dict[str, Any]:
+def write_schedule(schedule: ValiditySchedule) -> dict[str, Any]:
+    """Return one validity schedule."""
     times = {"startTime": schedule.start, "endTime": schedule.end}
-    return _kept(
+    return kept(
         {
             **{key: f"{time:%Y/%m/%d %H:%M:%S}" for key, time in times.items() if time is not None},
             "timeZone": _time_zone(schedule),
@@ -211,7 +214,7 @@ def _time_zone(schedule: ValiditySchedule) -> str:
 def _recurrence(recurrence: Recurrence) -> dict[str, Any]:
     hours, minutes = divmod(recurrence.interval_minutes, 60)
     return {
-        "schedule": _kept(
+        "schedule": kept(
             {
                 "minute": recurrence.minute,
                 "hour": recurrence.hour,
@@ -241,7 +244,7 @@ def write_tags(tagged: Iterable[TaggedResource], service: str, version: int = 1)
             {
                 "id": ident,
                 "serviceName": service,
-                "resourceElements": _resources(entry.resources),
+                "resourceElements": write_resources(entry.resources),
                 "resourceSignature": str(ident),
             }
         )
@@ -263,13 +266,13 @@ def write_tags(tagged: Iterable[TaggedResource], service: str, version: int = 1)
 
 
 def _tag(tag: Tag, ident: int) -> dict[str, Any]:
-    return _kept(
+    return kept(
         {
             "id": ident,
             "type": tag.type,
             "owner": tag.owner,
             "attributes": dict(tag.attributes),
-            "validityPeriods": [_schedule(schedule) for schedule in tag.validity],
+            "validityPeriods": [write_schedule(schedule) for schedule in tag.validity],
         }
     )
 
@@ -281,7 +284,7 @@ def write_roles(roles: Iterable[Role], service: str = "", version: int = 1) -> d
         return [{"name": name, "isAdmin": False} for name in sorted(names)]
 
     found = [
-        _kept(
+        kept(
             {
                 "id": i,
                 "name": role.name,
@@ -301,14 +304,14 @@ def write_definition(definition: ServiceDef, prefix: str = "") -> dict[str, Any]
     def accesses(names: Iterable[str]) -> list[dict[str, Any]]:
         return [{"name": prefix + name} for name in sorted(names)]
 
-    return _kept(
+    return kept(
         {
             "id": definition.id,
             "name": definition.name,
             "options": _options(definition, prefix),
             "resources": _levels(definition, PolicyType.ACCESS),
             "accessTypes": [
-                _kept(
+                kept(
                     {
                         "itemId": i,
                         "name": prefix + access.name,
@@ -326,7 +329,7 @@ def write_definition(definition: ServiceDef, prefix: str = "") -> dict[str, Any]
                 for marker in definition.markers
             ],
             "policyConditions": [
-                _kept(
+                kept(
                     {
                         "itemId": i,
                         "name": condition.name,
@@ -336,10 +339,10 @@ def write_definition(definition: ServiceDef, prefix: str = "") -> dict[str, Any]
                 )
                 for i, condition in enumerate(definition.conditions, 1)
             ],
-            "dataMaskDef": _kept(
+            "dataMaskDef": kept(
                 {
                     "maskTypes": [
-                        _kept(
+                        kept(
                             {
                                 "itemId": i,
                                 "name": prefix + mask.name,
@@ -355,7 +358,7 @@ def write_definition(definition: ServiceDef, prefix: str = "") -> dict[str, Any]
                     ],
                 }
             ),
-            "rowFilterDef": _kept(
+            "rowFilterDef": kept(
                 {
                     "accessTypes": accesses(definition.filter_accesses),
                     "resources": _levels(definition, PolicyType.ROW_FILTER),

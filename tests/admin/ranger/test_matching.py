@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.admin.ranger.matching import Match, globs_meet, match, overlap
-from gateway.policy.matching import glob
+from gateway.policy.globs import glob
 from tests.admin.ranger.objects import hive, resources
 
 CASES = [

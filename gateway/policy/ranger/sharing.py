@@ -1,0 +1,333 @@
+"""Governed data sharing in Ranger's JSON (`ServiceGdsInfo`): what is shared with whom, in force or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from gateway.model.policy import (
+    AccessTypeDef,
+    Condition,
+    ConditionDef,
+    Policy,
+    PolicyType,
+    ResourceDef,
+    ResourceSet,
+    ServiceDef,
+)
+from gateway.model.sharing import Dataset, DataShare, Membership, Project, SharedResource, Sharing
+from gateway.model.tags import ValiditySchedule
+from gateway.policy.conditions import Untranslatable, compile_condition
+from gateway.policy.documents import Path, hint
+from gateway.policy.hierarchy import way_down
+from gateway.policy.json_shapes import Findings, Reader
+from gateway.policy.ranger.policies import PolicyReader, read_values
+from gateway.policy.ranger.times import read_schedules
+from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
+from gateway.policy.subjects import PUBLIC
+
+SERVICE = "_gds"
+"""The service that policies of datasets and projects are of."""
+DATASET, PROJECT = "dataset-id", "project-id"
+_STATES = frozenset({"NONE", "REQUESTED", "GRANTED", "DENIED", "ACTIVE"})
+_VALIDITY = ConditionDef(name="validitySchedule", evaluator="RangerValidityScheduleConditionEvaluator")
+_LINKS = (("dshids", "dshInDs"), ("dips", "dsInProj"))
+"""Keys of the lists of what is in what: Ranger's, and how its own texts call them."""
+
+_Known = TypeVar("_Known", DataShare, Dataset, Project)
+
+
+def sharing_definition(own: ServiceDef | None, component: ServiceDef) -> ServiceDef:
+    """Return the definition that policies of datasets and projects follow; `own` is the one that came along.
+
+    Access types are the service's, and the marker types of their categories.
+    """
+    levels = tuple(ResourceDef(name=name, wildcard=False, ignore_case=False) for name in (DATASET, PROJECT))
+    return ServiceDef(
+        name="gds",
+        resources=levels,
+        access_types=component.access_types,
+        markers=markers_of(component),
+        conditions=own.conditions if own is not None else (replace(IMPLICIT, name="expression"), _VALIDITY),
+        deny_enabled=own.deny_enabled if own is not None else True,
+    )
+
+
+def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
+    """Return the marker access types of a service, computed where its definition has none."""
+    return component.markers or computed_markers(component.access_types)
+
+
+def read_sharing(data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path) -> Sharing:
+    """Return the data sharing of a service; faults are left with the findings."""
+    return _Sharing(data, definition, findings, path).read()
+
+
+class _Sharing:
+    """The reading of one ServiceGdsInfo."""
+
+    def __init__(
+        self, data: Mapping[str, Any], definition: ServiceDef, findings: Findings, path: Path
+    ) -> None:
+        self._data, self._path, self._findings = data, path, findings
+        self._definition = definition
+        self._reader = Reader(findings)
+        self._levels = [level.name for level in definition.resources]
+        self._accesses = {access.name for access in definition.access_types} | MARKERS
+        self._obligations = PolicyReader(definition, SERVICE)
+        self._ways = {
+            frozenset(step.name for step in way)
+            for level in definition.resources
+            if (way := way_down(level.name, definition.resources)) is not None
+        }
+
+    def read(self) -> Sharing:
+        reader, data, path = self._reader, self._data, self._path
+        if reader.flag(data, "isDelta", path, default=False):
+            reader.fault(path, "these are changes of the data sharing, not the data sharing of a service")
+        raw = data.get("gdsServiceDef")
+        own = None
+        if raw is not None:
+            where = (*path, "gdsServiceDef")
+            own = read_service_def(reader.mapping(raw, where), reader, where, strict=False)
+        definition = sharing_definition(own, self._definition)
+        policies = PolicyReader(definition, SERVICE)
+        shares = self._unique("dataShares", self._share)
+        datasets = self._unique(
+            "datasets", lambda entry, where: Dataset(**self._holder(entry, where, policies))
+        )
+        projects = self._unique(
+            "projects", lambda entry, where: Project(**self._holder(entry, where, policies))
+        )
+        resources: dict[int, list[SharedResource]] = {ident: [] for ident in shares}
+        for entry, where in reader.entries(data, "resources", path):
+            share = shares.get(self._ident(entry, "dataShareId", where))
+            if share is None:
+                reader.warn(
+                    where, f"there is no data share {entry.get('dataShareId')}: nothing is shared by it"
+                )
+                continue
+            resources[share.id].append(self._resource(entry, where, share))
+        in_datasets = self._links(_LINKS[0], "datasetId", "dataShareId", datasets, shares)
+        in_projects = self._links(_LINKS[1], "datasetId", "projectId", datasets, projects)
+        return Sharing(
+            definition=definition,
+            version=reader.number(data, "gdsVersion", path, -1),
+            shares=tuple(replace(share, resources=tuple(resources[share.id])) for share in shares.values()),
+            datasets=tuple(
+                replace(one, shares=tuple(in_datasets[one.id]), projects=tuple(in_projects[one.id]))
+                for one in datasets.values()
+            ),
+            projects=tuple(projects.values()),
+        )
+
+    def _unique(self, key: str, read: Any) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for entry, where in self._reader.entries(self._data, key, self._path):
+            one = read(entry, where)
+            if one.id in found:
+                self._reader.fault(where, f"`{key}` has the id {one.id} a second time")
+            found[one.id] = one
+        return found
+
+    def _ident(self, entry: Mapping[str, Any], key: str, path: Path) -> int:
+        if entry.get(key) is None:
+            self._reader.fault(path, f"`{key}` is missing")
+        return self._reader.number(entry, key, path, -1)
+
+    def _share(self, entry: Mapping[str, Any], path: Path) -> DataShare:
+        if entry.get("defaultTagMasks"):
+            self._reader.warn(
+                (*path, "defaultTagMasks"), "masks of a data share for tags hold for nothing, as in Ranger"
+            )
+        return DataShare(
+            id=self._ident(entry, "id", path),
+            name=self._reader.text(entry, "name", path),
+            zone=self._reader.text(entry, "zoneName", path).strip(),
+            accesses=self._access_types(entry, "defaultAccessTypes", path),
+            conditions=self._condition(entry, path),
+        )
+
+    def _holder(self, entry: Mapping[str, Any], path: Path, policies: PolicyReader) -> dict[str, Any]:
+        """Return the fields that datasets and projects have."""
+        found = [
+            policy
+            for i, raw in enumerate(self._reader.listed(entry, "policies", path))
+            if (policy := self._policy(raw, policies, (*path, "policies", i))) is not None
+        ]
+        return {
+            "id": self._ident(entry, "id", path),
+            "name": self._reader.text(entry, "name", path),
+            "schedules": self._schedule(entry, path),
+            "policies": tuple(found),
+        }
+
+    def _policy(self, raw: Any, policies: PolicyReader, path: Path) -> Policy | None:
+        found = policies.read(raw, self._findings, path)
+        if found is not None and found.type is not PolicyType.ACCESS:
+            self._reader.fault((*path, "policyType"), "policies of datasets and projects grant access only")
+        return found
+
+    def _schedule(self, entry: Mapping[str, Any], path: Path) -> tuple[ValiditySchedule, ...]:
+        raw = entry.get("validitySchedule")
+        if not raw:
+            return ()
+        return read_schedules({"validitySchedule": [raw]}, "validitySchedule", self._reader, path)
+
+    def _condition(self, entry: Mapping[str, Any], path: Path) -> tuple[Condition, ...]:
+        text = self._reader.text(entry, "conditionExpr", path).strip()
+        if not text:
+            return ()
+        condition = Condition(type=IMPLICIT.name, values=(text,), place=self._findings.place(path))
+        try:
+            compile_condition(condition, IMPLICIT)
+        except Untranslatable as error:
+            self._reader.fault((*path, "conditionExpr"), str(error))
+        return (condition,)
+
+    def _links(
+        self,
+        keys: Sequence[str],
+        holder_key: str,
+        member_key: str,
+        datasets: Mapping[int, Dataset],
+        others: Mapping[int, _Known],
+    ) -> dict[int, list[Membership]]:
+        """Return what is in force of one list: dataset → the shares in it, or the projects that it is in."""
+        found: dict[int, list[Membership]] = {ident: [] for ident in datasets}
+        for key in keys:
+            for entry, where in self._reader.entries(self._data, key, self._path):
+                status = self._reader.text(entry, "status", where).strip().upper()
+                if status not in _STATES:
+                    self._reader.warn(
+                        where, f"there is no status `{status}`{hint(status, _STATES)}: it is not in force"
+                    )
+                dataset = self._ident(entry, holder_key, where)
+                other = self._ident(entry, member_key, where)
+                schedules = self._schedule(entry, where)
+                if status != "ACTIVE":
+                    continue
+                if dataset not in datasets or other not in others:
+                    self._reader.warn(where, "it names what is not here: it is not in force")
+                    continue
+                found[dataset].append(Membership(id=other, schedules=schedules))
+        return found
+
+    # Resources
+
+    def _resource(self, entry: Mapping[str, Any], path: Path, share: DataShare) -> SharedResource:
+        reader = self._reader
+        ident = self._ident(entry, "id", path)
+        above = self._resource_set(entry, path)
+        resources, sub = dict(above), reader.text(entry, "subResourceType", path).strip()
+        shared = (
+            read_values(entry["subResource"], reader, (*path, "subResource"))
+            if entry.get("subResource")
+            else None
+        )
+        if sub and sub not in self._levels:
+            reader.fault((*path, "subResourceType"), f"there is no level `{sub}`{hint(sub, self._levels)}")
+        if sub and shared is not None and shared.values:
+            resources[sub] = shared
+        if frozenset(resources) not in self._ways:
+            reader.warn(
+                path, "its levels are no way down from the root of the resources, so it shares nothing"
+            )
+        # An empty list is one, in Ranger too: then nothing is shared.
+        own = entry.get("accessTypes") is not None
+        accesses = self._access_types(entry, "accessTypes", path) if own else share.accesses
+        written = {level: _written(values) for level, values in resources.items()}
+        name = reader.text(entry, "name", path)
+        base = {"id": ident, "name": name or f"shared resource {ident}"}
+        return SharedResource(
+            id=ident,
+            name=name,
+            resources=resources,
+            above=above,
+            sub_level=sub,
+            accesses=accesses,
+            conditions=self._condition(entry, path),
+            masks=self._masks(entry, path, base, written, sub, share.zone),
+            rows=self._rows(entry, path, base, {level: written[level] for level in above}, share.zone),
+        )
+
+    def _resource_set(self, entry: Mapping[str, Any], path: Path) -> ResourceSet:
+        found = {}
+        for level, written in self._reader.field(entry, "resource", path).items():
+            where = (*path, "resource", level)
+            if level not in self._levels:
+                self._reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
+                continue
+            found[level] = read_values(written, self._reader, where)
+        return found
+
+    def _access_types(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
+        found = {name.strip().lower() for name in self._reader.names(entry, key, path)}
+        for name in sorted(found - self._accesses):
+            self._reader.fault((*path, key), f"unknown access type `{name}`{hint(name, self._accesses)}")
+        return frozenset(found)
+
+    def _masks(
+        self,
+        entry: Mapping[str, Any],
+        path: Path,
+        base: Mapping[str, Any],
+        written: Mapping[str, Any],
+        sub: str,
+        zone: str,
+    ) -> tuple[Policy, ...]:
+        """Return the masks as policies, so that they are checked like those."""
+        raw = entry.get("subResourceMasks")
+        where = (*path, "subResourceMasks")
+        if isinstance(raw, Mapping):  # before RANGER-4564: name → mask
+            masks = [({"values": [name]}, info) for name, info in raw.items()]
+        else:
+            masks = [
+                ({"values": self._reader.listed(mask, "values", at)}, mask.get("maskInfo"))
+                for mask, at in self._reader.entries(entry, "subResourceMasks", path)
+            ]
+        if masks and not sub:
+            self._reader.fault(where, "there are masks, and `subResourceType` does not say of what")
+        found = []
+        for values, info in masks:
+            item = {**self._everybody(self._definition.mask_accesses), "dataMaskInfo": info or {}}
+            policy = {
+                **base,
+                "policyType": PolicyType.MASK.value,
+                "zoneName": zone,
+                "resources": {**written, sub: values} if sub else written,
+                "dataMaskPolicyItems": [item],
+            }
+            read = self._obligations.read(policy, self._findings, where, zone)
+            if read is not None:
+                found.append(read)
+        return tuple(found)
+
+    def _rows(
+        self,
+        entry: Mapping[str, Any],
+        path: Path,
+        base: Mapping[str, Any],
+        written: Mapping[str, Any],
+        zone: str,
+    ) -> Policy | None:
+        info = self._reader.field(entry, "rowFilter", path)
+        if not self._reader.text(info, "filterExpr", (*path, "rowFilter")).strip():
+            return None
+        item = {**self._everybody(self._definition.filter_accesses), "rowFilterInfo": info}
+        policy = {
+            **base,
+            "policyType": PolicyType.ROW_FILTER.value,
+            "zoneName": zone,
+            "resources": written,
+            "rowFilterPolicyItems": [item],
+        }
+        return self._obligations.read(policy, self._findings, (*path, "rowFilter"), zone)
+
+    def _everybody(self, accesses: frozenset[str]) -> dict[str, Any]:
+        return {"groups": [PUBLIC], "accesses": [{"type": name} for name in sorted(accesses)]}
+
+
+def _written(values: Any) -> dict[str, Any]:
+    return {"values": list(values.values), "isExcludes": values.excludes, "isRecursive": values.recursive}
