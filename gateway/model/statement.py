@@ -159,6 +159,11 @@ class Cleared:
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""
+    hides_columns: bool = False
+    """Whether a table that it reads has columns that the principal may not select: they are not there for it,
+    and an error that a column is not found has to say so."""
+    hides_target: bool = False
+    """Whether a table that it writes to has such columns, whose names Spark's errors must not tell."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

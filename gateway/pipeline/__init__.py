@@ -57,6 +57,8 @@ async def judge(
         facets=outcome.facets,
         written_by_us=outcome.words,
         temp_views_read=outcome.temp_views,
+        hides_columns=outcome.hides_columns,
+        hides_target=outcome.hides_target,
     )
 
 
@@ -85,6 +87,8 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         facets=plan.facets,
         written_by_us=plan.words,
         temp_views_read=plan.temp_views,
+        hides_columns=plan.hides_columns,
+        hides_target=plan.hides_target,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         echo=plan.echo,

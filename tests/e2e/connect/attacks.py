@@ -139,7 +139,7 @@ def attacks(table_path: str) -> Iterator[Attack]:
     for place, step in expression_places(STOLEN):
         yield of(f"subquery in {place}", step)
     for place, step in expression_places(STOLEN_COLUMN):
-        yield of(f"subquery of a hidden column in {place}", step)
+        yield of(f"subquery of a hidden column in {place}", step, refused=False)
     for place, step in hidden_column_places("ssn"):
         yield of(f"hidden column in {place}", step, refused=False)
     for place, step in metadata_places():
