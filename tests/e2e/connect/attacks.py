@@ -196,7 +196,9 @@ def texts() -> Iterator[Attack]:
         lambda s: s.sql("SELECT * FROM IDENTIFIER(?)", args=["cw.vault"]),
     )
     yield of(
-        "IDENTIFIER of a column", lambda s: s.sql("SELECT IDENTIFIER(:c) FROM cw.people", args={"c": "ssn"})
+        "IDENTIFIER of a column",
+        lambda s: s.sql("SELECT IDENTIFIER(:c) FROM cw.people", args={"c": "ssn"}),
+        refused=False,
     )
     yield of("IDENTIFIER in an expression", lambda s: people(s).select(F.expr("IDENTIFIER('ssn')")))
     yield of("EXECUTE IMMEDIATE", lambda s: s.sql("EXECUTE IMMEDIATE 'SELECT * FROM cw.vault'"))
