@@ -68,7 +68,7 @@ STOPS = (
         "SELECT name, email, phone, hired FROM hr.employee ORDER BY id LIMIT 3",
     ),
     Stop(
-        "A column that somebody may not see is named in the refusal",
+        "A column that somebody may not see is not there for them",
         "SELECT department, avg(salary) AS mean FROM hr.employee\n"
         "GROUP BY department ORDER BY mean DESC LIMIT 3",
     ),

@@ -394,6 +394,74 @@ async def test_a_table_that_does_not_exist_fails_when_it_appears(world: World, r
     assert verdict.provisional
 
 
+async def test_what_lasts_does_not_rest_on_a_table_that_does_not_exist(
+    world: World, reader: ReaderPool
+) -> None:
+    gone = message(table("sales.gone")).root
+    for request in (
+        run(create_dataframe_view=pb.CreateDataFrameViewCommand(input=gone, name="w")),
+        run(
+            create_dataframe_view=pb.CreateDataFrameViewCommand(
+                input=message(sql("SELECT * FROM sales.gone")).root, name="w"
+            )
+        ),
+        run(checkpoint_command=pb.CheckpointCommand(relation=gone)),
+        sql_command(sql("CREATE TEMP VIEW w AS SELECT * FROM sales.gone")),
+    ):
+        refused(await world.judge_plan(request, reader, user="ann"), "SPARK", "[TABLE_OR_VIEW_NOT_FOUND]")
+
+
+@pytest.mark.parametrize("operation", ["truncate_table", "analyze_table", "list_partitions"])
+async def test_calls_do_not_reach_a_table_that_appears_meanwhile(
+    operation: str, world: World, reader: ReaderPool
+) -> None:
+    verdict = await world.judge_plan(catalog(operation, table_name="sales.gone"), reader, user="ann")
+    refused(verdict, "SPARK", "The table or view `spark_catalog`.`sales`.`gone` cannot be found.")
+
+
+async def test_writes_to_columns_that_one_may_not_see_are_by_position(
+    world: World, reader: ReaderPool
+) -> None:
+    rows = message(sql("SELECT 1 AS id, 'x' AS secret")).root
+
+    def saved(**fields: Any) -> PlanRequest:
+        save = pb.WriteOperation.SaveTable(table_name="hr.ledger", save_method=fields.pop("method"))
+        return run(write_operation=pb.WriteOperation(input=rows, table=save, **fields))
+
+    by_position = saved(method="TABLE_SAVE_METHOD_INSERT_INTO", mode="SAVE_MODE_APPEND")
+    verdict = await world.judge_plan(by_position, reader, user="bob")
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.hides_target
+    appended: Any = "MODE_APPEND"
+    by_name = pb.WriteOperationV2(input=rows, table_name="hr.ledger", mode=appended)
+    verdict = await world.judge_plan(run(write_operation_v2=by_name), reader, user="bob")
+    refused(verdict, "ACCESS_DENIED", "by position and not by name")
+    verdict = await world.judge_plan(run(write_operation_v2=by_name), reader, user="ann")
+    assert isinstance(verdict, Cleared), verdict
+    assert not verdict.hides_target
+
+
+async def test_a_stream_that_replaces_rows_replaces_none_that_are_hidden(
+    world: World, reader: ReaderPool
+) -> None:
+    def started(name: str, mode: str) -> PlanRequest:
+        rows = message(table("sales.orders")).root
+        rows.read.is_streaming = True
+        start = pb.WriteStreamOperationStart(input=rows, table_name=name, output_mode=mode)
+        return run(write_stream_operation_start=start)
+
+    for name, mode, words in (
+        ("sales.orders", "complete", ""),
+        ("sales.tmp_gone", "complete", "[TABLE_OR_VIEW_NOT_FOUND]"),
+        ("sales.tmp_gone", "append", ""),
+        ("hr.chest", "complete", "by position"),
+        ("hr.employee", "complete", "delete on table spark_catalog.hr.employee"),
+    ):
+        verdict = await world.judge_plan(started(name, mode), reader, user="bob")
+        assert isinstance(verdict, Refused) is bool(words), verdict
+        assert not words or (isinstance(verdict, Refused) and words in verdict.message), verdict
+
+
 async def test_handles_are_those_of_the_session(world: World, reader: ReaderPool) -> None:
     relation = pb.Relation(cached_remote_relation=pb.CachedRemoteRelation(relation_id="r1"))
     request = PlanRequest(

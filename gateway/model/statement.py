@@ -172,6 +172,11 @@ class Cleared:
     """Tables that its masks and filters read: Spark's session has to have looked at them in `period`."""
     period: int = 0
     """The period, of the context, in which it was judged."""
+    hides_columns: bool = False
+    """Whether a table that it reads has columns that the principal may not select: they are not there for it,
+    and an error that a column is not found has to say so."""
+    hides_target: bool = False
+    """Whether a table that it writes to has such columns, whose names Spark's errors must not tell."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

@@ -65,6 +65,8 @@ async def judge(
         varying=outcome.varying,
         policy_tables=_sorted(outcome.policy_tables),
         period=snapshot.context.period,
+        hides_columns=outcome.hides_columns,
+        hides_target=outcome.hides_target,
     )
 
 
@@ -122,6 +124,8 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         varying=plan.varying,
         policy_tables=_sorted(plan.policy_tables),
         period=judging.snapshot.context.period,
+        hides_columns=plan.hides_columns,
+        hides_target=plan.hides_target,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         echo=plan.echo,

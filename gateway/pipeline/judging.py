@@ -16,6 +16,7 @@ from gateway.policy.engine import engine_for
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
+from gateway.sql.names import dotted
 from gateway.sql.wants import NotGovernable, Wants
 
 MAX_VIEW_DEPTH = 20
@@ -71,6 +72,10 @@ class Governed:
     """Why Spark's cache may not keep its rows, in words; empty when it may."""
     policy_tables: frozenset[TableName] = frozenset()
     """Tables that masks and filters in it read."""
+    hides_columns: bool = False
+    """Whether a table that it reads has columns that the principal may not select."""
+    hides_target: bool = False
+    """The same of a table that it writes to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +144,23 @@ def distinct(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
 def commanded(wants: Wants) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
     one = (name for name in (wants.described, wants.cached) if name is not None)
-    return (*wants.raw, *wants.shown, *one)
+    named = (*(one.table for one in wants.named), *(one.table for one in wants.written))
+    return (*wants.raw, *wants.read, *wants.shown, *named, *one)
+
+
+def not_there(name: TableName) -> Stop:
+    """Return the refusal of a table that does not exist, in Spark's words.
+
+    Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
+    """
+    written = dotted((name.catalog, name.database, name.table))
+    return not_governable(
+        NotGovernable(
+            f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {written} "
+            "cannot be found. Verify the spelling and correctness of the schema and catalog. SQLSTATE: 42P01",
+            "42P01",
+        )
+    )
 
 
 def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:

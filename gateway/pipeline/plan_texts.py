@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
-from gateway.pipeline.prepared import Place, Prepared
-from gateway.pipeline.texts import prepare, scanned_tables, usage_of
+from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
+from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.arguments import argument_refusal, schemas_in
@@ -20,6 +21,7 @@ from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import ExpressionText, Message, PlanReading, SqlText
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
+from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning
 from gateway.sql.names import dotted
 from gateway.sql.schema_text import check_schema
@@ -77,7 +79,9 @@ class PlanTexts:
             edits.expressions.add(one.text)
 
 
-async def prepare_texts(reading: PlanReading, context: SessionContext, judging: Judging) -> PlanTexts | Stop:
+async def prepare_texts(
+    reading: PlanReading, context: SessionContext, judging: Judging, evaluation: Evaluation
+) -> PlanTexts | Stop:
     """Read, classify and analyse every text of a plan; a Stop when nothing of one can pass.
 
     Analysed one by one, between questions to the reader: all at once they would hold up everybody else.
@@ -101,7 +105,7 @@ async def prepare_texts(reading: PlanReading, context: SessionContext, judging: 
         refusal = _schema_refusal(text, prepared)
         if refusal is not None:
             return not_governable(refusal)
-        usages[id(prepared)] = usage_of(prepared, judging)
+        usages[id(prepared)] = usage_of(prepared, evaluation)
         statements.append((text, prepared))
     expressions = []
     for one in reading.expressions:
@@ -109,7 +113,7 @@ async def prepare_texts(reading: PlanReading, context: SessionContext, judging: 
         prepared = await prepare(one.text, context, judging, place)
         if isinstance(prepared, Stop):
             return prepared
-        usages[id(prepared)] = usage_of(prepared, judging)
+        usages[id(prepared)] = usage_of(prepared, evaluation)
         expressions.append((one, prepared))
     return PlanTexts(statements=tuple(statements), expressions=tuple(expressions), usages=usages)
 
@@ -148,41 +152,60 @@ def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:
 
 
 def usage_of_plan(
-    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, judging: Judging, findings: Findings
+    reading: PlanReading,
+    facts: PlanFacts,
+    texts: PlanTexts,
+    evaluation: Evaluation,
+    findings: Findings,
+    *,
+    hidden: bool = False,
 ) -> Usage | Silent:
-    """Return what the analyst says of the whole plan, with the texts within; it is noted in `findings`."""
-    catalog = judging.snapshot.catalog
+    """Return what the analyst says of the whole plan, with the texts within; it is noted in `findings`.
+
+    With `hidden`: what one says that knows the hidden columns too.
+    """
     tables: dict[int, ScannedTable] = {}
+    selectable: dict[TableName, tuple[Column, ...]] = {}
     for position, one in enumerate(facts.reads):
-        table = catalog.table(one.name) if one.name is not None else None
+        table = evaluation.catalog.table(one.name) if one.name is not None else None
         if one.name is not None and table is None:
             return Silent("a table does not exist")
+        if table is not None and table.name not in selectable:
+            selectable[table.name] = table.columns if hidden else evaluation.selectable(table)
         tables[position] = ScannedTable(
             parts=one.read.parts,
             name=one.name.folded() if one.name is not None else None,
-            columns=table.columns if table is not None else (),
+            columns=selectable[table.name] if table is not None else (),
         )
     uses: list[dict[int, TextUse]] = [{}, {}]
     for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
         for position, (_, prepared) in enumerate(pairs):
-            use = _use(prepared, texts, judging)
+            use = _use(prepared, texts, evaluation, hidden=hidden)
             if use is None:
                 return Silent("a table does not exist")
             into[position] = use
     return analyse_plan(reading, tables, uses[0], uses[1], findings)
 
 
-def _use(prepared: Prepared, texts: PlanTexts, judging: Judging) -> TextUse | None:
-    scans = scanned_tables(prepared, judging)
+def _use(prepared: Prepared, texts: PlanTexts, evaluation: Evaluation, *, hidden: bool) -> TextUse | None:
+    scans = scanned_tables(prepared, evaluation, hidden=hidden)
     if scans is None:
         return None
     bound = prepared.place.aliases
     return TextUse(
         scans=[s for s in scans if s.name is not None or s.parts[0].lower() not in bound],
         references=prepared.reading.columns,
-        usage=None if prepared.place.expression or bound else _own(prepared, texts),
+        usage=None
+        if prepared.place.expression or bound or not prepared.scans
+        else usage_of(prepared, evaluation, hidden=True)
+        if hidden
+        else texts.usage(prepared),
     )
 
 
-def _own(prepared: Prepared, texts: PlanTexts) -> Usage | Silent | None:
-    return texts.usage(prepared) if prepared.scans else None
+def words_of(reading: PlanReading, texts: PlanTexts) -> frozenset[str]:
+    """Return every word of a plan and of the texts within that could be the name of a column, lower case."""
+    written = {c.parts[-1].lower() for c in reading.columns if c.parts and not c.star}
+    for prepared in texts.all:
+        written |= {c.parts[-1].lower() for c in prepared.reading.columns if not c.star}
+    return frozenset(written | {name.lower() for name in reading.names})

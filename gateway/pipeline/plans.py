@@ -29,14 +29,16 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
+    commanded,
     distinct,
     not_governable,
+    not_there,
     obliged_names,
     together,
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
-from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan
+from gateway.pipeline.plan_texts import PlanTexts, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.policies import (
     Policies,
     metadata_shown,
@@ -45,9 +47,10 @@ from gateway.pipeline.policies import (
     policies_of,
     shown_only,
 )
-from gateway.pipeline.prepared import Seen
-from gateway.pipeline.texts import ask, finish, scan_records, see, see_tables, view_bodies
+from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
+from gateway.pipeline.texts import ask, finish, view_bodies
 from gateway.plan import unread
+from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.facts import names_metadata as plan_names_metadata
@@ -90,6 +93,8 @@ class GovernedPlan:
     temp_views: frozenset[str]
     varying: str
     policy_tables: frozenset[TableName]
+    hides_columns: bool
+    hides_target: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +160,16 @@ class _Plan:
         facts = await in_turn(lambda: facts_of(self.reading, self.names))
         if isinstance(facts, NotGovernable):
             return await _refusal(facts, self.judging)
-        texts = await prepare_texts(self.reading, self.context, self.judging)
+        texts = await prepare_texts(self.reading, self.context, self.judging, self.evaluation)
         if isinstance(texts, Stop):
             return texts
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
         findings = asking(self.reading, texts.asking)
-        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.judging, findings))
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, findings))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
+        await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
         words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
@@ -184,12 +190,7 @@ class _Plan:
         if (denied := evaluation.denied()) is not None:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
-        tables += [
-            *facts.raw,
-            *facts.described,
-            *facts.cached,
-            *(name for p in texts.all for name in p.tables),
-        ]
+        tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
             return NeedsCatalog(unknown)
         return all(known)
@@ -219,6 +220,16 @@ class _Plan:
                 seen.append(one)
         return refusal or evaluation.denied() or tuple(seen)
 
+    def _note_attempts(self, facts: PlanFacts, texts: PlanTexts) -> None:
+        """Record the denial of hidden columns that the plan names, and that Spark will not find."""
+        names = [one.name for one in facts.reads if one.name is not None]
+        names += [name for p in texts.all for _, name in p.scans]
+        if self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
+            known = usage_of_plan(
+                self.reading, facts, texts, self.evaluation, Findings(asked=set()), hidden=True
+            )
+            self.evaluation.tried(known)
+
     async def _guard(
         self,
         facts: PlanFacts,
@@ -231,7 +242,10 @@ class _Plan:
     ) -> GovernedPlan | Stop | NeedsCatalog:
         judging, evaluation = self.judging, self.evaluation
         read = tuple(one.name for one in facts.reads if one.name is not None)
-        bodies = await view_bodies((*read, *facts.raw, *facts.described, *facts.cached), judging, 0)
+        wants = facts.commanded
+        if (absent := evaluation.absent(wants) or self._never_there(facts, texts)) is not None:
+            return not_there(absent)
+        bodies = await view_bodies((*read, *commanded(wants)), judging, 0)
         if not isinstance(bodies, dict):
             return bodies
         policies = await policies_of(seen[0].views, judging)
@@ -257,14 +271,23 @@ class _Plan:
             governed.append(outcome)
         records = scan_records(seen[0], vouched=False, evaluation=evaluation)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies.values(), records)
-        refusal = evaluation.raw(facts.raw, facts.shown, obliged_names(bodies)) or refusal
+        refusal = evaluation.commanded(wants, obliged_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
             return not_governable(refusal)
         return await self._written(
-            facts, texts, usage, guarding, governed, bodies, policies, records, original, exists=exists
+            facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
         )
+
+    def _never_there(self, facts: PlanFacts, texts: PlanTexts) -> TableName | None:
+        """Return a table that Spark is to keep a reader of and that is not there: the reader would keep for
+        ever what keeps one off that appears meanwhile."""
+        if not any(part.keeps for part in facts.parts):
+            return None
+        read = [one.name for one in facts.reads if one.name is not None]
+        read += [name for prepared in texts.all for _, name in prepared.scans]
+        return next((name for name in read if self.evaluation.catalog.table(name) is None), None)
 
     def _past_guards(
         self,
@@ -303,6 +326,7 @@ class _Plan:
         facts: PlanFacts,
         texts: PlanTexts,
         usage: Usage | Silent,
+        seen: tuple[Seen, ...],
         guarding: tuple[Guarding, ...],
         governed: list[Governed],
         bodies: dict[TableName, Governed],
@@ -366,8 +390,11 @@ class _Plan:
             answer=answer,
             effects=(*facts.effects, *(effect for one in governed for effect in one.wants.effects)),
             provisional=any(not self.judging.exists(one.table) for one in guarding)
-            or any(self.judging.snapshot.catalog.table(name) is None for name in facts.shown)
+            or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),
+            hides_columns=any(v is not None and v.hidden for one in seen for v in one.views.values()),
+            hides_target=evaluation.hides_target(facts.commanded)
+            or any(one.hides_target for one in governed),
             facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,

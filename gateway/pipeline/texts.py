@@ -7,12 +7,12 @@ prepares everything within it first, so that what is missing is told all at once
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gateway.model.catalog import TableKind, TableName
+from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
-from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
+from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -24,6 +24,7 @@ from gateway.pipeline.judging import (
     distinct,
     names_of,
     not_governable,
+    not_there,
     obliged_names,
     together,
 )
@@ -36,12 +37,11 @@ from gateway.pipeline.kept import (
     varying_text,
 )
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
-from gateway.pipeline.prepared import TOP, Place, Prepared, Seen
-from gateway.policy.engine import TableView
+from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, scan_records, see, usage_of
 from gateway.sql import guard
-from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
-from gateway.sql.evaluate import Denied, Evaluation, function_wants, obligations_of, scans_of
+from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
@@ -64,11 +64,12 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
         return access_denied(denied, evaluation)
     if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(prepared.tables)))):
         return NeedsCatalog(unknown)
-    usage = usage_of(prepared, judging)
+    usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)
     )
     seen = see(prepared, usage, evaluation)
+    note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
     return await finish(prepared, usage, seen, evaluation, judging)
@@ -143,59 +144,6 @@ def ask(prepared: Prepared, evaluation: Evaluation) -> None:
         evaluation.visibility(names_of(prepared.scans))
 
 
-def usage_of(prepared: Prepared, judging: Judging) -> Usage | Silent:
-    """Return what the analyst says of a text."""
-    if not prepared.scans:
-        return Silent("nothing is read")
-    scanned = scanned_tables(prepared, judging)
-    if scanned is None:
-        return Silent("a table does not exist")
-    if prepared.place.expression:
-        return Silent("an expression by itself does not say what its columns mean")
-    return analyse(prepared.text, scanned, prepared.reading.columns)
-
-
-def scanned_tables(prepared: Prepared, judging: Judging) -> list[ScannedTable] | None:
-    """Return the relations that a text reads, as the analyst wants them; None when one does not exist."""
-    names = {relation.span: name for relation, name in prepared.scans}
-    scanned = []
-    for relation in prepared.reading.relations:
-        if relation.role is not RelationRole.SCAN:
-            continue
-        name = names.get(relation.span)
-        table = judging.snapshot.catalog.table(name) if name is not None else None
-        if name is not None and table is None:
-            return None
-        columns = table.columns if table is not None else ()
-        folded = name.folded() if name is not None else None
-        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns))
-    return scanned
-
-
-def see(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Seen | Denied:
-    """Decide on the columns that a text uses; what is missing is left with the evaluation."""
-    return see_tables(names_of(prepared.scans), usage, evaluation, vouched=prepared.vouched)
-
-
-def see_tables(
-    names: Iterable[TableName], usage: Usage | Silent, evaluation: Evaluation, *, vouched: bool = False
-) -> Seen | Denied:
-    views: dict[TableName, TableView | None] = {}
-    used: dict[TableName, tuple[str, ...] | None] = {}
-    denied: Denied | None = None
-    for name in dict.fromkeys(name.folded() for name in names):
-        table, view = evaluation.catalog.table(name), evaluation.view(name)
-        views[name] = view
-        if table is None or view is None:
-            continue
-        columns = None if vouched else evaluation.columns(table, view, usage)
-        if isinstance(columns, Denied):
-            denied = denied or columns  # the other tables are decided on all the same, for the record
-            continue
-        used[name] = columns
-    return denied or Seen(views=views, used=used)
-
-
 async def finish(
     prepared: Prepared,
     usage: Usage | Silent,
@@ -211,6 +159,8 @@ async def finish(
     text, reading, wants = prepared.text, prepared.reading, prepared.wants
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
+    if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
+        return not_there(absent)
     bodies = await view_bodies(prepared.tables, judging, prepared.place.depth)
     if not isinstance(bodies, dict):
         return bodies
@@ -227,7 +177,7 @@ async def finish(
     records = scan_records(seen, vouched=prepared.vouched, evaluation=evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
-        evaluation.raw(wants.raw, wants.shown, obliged_names(bodies))
+        evaluation.commanded(wants, obliged_names(bodies))
         or past_guards(reading, wants, obliged, judging)
         or shown_only(records if keeps(reading) else (), bodies.values(), judging)
     )
@@ -275,8 +225,10 @@ async def finish(
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
         answer=evaluation.answer(wants, obliged_names(bodies)),
-        provisional=any(not judging.exists(scan.table) for scan in guarded)
+        provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
+        hides_columns=any(view is not None and view.hidden for view in seen.views.values()),
+        hides_target=evaluation.hides_target(wants),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),
@@ -285,6 +237,14 @@ async def finish(
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
     )
+
+
+def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:
+    """Return a table that a new view would read and that is not there: the view would keep for ever what
+    keeps one off that appears meanwhile."""
+    if not (keeps(prepared.reading) or prepared.wants.shares):
+        return None
+    return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
 
 def _guarded(
@@ -336,7 +296,13 @@ def _identities(
     if prepared.wants.shares:
         return ()  # it asks who reads it, not who made it
     mentions = [r for r in reading.relations if r.role is not RelationRole.CTE]
-    named = {id(relation): evaluation.catalog.table(name) for relation, name in prepared.scans}
+    named: dict[int, Table | None] = {}
+    for relation, name in prepared.scans:
+        table = evaluation.catalog.table(name)
+        if table is not None and not prepared.vouched:
+            # A hidden column is not there for Spark, which would take its name for the function.
+            table = replace(table, columns=evaluation.selectable(table))
+        named[id(relation)] = table
     splices = identity_splices(
         reading,
         judging.principal.user,
@@ -346,21 +312,6 @@ def _identities(
     if isinstance(splices, NotGovernable) and judging.door == "thrift":
         return ()  # Spark knows the user there; only its cache may not keep it
     return splices
-
-
-def scan_records(seen: Seen, *, vouched: bool, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
-    """Return for the audit record what is read and what was done to it."""
-    records = []
-    for name, view in seen.views.items():
-        table = evaluation.catalog.table(name)
-        if table is not None and view is not None:
-            obligations = obligations_of(view, vouched=vouched)
-            records.append(
-                ScanRecord(
-                    table=table.name, access="select", columns=seen.used[name], obligations=obligations
-                )
-            )
-    return tuple(records)
 
 
 async def view_bodies(

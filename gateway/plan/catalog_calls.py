@@ -180,11 +180,10 @@ def _create_table(call: Message, scope: PlanScope) -> PlanWants:
         wants=Wants(
             # Its rows are those of the table: none at first, but the client keeps the call as a DataFrame.
             wants=(Want(resource, "create"), Want(resource, "select"), *urls),
-            raw=(name,),
+            shown=(name,),
             effects=(CatalogChanged((name,)),),
         ),
         names=_pins(call, "table_name", pinned(name)),
-        rows=True,
     )
 
 
@@ -198,11 +197,15 @@ def _on_table(
     *,
     field: str = "table_name",
     raw: bool = False,
+    read: bool = False,
     changes: bool = False,
     temporary: bool = False,
     caches: bool = False,
 ) -> Handler:
-    """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none."""
+    """One privilege on a table; `temporary`: it may be a temporary view of the session, which wants none.
+
+    `raw` and `read` are those of Wants.
+    """
 
     def wants(call: Message, scope: PlanScope) -> PlanWants:
         text = getattr(call, field)
@@ -217,6 +220,7 @@ def _on_table(
                 wants=(Want(table_resource(found), access),),
                 raw=(found,) if raw else (),
                 cached=found if caches else None,
+                read=(found,) if read else (),
                 effects=(CatalogChanged((found,)),) if changes else (),
             ),
             names=pins,
@@ -322,9 +326,9 @@ CALLS: Mapping[str, Handler] = {
     "refresh_by_path": _refresh_by_path,
     "create_database": _create_database,
     "drop_database": _drop_database,
-    "list_partitions": _on_table("select", raw=True),
-    "get_table_properties": _on_table("select", raw=True),
-    "get_create_table_string": _on_table("select", raw=True),
+    "list_partitions": _on_table("select", read=True),
+    "get_table_properties": _on_table("select", read=True),
+    "get_create_table_string": _on_table("select", read=True),
 }
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""

@@ -17,7 +17,7 @@ from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names, quote
 from gateway.sql.scope import CannotClassify, table_resource
-from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.sql.wants import NotGovernable, Want, Wants, Written
 
 # Enumerations of commands.proto. A value that is not among them is refused.
 _APPEND, _OVERWRITE, _ERROR_IF_EXISTS, _IGNORE = 1, 2, 3, 4
@@ -32,6 +32,15 @@ _SINK_OPTIONS = frozenset({"numrows", "truncate", "outputmode"})
 """Options of the console and memory sinks, lower case."""
 _SINKS = frozenset({"memory", "console", "noop"})
 """Streaming sinks that write nothing outside of the session's Spark."""
+
+_APPEND_MODE = "append"
+_OUTPUT_MODES: Mapping[str, tuple[str, ...]] = {
+    _APPEND_MODE: (),
+    "complete": ("delete",),
+    "update": ("delete", "update"),
+}
+"""Output mode of a stream, lower case → what it does to a table beside inserting; `update` is for sinks that
+find the old row by its key, and one that knows no keys may replace them all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -84,17 +93,22 @@ def _write_table(
             # Overwriting deletes rows that a filter hides from the principal.
             wants.append(Want(resource, "delete"))
         raw = (target,) if mode == _OVERWRITE else ()
-        return PlanWants(wants=Wants(wants=tuple(wants), raw=raw), names=names)
+        inserted = Wants(wants=tuple(wants), raw=raw, written=(Written(table=target),))
+        return PlanWants(wants=inserted, names=names)
     if table.save_method != _SAVE_AS_TABLE:
         raise CannotClassify(f"the save method {table.save_method} is not known")
     storage.check_provider(source)
     wants = [Want(resource, "create")]
+    written: tuple[Written, ...] = ()
     if mode == _OVERWRITE:
         wants.append(Want(resource, "drop"))
     elif mode == _APPEND:
         # It creates a table that is not there and adds rows to one that is: whether it is there is not told.
         wants.append(Want(resource, "insert"))
-    return PlanWants(wants=Wants(wants=(*wants, *urls), effects=(CatalogChanged((target,)),)), names=names)
+        written = (Written(table=target, by_name=True, creates=True),)
+    return PlanWants(
+        wants=Wants(wants=(*wants, *urls), written=written, effects=(CatalogChanged((target,)),)), names=names
+    )
 
 
 def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
@@ -114,6 +128,9 @@ def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
         wants = Wants(
             wants=tuple(Want(resource, access) for access in accesses),
             raw=(target,) if "delete" in accesses else (),
+            # Which rows it replaces, a condition on the raw rows says.
+            read=(target,) if command.mode == _V2_OVERWRITE else (),
+            written=(Written(table=target, by_name=True),),
         )
         return PlanWants(wants=wants, names=names)
     creates = {
@@ -138,7 +155,7 @@ def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
 
 
 def _merge(command: Message, scope: PlanScope) -> PlanWants:
-    """MERGE INTO: its conditions and actions see the target's raw rows, so it may carry no obligation."""
+    """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     target = scope.target(command.target_table_name)
@@ -164,7 +181,7 @@ def _merge(command: Message, scope: PlanScope) -> PlanWants:
     if not wants:
         raise CannotClassify("MERGE without an action does nothing")
     return PlanWants(
-        wants=Wants(wants=tuple(dict.fromkeys(wants)), raw=(target,)),
+        wants=Wants(wants=tuple(dict.fromkeys(wants)), read=(target,)),
         names=(NamePin(message=command, field="target_table_name", text=pinned(target)),),
     )
 
@@ -208,10 +225,22 @@ def _start_stream(command: Message, scope: PlanScope) -> PlanWants:
         return PlanWants(wants=Wants(wants=(*wants, *paths)))
     target = scope.target(command.table_name)
     resource = table_resource(target)
+    output = command.output_mode.lower() or _APPEND_MODE
+    if output not in _OUTPUT_MODES:
+        raise CannotClassify(f"the output mode `{command.output_mode}` is not known")
+    replaces = _OUTPUT_MODES[output]
     return PlanWants(
-        # The table is made when it is not there: whether it is there is not told.
+        # The table is made when it is not there: whether it is there is not told. What replaces rows replaces
+        # those that a filter hides, so then it has to be there, and is looked at.
         wants=Wants(
-            wants=(Want(resource, "create"), Want(resource, "insert"), *wants),
+            wants=(
+                Want(resource, "create"),
+                Want(resource, "insert"),
+                *(Want(resource, access) for access in replaces),
+                *wants,
+            ),
+            raw=(target,) if replaces else (),
+            written=(Written(table=target, by_name=True, creates=not replaces),),
             effects=(CatalogChanged((target,)),),
         ),
         names=(NamePin(message=command, field="table_name", text=pinned(target)),),

@@ -26,7 +26,7 @@ from gateway.sql.functions import (
     REFUSED_TABLE_FUNCTIONS,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
-from gateway.sql.wants import NotGovernable, Want
+from gateway.sql.wants import NotGovernable, Want, Wants, join
 
 _BUILTIN = ALLOWED_FUNCTIONS | REFUSED_FUNCTIONS.keys()
 _BUILTIN_TABLE_FUNCTIONS = ALLOWED_TABLE_FUNCTIONS | REFUSED_TABLE_FUNCTIONS.keys()
@@ -63,18 +63,9 @@ class PlanFacts:
         return tuple(pin for part in self.parts for pin in part.names)
 
     @property
-    def raw(self) -> tuple[TableName, ...]:
-        return tuple(name for part in self.parts for name in part.wants.raw)
-
-    @property
-    def shown(self) -> tuple[TableName, ...]:
-        """Tables of `raw` whose every row and column the plan shows."""
-        return tuple(name for part in self.parts if part.rows for name in part.wants.raw)
-
-    @property
-    def described(self) -> tuple[TableName, ...]:
-        found = (part.wants.described for part in self.parts)
-        return tuple(name for name in found if name is not None)
+    def commanded(self) -> Wants:
+        """What the plan's commands and catalog calls want, put together."""
+        return join(part.wants for part in self.parts)
 
     @property
     def cached(self) -> tuple[TableName, ...]:

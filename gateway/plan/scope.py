@@ -38,8 +38,6 @@ class PlanWants:
     names: tuple[NamePin, ...] = ()
     keeps: bool = False
     """Spark keeps its rows' plan under a name, and what later plans do with it is not seen."""
-    rows: bool = False
-    """Its rows are those of the tables in `wants.raw`, whole."""
     details: Want | None = None
     """What must be allowed for the answer to show locations and descriptions."""
     secret: Resource | None = None

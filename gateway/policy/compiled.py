@@ -203,6 +203,15 @@ class CompiledPolicy:
         return bool(self._else_bits) or any(i.everyone or i.owner for i in self.deciding_items)
 
     @property
+    def tested(self) -> bool:
+        """Whether a condition has a say, of the policy or of an item."""
+        return bool(self._tests) or any(item.tests for item in self._items())
+
+    @property
+    def allows(self) -> bool:
+        return bool(self._allow)
+
+    @property
     def denies(self) -> bool:
         return bool(self._deny or self._else_bits)
 

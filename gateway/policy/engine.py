@@ -23,6 +23,7 @@ from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
 from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
 from gateway.policy.remembering import Memory, remember
+from gateway.policy.renaming import renaming_opens
 from gateway.policy.service import COLUMN, Question, Service
 from gateway.policy.settling import (
     ALLOWED,
@@ -49,6 +50,7 @@ from gateway.policy.views import Decisions, TableView, Viewing
 __all__ = ["ALLOWED", "DENIED", "ELSE_DENIED", "UNDECIDED", "Engine", "Obliged", "TableView", "engine_for"]
 
 DEFAULT_SERVICE = "spark"
+_NOBODY = Principal(user="")
 
 
 class Engine:
@@ -221,11 +223,15 @@ class Engine:
         Then it is not for one statement to touch all of it; `*` as a table's name is all tables. Errs on the
         side of yes.
         """
-        nobody = Principal(user="")
         while resource.elements and resource.elements[-1][1] == "*":
             resource = Resource(resource.elements[:-1])
-        question = self._question(nobody, resource, ANY_ACCESS, NO_CONTEXT)
+        question = self._question(_NOBODY, resource, ANY_ACCESS, NO_CONTEXT)
         return isinstance(question, str) or may_be_denied_below(question)
+
+    def renaming_opens(self, old: Resource, new: Resource) -> bool:
+        """Say whether somebody may do more with a table under another name; errs on the side of yes."""
+        was, becomes = (self._question(_NOBODY, name, ANY_ACCESS, NO_CONTEXT) for name in (old, new))
+        return isinstance(was, str) or isinstance(becomes, str) or renaming_opens(was, becomes)
 
     def _subject(self, principal: Principal, roles: frozenset[str] | None) -> Subject:
         if roles is not None:
@@ -271,14 +277,8 @@ class Engine:
 
     def _asked(self, request: AccessRequest) -> Question | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
-        question = self._question(
-            request.principal,
-            request.resource,
-            request.access,
-            request.context,
-            service=request.service,
-            below=below,
-        )
+        who, what, context = request.principal, request.resource, request.context
+        question = self._question(who, what, request.access, context, service=request.service, below=below)
         if request.element_scopes and not isinstance(question, str):
             question.widen(request.element_scopes)
         return question

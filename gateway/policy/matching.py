@@ -163,7 +163,7 @@ def _pattern(pieces: tuple[tuple[str, bool], ...], tree: str) -> re.Pattern[str]
     return re.compile(f"{pattern}(?s:{re.escape(tree)}.*)?" if tree else pattern)
 
 
-_NOBODY = Asker("")
+NOBODY = Asker("")
 _NEVER = re.compile(r"(?!)")
 _UNMADE = re.compile(r"(?!)(?#not made yet)")
 
@@ -413,4 +413,4 @@ class LevelMatcher:
 
     def may_match(self, value: str) -> bool:
         """Say whether `value` may match for somebody; in doubt it may."""
-        return self.excludes or self.dynamic or self.matches(value, _NOBODY) is not False
+        return self.excludes or self.dynamic or self.matches(value, NOBODY) is not False

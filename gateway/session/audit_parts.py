@@ -107,9 +107,14 @@ def of_obligation(obligation: Obligation) -> Mapping[str, Any]:
 
 
 def resources_of(verdict: Verdict) -> list[str]:
-    """Every resource that was asked for, dotted, with the table of each column: what auditors search by."""
+    """Every resource that was asked for, dotted, with the table of each column: what auditors search by.
+
+    A cleared statement did not get what it was denied: a column that Spark will not find.
+    """
     found = set[str]()
     for decision in verdict.decisions:
+        if isinstance(verdict, Cleared) and not decision.allowed:
+            continue
         resource = decision.request.resource
         found.add(str(resource))
         if resource.kind == "column":

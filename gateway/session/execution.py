@@ -359,6 +359,8 @@ class Execution:
             fault.sqlstate,
             written_by_us=cleared.written_by_us if cleared is not None else (),
             obliged=operation.obliged,
+            hides_columns=cleared is not None and cleared.hides_columns,
+            hides_target=cleared is not None and cleared.hides_target,
         )
         return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
 

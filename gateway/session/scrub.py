@@ -19,7 +19,7 @@ _POSITION = re.compile(r"[;,]? ?\(?line \d+,? pos(?:ition)? \d+\)?[;,]?")
 _END = re.compile(r"\r?\n|\t+at (?=[\w.$]+\()|== SQL|(?<=;) ?'?[A-Z]\w+ \[")
 _ANALYSIS = re.compile(
     r"(?:org\.apache\.hive\.service\.cli\.HiveSQLException: )?Error running query: "
-    r"(?:\[[A-Z][A-Z0-9_.]*\] )?org\.apache\.spark\.sql\."
+    r"(?:\[([A-Z][A-Z0-9_.]*)\] )?org\.apache\.spark\.sql\."
     r"(?:AnalysisException|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+)): "
 )
 """Spark's own beginning of an error that comes before any row is read. A user chooses the SQLSTATE and the
@@ -66,6 +66,13 @@ _SENTENCES = {
 """Our own sentence for the runtime errors that people meet. Under obligations nothing of Spark's text is
 repeated: a cell value may hold quotes, brackets and line breaks, so where it ends cannot be known."""
 
+_NOT_FOUND = frozenset(
+    {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
+)
+"""Conditions that a column is not there."""
+NOT_SELECTABLE = "A column that may not be selected cannot be resolved either."
+"""What is added then, whatever column was named: whoever lacks a privilege learns what to ask for."""
+UNNAMED = "the statement does not fit the table that it writes to, of which not every column may be selected"
 WITHHELD = "the statement failed on a value; values are not shown because row filters or masks apply"
 UNKNOWN = "Spark could not run the statement"
 
@@ -76,27 +83,37 @@ def scrub(
     *,
     written_by_us: Sequence[tuple[str, str]] = (),
     obliged: bool = False,
+    hides_columns: bool = False,
+    hides_target: bool = False,
     kind: ErrorKind | None = None,
 ) -> str:
     """Return what of Spark's `message` may be shown.
 
     `written_by_us` are (ours, the user's) pairs of text, put back into the user's words; `obliged` says that
     the statement carries row filters or masks, so that a runtime error is told in our words, without values.
+    `hides_columns` and `hides_target` are those of Cleared.
     Without `kind` the message itself tells its class, as Thrift Server writes it.
     """
     error_class, body = _head(message)
     if kind is not None:
         error_class = kind.error_class
     named_state = _SQLSTATE.search(body)
-    if obliged and not (kind.analysis if kind is not None else _ANALYSIS.match(message)):
+    spark = _ANALYSIS.match(message)
+    analysis = kind.analysis if kind is not None else spark is not None
+    condition = error_class or (spark is not None and spark.group(1)) or ""
+    if hides_target or (obliged and not analysis):
         # INVARIANT (no values under obligations): only the class and the SQLSTATE come from Spark's text.
         state = sqlstate if sqlstate and re.fullmatch("[0-9A-Z]{5}", sqlstate) else ""
+        if analysis:
+            return _tell(condition, UNNAMED, state)
         return _tell(error_class, _without_values(error_class, body), state)
     end = _END.search(body)
     body = _SQLSTATE.sub("", body[: end.start()] if end else body)
     body = _POSITION.sub("", body).rstrip("; \t")
     body = without_paths(in_users_words(body, written_by_us))
     body = " ".join(body.split()) or UNKNOWN
+    if hides_columns and analysis and condition.split(".", 1)[0] in _NOT_FOUND:
+        body = f"{body} {NOT_SELECTABLE}"
     return _tell(error_class, body, named_state.group(1) if named_state else "")
 
 

@@ -11,7 +11,7 @@ from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable
 from gateway.sql.scope import CannotClassify, Scope, table_resource
-from gateway.sql.wants import Pin, Want, Wants
+from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
 
 def insert(scope: Scope) -> Wants:
@@ -27,7 +27,17 @@ def insert(scope: Scope) -> Wants:
         # Overwriting deletes rows that a filter hides from the principal.
         wants.append(Want(table_resource(pin.table), "delete"))
         raw.append(pin.table)
-    return Wants(wants=tuple(wants), pins=(pin,), raw=tuple(raw))
+    columns = scope.field("userSpecifiedCols")
+    if not isinstance(columns, tuple):
+        raise CannotClassify("the columns of INSERT could not be read")
+    names = (*(str(column) for column in columns), *scope.node("partitionSpec"))
+    return Wants(
+        wants=tuple(wants),
+        pins=(pin,),
+        raw=tuple(raw),
+        named=(Named(table=pin.table, columns=names),) if names else (),
+        written=(Written(table=pin.table, by_name=scope.flag("byName")),),
+    )
 
 
 def _created(scope: Scope, *, replacing: bool) -> Wants:
@@ -80,23 +90,37 @@ def _dropped(scope: Scope, field: str) -> Wants:
 
 
 def truncate(scope: Scope) -> Wants:
+    """TRUNCATE TABLE; with a partition, Spark tells whether there is such a value."""
     pin = scope.target("table")
-    return Wants(wants=(Want(table_resource(pin.table), "delete"),), pins=(pin,), raw=(pin.table,))
+    return Wants(
+        wants=(Want(table_resource(pin.table), "delete"),),
+        pins=(pin,),
+        raw=(pin.table,),
+        read=(pin.table,) if scope.command.node == "TruncatePartition" else (),
+    )
 
 
-def _altered(scope: Scope, pin: Pin) -> Wants:
-    # Renaming or dropping a column would take it out of the reach of a policy that names it.
+def _altered(scope: Scope, pin: Pin, *, tells: bool) -> Wants:
+    """`tells`: it names columns or values, and Spark says which of them there are."""
     return Wants(
         wants=(Want(table_resource(pin.table), "alter"),),
         pins=(pin,),
         raw=(pin.table,),
+        read=(pin.table,) if tells else (),
         effects=(CatalogChanged((pin.table,)),),
     )
 
 
 def alter_table(scope: Scope) -> Wants:
-    """ALTER TABLE on columns and comments, and on partitions that exist."""
-    return _altered(scope, scope.target("table"))
+    """ALTER TABLE on columns, and on partitions that exist.
+
+    Renaming or dropping a column would take it out of the reach of a policy that names it.
+    """
+    return _altered(scope, scope.target("table"), tells=True)
+
+
+def comment_on_table(scope: Scope) -> Wants:
+    return _altered(scope, scope.target("table"), tells=False)
 
 
 def add_partitions(scope: Scope) -> Wants:
@@ -106,12 +130,12 @@ def add_partitions(scope: Scope) -> Wants:
     for part in parts:
         if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
             raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
-    return _altered(scope, scope.target("table"))
+    return _altered(scope, scope.target("table"), tells=True)
 
 
 def set_table_properties(scope: Scope) -> Wants:
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
-    return _altered(scope, scope.target("table"))
+    return _altered(scope, scope.target("table"), tells=False)
 
 
 def unset_table_properties(scope: Scope) -> Wants:
@@ -119,12 +143,22 @@ def unset_table_properties(scope: Scope) -> Wants:
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
     storage.check_properties([str(name) for name in names])
-    return _altered(scope, scope.target("table"))
+    return _altered(scope, scope.target("table"), tells=False)
 
 
 def alter_child(scope: Scope) -> Wants:
-    """Commands on a table's or a view's partitions, statistics and properties as a whole."""
-    return _altered(scope, scope.target("child"))
+    """Commands on a table's or a view's partitions and properties as a whole."""
+    return _altered(scope, scope.target("child"), tells=False)
+
+
+def analyze_table(scope: Scope) -> Wants:
+    """ANALYZE TABLE: the count of its rows is kept and not told; whether there is a partition is."""
+    return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")))
+
+
+def analyze_column(scope: Scope) -> Wants:
+    """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
+    return _altered(scope, scope.target("child"), tells=True)
 
 
 def set_view_properties(scope: Scope) -> Wants:
@@ -156,7 +190,7 @@ def create_table_like(scope: Scope) -> Wants:
     return Wants(
         wants=tuple(wants),
         pins=(pin, source),
-        raw=(source.table,),
+        read=(source.table,),
         effects=(CatalogChanged((pin.table,)),),
     )
 
@@ -177,7 +211,9 @@ def rename_table(scope: Scope) -> Wants:
     return Wants(
         wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),
         pins=(existing,),
-        raw=(existing.table,),
+        # Views name what they read, and vouch for it: what is renamed may be read through one from then on.
+        read=(existing.table,),
+        renamed=((existing.table, new),),
         effects=(CatalogChanged((existing.table, new)),),
     )
 
@@ -229,7 +265,7 @@ def alter_view_as(scope: Scope) -> Wants:
     if isinstance(existing, TempViewName):
         raise CannotClassify("a temporary view is changed by CREATE OR REPLACE TEMPORARY VIEW")
     _rests_on_tables(scope)
-    return replace(_altered(scope, existing), shares=True)
+    return replace(_altered(scope, existing, tells=False), shares=True)
 
 
 def create_database(scope: Scope) -> Wants:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.principal import Principal
@@ -84,19 +85,27 @@ class Evaluation:
                 self.missing.append(f"select on table {name}")
 
     def columns(
-        self, table: Table, view: TableView, usage: Usage | Silent
+        self, table: Table, view: TableView, usage: Usage | Silent, *, in_view: bool
     ) -> tuple[str, ...] | Denied | None:
         """Decide on the columns that the statement uses and return them; None: the analyst could not tell.
 
         Enforcement does not rest on this: columns that may not be selected are absent from the guarded
         relation whatever the analyst says. It makes refusals exact and the record complete.
+
+        INVARIANT (hidden is not there): the analyst of a client's statement knows no column that may not be
+        selected, so that one is not refused by its name: Spark does not find it, nor one that nobody has.
+        `in_view`: the names are those of a view's text, which the client did not write.
         """
         hidden = hidden_columns(table, view)
         if len(hidden) == len(table.columns):
             self._decide(table_resource(table.name, table.owner), "select")
             self.missing.append(f"select on table {table.name}")
             return ()
-        barred = {name.lower() for name, mask in view.masks.items() if mask.predicate == "deny"}
+        barred = {
+            name.lower()
+            for name, mask in view.masks.items()
+            if mask.predicate == "deny" and name not in view.hidden
+        }
         if isinstance(usage, Silent):
             self.decisions.extend(d for d in view.allowed.values() if d.allowed)
             if barred:
@@ -109,7 +118,13 @@ class Evaluation:
         used = usage.columns.get(folded, frozenset())
         if self.star_shows_visible:
             used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
-        self._decide_columns(table, view, used)
+        elif hidden and folded in usage.stars:
+            self.decisions.extend(view.allowed[name] for name in hidden)
+            self.missing.append(
+                f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
+                f"can be named)"
+            )
+        self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))
         if misused:
             return Denied(
@@ -118,25 +133,130 @@ class Evaluation:
             )
         return tuple(sorted(used))
 
-    def raw(
-        self, names: Iterable[TableName], shown: Iterable[TableName], obliged_views: frozenset[TableName]
-    ) -> Denied | None:
-        """Deny commands that would show or change rows and columns past masks and filters.
+    def selectable(self, table: Table) -> tuple[Column, ...]:
+        """Return the columns that the principal may select, or may in other company than they are in now:
+        those that the principal may know of."""
+        context = replace(self.context, accessed_together=frozenset())
+        resource = table_resource(table.name, table.owner)
+        view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
+        self.facets |= view.facets
+        if not view.hidden:
+            return table.columns
+        return tuple(
+            c
+            for c in table.columns
+            if c.name not in view.hidden or "accessed_together" in view.allowed[c.name].facets
+        )
 
-        `obliged_views` are the views whose sources carry obligations. Of `shown` tables every column must
-        be selectable; of the others, with no column granted at all, the command's own privilege decides.
+    def may_name_hidden(self, names: Iterable[TableName], written: AbstractSet[str]) -> bool:
+        """Whether one of these words (lower case) may be the name of a hidden column of the tables: none that
+        may be selected is. Time must not tell a hidden column from none, so both are looked into."""
+        seen = [(self.catalog.table(name), view) for name in names if (view := self.view(name)) is not None]
+        visible = {
+            c.name.lower()
+            for table, view in seen
+            if table
+            for c in table.columns
+            if c.name not in view.hidden
+        }
+        return any(view.hidden for _, view in seen) and not written <= visible
+
+    def tried(self, usage: Usage | Silent) -> None:
+        """Record the denial of every hidden column that a statement uses. `usage` is the word of an analyst
+        that knows all columns; nothing that the client sees may depend on it."""
+        if isinstance(usage, Silent):
+            return
+        for name in usage.columns:
+            table, view = self.catalog.table(name), self.view(name)
+            if table is None or view is None:
+                continue
+            used = usage.columns[name] if name not in usage.stars else usage.named.get(name, frozenset())
+            self.decisions.extend(view.allowed[c] for c in hidden_columns(table, view) if c.lower() in used)
+
+    def absent(self, wants: Wants) -> TableName | None:
+        """Return a table that the commands are about and that is not there.
+
+        What policies say of its rows and columns cannot be asked, so the command must not reach one of the
+        name that somebody makes in the meantime.
         """
-        strict = set(shown)
-        for name in (*names, *strict):
+        about = (
+            *wants.raw,
+            *wants.read,
+            *(() if wants.cached is None else (wants.cached,)),
+            *(one.table for one in wants.named),
+            *(one.table for one in wants.written if not one.creates),
+        )
+        return next((name for name in about if self.catalog.table(name) is None), None)
+
+    def commanded(self, wants: Wants, obliged_views: frozenset[TableName]) -> Denied | None:
+        """Deny commands that would show or change rows and columns past masks and filters, and that would
+        tell of columns which may not be selected.
+
+        `obliged_views` are the views whose sources carry obligations. Of a table that a command reads, every
+        column must be selectable; of one that it changes, with no column granted at all, the command's own
+        privilege decides.
+        """
+        read = {*wants.read, *wants.shown}
+        for name in dict.fromkeys((*wants.raw, *wants.read, *wants.shown)):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
             hidden = len(hidden_columns(table, view))
-            barred = hidden > 0 if name in strict else 0 < hidden < len(table.columns)
+            if name in read:
+                self.decisions.extend(view.allowed.values())
+                if hidden == len(table.columns):
+                    return Denied(
+                        f"user {self.principal.user} needs select on table {name}, because this kind of "
+                        f"statement reads or tells what is in it"
+                    )
+            barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
+                )
+        return self._named(wants) or self._renamed(wants)
+
+    def hides_target(self, wants: Wants) -> bool:
+        """Whether Spark's errors could name columns of a table that is written to and may not be read."""
+        for written in wants.written:
+            view, table = self.view(written.table), self.catalog.table(written.table)
+            if table is None or view is None:
+                # Should it appear meanwhile, its columns are those of somebody else's table.
+                if not self._allowed(table_resource(written.table), "select"):
+                    return True
+            elif view.hidden:
+                return True
+        return False
+
+    def _named(self, wants: Wants) -> Denied | None:
+        """Deny to name hidden columns, in the words for those that the table does not have."""
+        for named in wants.named:
+            table = self.catalog.table(named.table)
+            shown = self.selectable(table) if table is not None else ()
+            if table is None or len(shown) == len(table.columns):
+                continue
+            known = {column.name.lower() for column in shown}
+            if unknown := [name for name in named.columns if name.lower() not in known]:
+                columns = ", ".join(f"select on column {named.table}.{name}" for name in unknown)
+                return Denied(f"user {self.principal.user} needs {columns}, if the table has it")
+        for written in wants.written:
+            view = self.view(written.table)
+            if written.by_name and view is not None and view.hidden:
+                return Denied(
+                    f"user {self.principal.user} may not select every column of table {written.table}, so "
+                    f"rows are added to it by position and not by name: use INSERT INTO or insertInto"
+                )
+        return None
+
+    def _renamed(self, wants: Wants) -> Denied | None:
+        for old, new in wants.renamed:
+            table = self.catalog.table(old)
+            owner = table.owner if table is not None else None
+            if self.engine.renaming_opens(table_resource(old, owner), table_resource(new, owner)):
+                return Denied(
+                    f"policies do not say the same of {old} and of {new}: under the new name somebody could "
+                    f"do more with the table; copy it with CREATE TABLE … AS SELECT instead"
                 )
         return None
 
@@ -171,14 +291,18 @@ class Evaluation:
         statement to touch all of it."""
         return self.engine.may_be_denied_below(resource)
 
-    def _decide_columns(self, table: Table, view: TableView, wanted: frozenset[str]) -> None:
+    def _decide_columns(
+        self, table: Table, view: TableView, wanted: frozenset[str], *, in_view: bool
+    ) -> None:
         for column in table.columns:
             if column.name.lower() not in wanted:
                 continue
             decision = view.allowed[column.name]
             self.decisions.append(decision)
             if not decision.allowed:
-                self.missing.append(f"select on column {table.name}.{column.name}")
+                what = "every column that the view reads of table" if in_view else "column"
+                where = f"{table.name}" if in_view else f"{table.name}.{column.name}"
+                self.missing.append(f"select on {what} {where}")
         if not wanted:
             self.decisions.append(next(d for d in view.allowed.values() if d.allowed))
 

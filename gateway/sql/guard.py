@@ -176,9 +176,10 @@ def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRela
 
 
 def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:
-    """Return the query that stands in for a table that does not exist."""
+    """Return the query that stands in for a table that does not exist: should it appear, not even its columns
+    show."""
     source = named_source(table, suffix, stream=stream)
-    return f"SELECT * FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
+    return f"SELECT NULL FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
 
 
 def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str:

@@ -46,10 +46,10 @@ def merge(scope: Scope) -> Wants:
 
 
 def _on_rows(scope: Scope, accesses: tuple[str, ...]) -> Wants:
-    """Conditions and values see the target's raw rows, so it may carry no obligation."""
+    """Conditions and values read the target's raw rows, so it may carry no obligation."""
     pin = _target(scope)
     resource = table_resource(pin.table)
-    return Wants(wants=tuple(Want(resource, access) for access in accesses), pins=(pin,), raw=(pin.table,))
+    return Wants(wants=tuple(Want(resource, access) for access in accesses), pins=(pin,), read=(pin.table,))
 
 
 def _target(scope: Scope) -> Pin:

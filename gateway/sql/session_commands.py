@@ -11,7 +11,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
 from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
-from gateway.sql.wants import Want, Wants
+from gateway.sql.wants import Named, Want, Wants
 
 
 def use_wants(catalog: str, database: str | None) -> Wants:
@@ -156,7 +156,7 @@ def show_details(scope: Scope) -> Wants:
     if isinstance(existing, TempViewName):
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
     return Wants(
-        wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), raw=(existing.table,)
+        wants=(Want(table_resource(existing.table), "select"),), pins=(existing,), read=(existing.table,)
     )
 
 
@@ -170,8 +170,12 @@ def describe_column(scope: Scope) -> Wants:
         return Wants()
     table = table_resource(existing.table)
     if scope.flag("isExtended"):
-        return Wants(wants=(Want(table, "select"),), pins=(existing,), raw=(existing.table,))
-    return Wants(wants=(Want(table.child("column", parts[0]), "select"),), pins=(existing,))
+        return Wants(wants=(Want(table, "select"),), pins=(existing,), read=(existing.table,))
+    return Wants(
+        wants=(Want(table, "show", visible_is_enough=True),),
+        pins=(existing,),
+        named=(Named(table=existing.table, columns=parts),),
+    )
 
 
 def describe_database(scope: Scope) -> Wants:

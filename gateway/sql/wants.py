@@ -40,6 +40,25 @@ class NamespacePin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Columns that a command names, of a table that it does not read: what is hidden cannot be named."""
+
+    table: TableName
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A table that rows are added to; its columns need not be known to who adds them."""
+
+    table: TableName
+    by_name: bool = False
+    """Columns are found by the names that the rows have, not by position."""
+    creates: bool = False
+    """The table is made when it is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wants:
     """Everything that the commands of a statement want; scans are judged apart."""
 
@@ -47,9 +66,15 @@ class Wants:
     pins: tuple[Pin, ...] = ()
     namespaces: tuple[NamespacePin, ...] = ()
     raw: tuple[TableName, ...] = ()
-    """Tables that the command would show or change past masks and filters: the principal must have none."""
+    """Tables that the command changes past masks and filters: the principal must have none."""
+    read: tuple[TableName, ...] = ()
+    """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
     shown: tuple[TableName, ...] = ()
-    """Targets whose columns and location the answer prints (EXPLAIN of a write): nothing may be hidden."""
+    """As `read`, but they need not be there: targets that a plan prints, a table that is made."""
+    named: tuple[Named, ...] = ()
+    written: tuple[Written, ...] = ()
+    renamed: tuple[tuple[TableName, TableName], ...] = ()
+    """Tables that get another name, with that name: nobody may do more with the table under it."""
     described: TableName | None = None
     """A table whose columns the answer lists: only selectable ones are shown."""
     effects: tuple[SessionEffect, ...] = ()
@@ -86,7 +111,14 @@ def join(parts: Iterable[Wants]) -> Wants:
         pins=tuple(pin for part in all_parts for pin in part.pins),
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
-        shown=tuple(pin.table for part in all_parts for pin in part.pins) if explains else (),
+        read=tuple(name for part in all_parts for name in part.read),
+        shown=(
+            *(name for part in all_parts for name in part.shown),
+            *(pin.table for part in all_parts for pin in part.pins if explains),
+        ),
+        named=tuple(named for part in all_parts for named in part.named),
+        written=tuple(written for part in all_parts for written in part.written),
+        renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.
         effects=() if explains else tuple(e for part in all_parts for e in part.effects),

@@ -57,10 +57,10 @@ def test_a_refused_statement_says_what_is_missing(
     files: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["explain", *files, "--as", "bob", "--groups", "analysts"]
-    assert main([*arguments, "--database", "hr", "SELECT salary FROM employee"]) == exit_codes.REFUSED
+    assert main([*arguments, "--database", "hr", "SELECT * FROM employee"]) == exit_codes.REFUSED
     out = capsys.readouterr().out
     assert "[SLUICE_ACCESS_DENIED]" in out
-    assert "spark_catalog.hr.employee.salary" in out
+    assert "needs select on every column of table spark_catalog.hr.employee" in out
     assert "pay and identity stay with payroll" in out
 
 

@@ -128,6 +128,10 @@ def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any)
     assert accesses(found) == [f"{access} {T}" for access in wanted]
     assert isinstance(found, PlanWants)
     assert found.wants.raw == raw
+    # Its condition is on raw rows.
+    assert found.wants.read == ((TARGET,) if mode == "MODE_OVERWRITE" else ())
+    assert all(written.by_name for written in found.wants.written)
+    assert bool(found.wants.written) is ("insert" in wanted)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_merge_wants_what_its_actions_do_and_no_obligation_on_its_target() -> No
     found = wants_of(pb.Command(merge_into_table_command=merge))
     assert accesses(found) == [f"update {T}", f"delete {T}", f"insert {T}"]
     assert isinstance(found, PlanWants)
-    assert found.wants.raw == (TARGET,)
+    assert found.wants.read == (TARGET,)
     assert [pin.text for pin in found.names] == ["`spark_catalog`.`sales`.`t`"]
 
 
@@ -209,6 +213,12 @@ def stream(**fields: Any) -> Any:
         ),
         ({"table_name": "t"}, [f"create {T}", f"insert {T}"]),
         ({"format": "parquet", "table_name": "t"}, [f"create {T}", f"insert {T}"]),
+        ({"table_name": "t", "output_mode": "Append"}, [f"create {T}", f"insert {T}"]),
+        ({"table_name": "t", "output_mode": "COMPLETE"}, [f"create {T}", f"insert {T}", f"delete {T}"]),
+        (
+            {"table_name": "t", "output_mode": "update"},
+            [f"create {T}", f"insert {T}", f"delete {T}", f"update {T}"],
+        ),
     ],
 )
 def test_streams_want_their_sinks(fields: dict[str, Any], wanted: list[str]) -> None:
@@ -216,8 +226,20 @@ def test_streams_want_their_sinks(fields: dict[str, Any], wanted: list[str]) -> 
 
 
 @pytest.mark.parametrize(
+    ("output_mode", "replaces"), [("", False), ("append", False), ("Complete", True), ("update", True)]
+)
+def test_a_stream_that_replaces_rows_needs_a_table_that_is_there(output_mode: str, replaces: bool) -> None:
+    found = wants_of(stream(table_name="t", output_mode=output_mode))
+    assert isinstance(found, PlanWants)
+    assert found.wants.raw == ((TARGET,) if replaces else ())
+    (written,) = found.wants.written
+    assert written.creates is not replaces
+
+
+@pytest.mark.parametrize(
     "fields",
     [
+        {"table_name": "t", "output_mode": "upsert"},
         {"format": "kafka"},
         {"format": "kafka", "options": {"kafka.bootstrap.servers": "x"}},
         {"format": "kafka", "path": "/x"},

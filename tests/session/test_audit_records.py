@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -96,6 +97,25 @@ def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> N
     assert [o["type"] for o in body["scans"][0]["obligations"]] == ["ROW_FILTER", "MASK_NULL"]
     assert body["snapshot"] == "policies=3 catalog=17"
     assert json.loads(json.dumps(body)) == body
+
+
+def test_what_a_cleared_statement_was_denied_is_no_resource_that_it_got() -> None:
+    verdict = replace(cleared(), decisions=(decision("name"), decision("salary", allowed=False)))
+    event = audit_records.decided(
+        verdict,
+        event_id=EVENT_ID,
+        statement_id=STATEMENT_ID,
+        time="2026-11-20T13:05:00.000123Z",
+        gateway="gw-1",
+        client=Client(),
+        duration_us=1,
+    )
+    assert [(one["columns"], one["result"]) for one in event.body["decisions"]] == [
+        (["name"], 1),
+        (["salary"], 0),
+    ]
+    assert event.body["resources"] == ["spark_catalog.hr.employee", "spark_catalog.hr.employee.name"]
+    assert event.body["result"] == 1
 
 
 def test_columns_that_one_policy_settled_alike_share_an_entry() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.session.scrub import UNKNOWN, VALUE, WITHHELD, ErrorKind, scrub
+from gateway.session.scrub import NOT_SELECTABLE, UNKNOWN, UNNAMED, VALUE, WITHHELD, ErrorKind, scrub
 
 NOT_FOUND = (
     "Error running query: [TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
@@ -166,3 +166,38 @@ def test_over_connect_the_kind_of_an_error_is_told_beside_its_message() -> None:
     )
     told = ErrorKind(error_class="TABLE_OR_VIEW_NOT_FOUND", analysis=True)
     assert scrub(message, "42P01", obliged=True, kind=told) == message
+
+
+UNRESOLVED = (
+    "Error running query: [UNRESOLVED_COLUMN.WITH_SUGGESTION] "
+    "org.apache.spark.sql.catalyst.ExtendedAnalysisException: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, "
+    "variable, or function parameter with name `pay` cannot be resolved. Did you mean one of the following? "
+    "[`CANARY`, `id`]. SQLSTATE: 42703; line 1 pos 7;\n'Project ['pay]"
+)
+
+
+ASYNCHRONOUS = f"org.apache.hive.service.cli.HiveSQLException: {UNRESOLVED}"
+
+
+def test_who_may_not_select_every_column_is_told_so_whatever_column_was_named() -> None:
+    shown = scrub(UNRESOLVED, "42703", hides_columns=True)
+    assert (
+        shown
+        == f"{scrub(UNRESOLVED, '42703').removesuffix(' SQLSTATE: 42703')} {NOT_SELECTABLE} SQLSTATE: 42703"
+    )
+    assert f" {NOT_SELECTABLE} SQLSTATE" in scrub(ASYNCHRONOUS, "42703", hides_columns=True)
+    assert NOT_SELECTABLE not in scrub(NOT_FOUND, "42P01", hides_columns=True)
+    at_run_time = "org.apache.spark.SparkRuntimeException: [UNRESOLVED_COLUMN] I wrote this. SQLSTATE: 42703"
+    assert NOT_SELECTABLE not in scrub(at_run_time, "42703", hides_columns=True)
+
+
+@pytest.mark.parametrize("obliged", [False, True])
+@pytest.mark.parametrize("message", [UNRESOLVED, ASYNCHRONOUS])
+def test_columns_of_what_is_written_to_are_not_told(message: str, obliged: bool) -> None:
+    shown = scrub(message, "42703", obliged=obliged, hides_target=True)
+    assert shown == f"[UNRESOLVED_COLUMN.WITH_SUGGESTION] {UNNAMED} SQLSTATE: 42703"
+    at_run_time = (
+        "org.apache.spark.SparkRuntimeException: [NOT_NULL_ASSERT_VIOLATION] NULL value appeared in "
+        "non-nullable field: CANARY. SQLSTATE: 42000"
+    )
+    assert "CANARY" not in scrub(at_run_time, "42000", obliged=obliged, hides_target=True)

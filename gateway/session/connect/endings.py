@@ -135,6 +135,8 @@ class Endings:
         cleared = operation.cleared
         return Scrubbing(
             obliged=operation.obliged,
+            hides_columns=cleared.hides_columns,
+            hides_target=cleared.hides_target,
             words=cleared.written_by_us,
             texts=cleared.plan_texts,
             secrets=self._secrets,

@@ -63,6 +63,9 @@ class Scrubbing:
     obliged: bool
     """Whether it reads guarded relations: row filters, masks, columns that the principal may not see, or
     temporary views made of such. What is not known counts as obliged."""
+    hides_columns: bool = False
+    hides_target: bool = False
+    """Both as Cleared has them."""
     words: Sequence[tuple[str, str]] = ()
     """(what the gateway wrote, what the user wrote) pairs."""
     texts: Sequence[str] = ()
@@ -73,7 +76,7 @@ class Scrubbing:
     @property
     def shows_guards(self) -> bool:
         """Whether a plan would print more than names that the gateway wrote out in full."""
-        return self.obliged or any("SELECT " in ours.upper() for ours, _ in self.words)
+        return self.obliged or self.hides_target or any("SELECT " in ours.upper() for ours, _ in self.words)
 
     def text(self, text: str) -> str:
         """Return a text of Spark's in the user's words, without secrets."""
@@ -210,7 +213,13 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing)
         return UNKNOWN
     if scrubbing.shows_guards:
         message = scrub(
-            message, sqlstate, written_by_us=scrubbing.words, obliged=scrubbing.obliged, kind=kind
+            message,
+            sqlstate,
+            written_by_us=scrubbing.words,
+            obliged=scrubbing.obliged,
+            hides_columns=scrubbing.hides_columns,
+            hides_target=scrubbing.hides_target,
+            kind=kind,
         )
     return scrubbing.text(message)
 
@@ -244,7 +253,9 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, scrubbing: Scrub
     for key, value in parameters.items():
         if not _PARAMETER.fullmatch(key):
             continue
-        if not scrubbing.obliged:
+        if scrubbing.hides_target:
+            shown[key] = WITHHELD_PARAMETER
+        elif not scrubbing.obliged:
             withheld = scrubbing.shows_guards and _shows_plan(value)
             shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value)
         elif kind.analysis and not _shows_plan(value):

@@ -139,7 +139,7 @@ def attacks(table_path: str) -> Iterator[Attack]:
     for place, step in expression_places(STOLEN):
         yield of(f"subquery in {place}", step)
     for place, step in expression_places(STOLEN_COLUMN):
-        yield of(f"subquery of a hidden column in {place}", step)
+        yield of(f"subquery of a hidden column in {place}", step, refused=False)
     for place, step in hidden_column_places("ssn"):
         yield of(f"hidden column in {place}", step, refused=False)
     for place, step in metadata_places():
@@ -196,7 +196,9 @@ def texts() -> Iterator[Attack]:
         lambda s: s.sql("SELECT * FROM IDENTIFIER(?)", args=["cw.vault"]),
     )
     yield of(
-        "IDENTIFIER of a column", lambda s: s.sql("SELECT IDENTIFIER(:c) FROM cw.people", args={"c": "ssn"})
+        "IDENTIFIER of a column",
+        lambda s: s.sql("SELECT IDENTIFIER(:c) FROM cw.people", args={"c": "ssn"}),
+        refused=False,
     )
     yield of("IDENTIFIER in an expression", lambda s: people(s).select(F.expr("IDENTIFIER('ssn')")))
     yield of("EXECUTE IMMEDIATE", lambda s: s.sql("EXECUTE IMMEDIATE 'SELECT * FROM cw.vault'"))

@@ -28,6 +28,8 @@ TABLES = (
     f"(1, 'Ann', 'EMEA', '{CANARY}-1', 'x', '{CANARY}-salary'), "
     f"(2, '{CANARY}-name', 'AMER', '{CANARY}-2', 'y', '{CANARY}-salary') "
     "AS t(id, name, region, ssn, note, salary)",
+    f"CREATE TABLE lab.vault USING parquet AS SELECT 1 AS id, '{CANARY}-pin' AS {CANARY.lower()}_pin",
+    f"CREATE TABLE lab.ledger USING parquet AS SELECT 1 AS id, '{CANARY}-due' AS {CANARY.lower()}_due",
     f"CREATE VIEW lab.{CANARY.lower()}_view AS SELECT ssn FROM lab.secret",
 )
 

@@ -544,3 +544,28 @@ def test_the_start_of_a_streaming_query_tells_no_secret() -> None:
     started = pb.WriteStreamOperationStartResult(name="n", query_started_event_json='{"name": "nope"}')
     after = scrub_response(response(write_stream_operation_start_result=started), SECRETS)
     assert b"nope" not in after
+
+
+def test_columns_of_what_is_written_to_are_not_told() -> None:
+    message = "[UNRESOLVED_COLUMN.WITH_SUGGESTION] No `pay`. Did you mean [`CANARY`]? SQLSTATE: 42703"
+    status = Status(code=INTERNAL, message=message)
+    status.details.add().Pack(
+        ErrorInfo(
+            reason="org.apache.spark.sql.AnalysisException",
+            domain="org.apache.spark",
+            metadata={
+                "classes": '["org.apache.spark.sql.AnalysisException"]',
+                "errorClass": "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+                "sqlState": "42703",
+                "messageParameters": '{"objectName": "`pay`", "proposal": "`CANARY`"}',
+                "stackTrace": "CANARY",
+            },
+        )
+    )
+    fault = RpcError(INTERNAL, message, status.SerializeToString())
+    shown = scrub_error(fault, Scrubbing(obliged=False, hides_target=True))
+    assert shown.message.startswith("[UNRESOLVED_COLUMN.WITH_SUGGESTION] ")
+    assert b"CANARY" not in shown.details
+    assert "CANARY" not in shown.message
+    assert info_of(shown).metadata["sqlState"] == "42703"
+    assert b"CANARY" in scrub_error(fault, Scrubbing(obliged=False)).details

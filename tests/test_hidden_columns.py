@@ -1,0 +1,224 @@
+"""A column that one may not select and one that nobody has get the same answer, wherever they are named.
+
+Spark does not find either in the guarded relation, and nothing before Spark may tell them apart: a verdict is
+the same for both but for the name that its sender wrote. What only the record has may differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+
+from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
+from gateway.pipeline import Rules
+from gateway.reader.pool import ReaderPool
+from gateway.sql.analyse import Silent, Usage
+from gateway.sql.evaluate import Evaluation
+from gateway.wire.connect import parse, pb
+from tests.judge_world import World
+from tests.plan.frames import message, sql, table
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HIDDEN = {"ledger": "secret", "chest": "pin", "employee": "salary"}
+NOBODYS = "sclory"
+_PLAN_ID = re.compile(r"plan_ids?: \d+")
+
+TEXTS = [
+    "SELECT {c} FROM employee",
+    "SELECT name, {c} + 1 AS x FROM employee",
+    "SELECT e.{c} FROM employee e",
+    "SELECT hr.employee.{c} FROM hr.employee",
+    "SELECT spark_catalog.hr.employee.{c} FROM hr.employee",
+    "SELECT {c}.cents FROM employee",
+    "SELECT {c}[0] FROM employee",
+    "SELECT name FROM employee WHERE {c} > 1",
+    "SELECT name FROM employee ORDER BY {c}",
+    "SELECT count(*) FROM employee GROUP BY {c}",
+    "SELECT name, count(*) FROM employee GROUP BY name HAVING max({c}) > 1",
+    "SELECT a.name FROM employee a JOIN department b USING ({c})",
+    "SELECT a.name FROM employee a JOIN employee b ON a.{c} = b.{c}",
+    "SELECT name FROM department d WHERE EXISTS (SELECT 1 FROM employee WHERE {c} = d.id)",
+    "SELECT (SELECT max({c}) FROM employee)",
+    "SELECT name, row_number() OVER (PARTITION BY {c} ORDER BY id) FROM employee",
+    "SELECT * EXCEPT ({c}) FROM employee",
+    "SELECT *, {c} FROM employee",
+    "WITH w AS (SELECT {c} FROM employee) SELECT * FROM w",
+    "SELECT name FROM employee LATERAL VIEW explode({c}) t AS n",
+    "FROM employee |> WHERE {c} > 1 |> SELECT id",
+    "SELECT * FROM employee PIVOT (max(id) FOR {c} IN (1, 2))",
+    "SELECT id FROM employee UNPIVOT (v FOR n IN ({c}))",
+    "CREATE TEMP VIEW w AS SELECT {c} FROM employee",
+    "CREATE TABLE sales.tmp_c AS SELECT {c} FROM employee",
+    "INSERT INTO sales.orders SELECT {c}, 1, 'x', 1 FROM employee",
+    "DESCRIBE QUERY SELECT {c} FROM employee",
+    "EXPLAIN SELECT {c} FROM employee",
+    "DESCRIBE employee {c}",
+    "DESCRIBE EXTENDED employee {c}",
+    "DESCRIBE ledger {c}",
+    "INSERT INTO ledger (id, {c}) VALUES (1, 'x')",
+    "INSERT INTO ledger PARTITION ({c} = 'x') SELECT 1",
+    "INSERT INTO ledger BY NAME SELECT 1 AS {c}",
+    "INSERT INTO chest ({c}) VALUES (1)",
+    "INSERT OVERWRITE chest PARTITION ({c} = 1) SELECT 1",
+    "ALTER TABLE chest ALTER COLUMN {c} COMMENT 'x'",
+    "ALTER TABLE chest RENAME COLUMN {c} TO x",
+    "ALTER TABLE chest ADD COLUMN {c} INT",
+    "ALTER TABLE chest DROP COLUMN {c}",
+    "ALTER TABLE chest DROP PARTITION ({c} = 1)",
+    "ANALYZE TABLE chest COMPUTE STATISTICS FOR COLUMNS {c}",
+    "DELETE FROM chest WHERE {c} = 1",
+    "UPDATE chest SET {c} = 1",
+    "SELECT {c} FROM chest",
+    "SHOW PARTITIONS employee PARTITION ({c} = 1)",
+]
+
+
+def seen(verdict: Verdict, name: str) -> tuple[object, ...]:
+    """Return everything of a verdict that its sender may notice, without the name."""
+    if isinstance(verdict, Refused):
+        return ("refused", verdict.code, verdict.sqlstate, verdict.message.replace(name, "{c}"))
+    assert isinstance(verdict, Cleared)
+    plan = parse(pb.Plan, verdict.forwarded_plan) if verdict.forwarded_plan else None
+    return (
+        "cleared",
+        verdict.forwarded.replace(name, "{c}"),
+        str(plan).replace(name, "{c}"),
+        verdict.effects,
+        verdict.answer,
+        verdict.hides_columns,
+        verdict.hides_target,
+        verdict.obligations,
+    )
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World()
+
+
+@pytest.mark.parametrize("star", ["refuse", "visible"])
+@pytest.mark.parametrize("text", TEXTS)
+async def test_in_sql(text: str, star: Any, world: World, reader: ReaderPool) -> None:
+    hidden = next(column for name, column in HIDDEN.items() if name in text)
+    told = [
+        seen(await world.judge(text.format(c=name), reader, user="bob", rules=Rules(star=star)), name)
+        for name in (hidden, NOBODYS)
+    ]
+    assert told[0] == told[1]
+    assert hidden not in str(told[0])
+
+
+FRAMES: list[Callable[[str], Any]] = [
+    lambda c: table("employee").select(c),
+    lambda c: table("employee").select(F.col(c) + 1),
+    lambda c: table("employee").select("name").filter(F.col(c) > 1),
+    lambda c: table("employee").filter(f"{c} > 1").select("name"),
+    lambda c: table("employee").selectExpr(f"{c} AS x"),
+    lambda c: table("employee").select("name").orderBy(c),
+    lambda c: table("employee").groupBy(c).count(),
+    lambda c: table("employee").join(table("department"), c).select("region"),
+    lambda c: table("employee").drop(c).select("name"),
+    lambda c: table("employee").withColumnRenamed(c, "x").select("name"),
+    lambda c: table("employee").withColumn(c, F.lit(1)).select(c),
+    lambda c: table("employee").dropDuplicates([c]).select("name"),
+    lambda c: table("employee").fillna("x", subset=[c]).select("name"),
+    lambda c: table("employee").alias("e").select(f"e.{c}"),
+    lambda c: table("employee").select(f"{c}.cents"),
+    lambda c: table("employee").select("name").sort(F.expr(f"max({c})")),
+    lambda c: sql(f"SELECT {c} FROM employee"),
+    lambda c: table("employee").unpivot(["id"], [c], "n", "v"),
+    lambda c: table("chest").select(c),
+]
+
+
+@pytest.mark.parametrize("kind", ["execute", "schema"])
+@pytest.mark.parametrize("star", ["refuse", "visible"])
+@pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
+async def test_in_dataframes(
+    frame: Callable[[str], Any], star: Any, kind: str, world: World, reader: ReaderPool
+) -> None:
+    told = []
+    for name in ("salary", NOBODYS):
+        plan = message(frame(name))
+        request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+        if kind == "schema":
+            analysis = pb.AnalyzePlanRequest()
+            analysis.schema.plan.CopyFrom(plan)
+            request = PlanRequest(kind="analyze", message=analysis.SerializeToString(deterministic=True))
+        verdict = await world.judge_plan(request, reader, user="bob", rules=Rules(star=star))
+        told.append(_without_ids(seen(verdict, name)) if kind == "execute" else _schema(verdict, name))
+    assert told[0] == told[1]
+    assert "ssn" not in str(told[0])
+
+
+def _without_ids(told: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple(_PLAN_ID.sub("", part) if isinstance(part, str) else part for part in told)
+
+
+def _schema(verdict: Verdict, name: str) -> object:
+    if isinstance(verdict, Refused):
+        return seen(verdict, name)
+    assert isinstance(verdict, Cleared)
+    found = str(parse(pb.AnalyzePlanRequest, verdict.forwarded_plan)).replace(name, "{c}")
+    return _PLAN_ID.sub("", found)
+
+
+async def test_an_attempt_is_on_record_all_the_same(world: World, reader: ReaderPool) -> None:
+    text = await world.judge("SELECT name FROM employee WHERE salary > 1", reader, user="bob")
+    request = PlanRequest(
+        kind="execute",
+        message=message(table("employee").filter("salary > 1").select("name")).SerializeToString(),
+    )
+    plan = await world.judge_plan(request, reader, user="bob")
+    for verdict in (text, plan):
+        assert isinstance(verdict, Cleared)
+        denied = [d.request.resource.elements[-1] for d in verdict.decisions if not d.allowed]
+        assert denied == [("column", "salary")]
+
+
+@pytest.mark.parametrize("columns", ["id", "ID"])
+async def test_what_one_may_select_can_be_named(columns: str, world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge(f"INSERT INTO ledger ({columns}) VALUES (1)", reader, user="bob")
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.hides_target
+    whole = await world.judge("INSERT INTO sales.orders (id, nope) VALUES (1, 2)", reader, user="bob")
+    assert isinstance(whole, Cleared), whole
+    assert not whole.hides_target
+
+
+async def test_a_hidden_column_called_user_is_not_the_user_that_spark_runs_as(
+    world: World, reader: ReaderPool
+) -> None:
+    frame = message(sql("SELECT id FROM profile WHERE user = 'x'"))
+    request = PlanRequest(kind="execute", message=frame.SerializeToString(deterministic=True))
+    verdict = await world.judge_plan(request, reader, user="bob")
+    assert isinstance(verdict, Cleared)
+    assert parse(pb.Plan, verdict.forwarded_plan).root.sql.query.endswith("WHERE 'bob' = 'x'")
+    verdict = await world.judge_plan(request, reader, user="ann")
+    assert isinstance(verdict, Cleared)
+    assert parse(pb.Plan, verdict.forwarded_plan).root.sql.query.endswith("WHERE user = 'x'")
+
+
+@pytest.mark.parametrize(("name", "looked"), [("salary", 1), (NOBODYS, 1), ("region", 0)])
+async def test_time_does_not_tell_them_apart_either(
+    name: str, looked: int, world: World, reader: ReaderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done for the record of an attempt is done for every name that may be one."""
+    calls = []
+    tried = Evaluation.tried
+
+    def noted(self: Evaluation, usage: Usage | Silent) -> None:
+        calls.append(usage)
+        tried(self, usage)
+
+    monkeypatch.setattr(Evaluation, "tried", noted)
+    await world.judge(f"SELECT name FROM employee WHERE {name} IS NULL", reader, user="bob")
+    plan = message(table("employee").filter(f"{name} IS NULL").select("name"))
+    request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+    await world.judge_plan(request, reader, user="bob")
+    assert len(calls) == 2 * looked
