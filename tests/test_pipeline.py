@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -91,3 +92,37 @@ async def test_what_a_cleared_statement_records(world: World, reader: ReaderPool
 @pytest.mark.parametrize("sql", ["", ";", "-- nothing", "SELECT 1; SELECT 2", "SELECT 'open", "SELECT \x00"])
 async def test_what_is_no_statement_is_refused(sql: str, world: World, reader: ReaderPool) -> None:
     assert isinstance(await world.judge(sql, reader, user="ann"), Refused)
+
+
+@pytest.mark.parametrize(
+    ("sql", "details"),
+    [
+        ("DESCRIBE TABLE EXTENDED department", True),
+        ("DESCRIBE TABLE EXTENDED employee", False),
+        ("DESCRIBE TABLE EXTENDED directory", False),  # its sources are masked, though it is not
+        ("DESCRIBE TABLE EXTENDED v", False),
+        ("SHOW TABLE EXTENDED IN sales LIKE '*'", False),
+    ],
+)
+async def test_details_are_told_of_what_carries_no_obligation(
+    sql: str, details: bool, world: World, reader: ReaderPool
+) -> None:
+    verdict = await world.judge(sql, reader, user="bob", temp_views=frozenset({"v"}))
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.answer.details is details
+
+
+async def test_what_was_not_written_as_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:
+    with patch("gateway.sql.guard.apply", lambda text, splices: text):
+        verdict = await world.judge("SELECT name FROM employee", reader, user="bob")
+    assert isinstance(verdict, Refused), verdict
+    assert "could not be proved" in verdict.message
+
+
+async def test_a_name_that_no_pass_has_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:
+    sql = "DROP TABLE spark_catalog.sales.tmp_x"
+    assert isinstance(await world.judge(sql, reader, user="bob"), Cleared)
+    with patch("gateway.sql.guard.pin_targets", lambda reading, wants, names: ((), frozenset())):
+        verdict = await world.judge(sql, reader, user="bob")
+    assert isinstance(verdict, Refused), verdict
+    assert "not accounted for" in verdict.message

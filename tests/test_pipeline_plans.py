@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
@@ -102,6 +103,7 @@ async def test_a_guarded_table_is_the_query_that_sql_would_get(world: World, rea
         (lambda: table("employee").select("name", "email"), "SELECT name, email FROM employee"),
         (lambda: table("employee"), "SELECT * FROM employee"),
         (lambda: table("hr.inbox"), "SELECT * FROM hr.inbox"),
+        (lambda: table("hr.nowhere"), "SELECT * FROM hr.nowhere"),
         (lambda: table("directory").select("who"), "SELECT who FROM directory"),
         (
             lambda: table("employee").filter("id > 3").groupBy("region").agg(F.max("email")),
@@ -719,3 +721,86 @@ async def test_a_marker_that_the_parser_trips_over_is_told_of_with_what_to_do(
 ) -> None:
     frame = sql("SELECT INTERVAL :n DAY", n=F.lit(1))
     refused(await world.judge_plan(execute(frame), reader, user="ann"), "NOT_GOVERNABLE", "write its value")
+
+
+async def test_files_want_their_address(world: World, reader: ReaderPool) -> None:
+    source = pb.Read.DataSource(format="parquet", paths=["/data/x"])
+    request = PlanRequest(
+        kind="execute",
+        message=pb.Plan(root=pb.Relation(read=pb.Read(data_source=source))).SerializeToString(),
+    )
+    refused(await world.judge_plan(request, reader, user="bob"), "ACCESS_DENIED", "read on url /data/x")
+
+
+async def test_what_may_only_be_shown_is_not_kept(world: World, reader: ReaderPool) -> None:
+    frame = table("sales.tmp_pin")
+    assert isinstance(await world.judge_plan(execute(frame), reader, user="bob"), Cleared)
+    view = pb.CreateDataFrameViewCommand(input=message(frame).root, name="pins")
+    verdict = await world.judge_plan(run(create_dataframe_view=view), reader, user="bob")
+    refused(verdict, "ACCESS_DENIED", "may only be shown, not be read through a view")
+
+
+async def test_where_the_rows_of_a_temporary_view_are_stored_is_not_told(
+    world: World, reader: ReaderPool
+) -> None:
+    frame = table("v").select("_metadata.file_path")
+    verdict = await world.judge_plan(execute(frame), reader, user="ann", temp_views=frozenset({"v"}))
+    refused(verdict, "NOT_GOVERNABLE", "`_metadata` of a temporary view")
+
+
+async def test_a_temporary_view_has_no_changes(world: World, reader: ReaderPool) -> None:
+    relation = pb.Relation(relation_changes=pb.RelationChanges(unparsed_identifier="v"))
+    request = PlanRequest(kind="execute", message=pb.Plan(root=relation).SerializeToString())
+    verdict = await world.judge_plan(request, reader, user="ann", temp_views=frozenset({"v"}))
+    refused(verdict, "NOT_GOVERNABLE", "neither changes nor options")
+
+
+async def test_a_view_over_guarded_tables_is_not_read_as_a_stream(world: World, reader: ReaderPool) -> None:
+    plan = message(table("directory"))
+    plan.root.read.is_streaming = True
+    request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+    refused(await world.judge_plan(request, reader, user="bob"), "NOT_GOVERNABLE", "as a stream")
+
+
+async def test_a_stream_is_filtered_before_anything_else_is_asked_of_its_rows(
+    world: World, reader: ReaderPool
+) -> None:
+    plan = message(table("employee"))
+    plan.root.read.is_streaming = True
+    request = PlanRequest(
+        kind="analyze",
+        message=pb.AnalyzePlanRequest(schema=pb.AnalyzePlanRequest.Schema(plan=plan)).SerializeToString(
+            deterministic=True
+        ),
+    )
+    verdict = await world.judge_plan(request, reader, user="bob")
+    assert isinstance(verdict, Cleared), verdict
+    sent = parse(pb.AnalyzePlanRequest, verdict.forwarded_plan)
+    query = sent.schema.plan.root.subquery_alias.input.sql.query
+    assert query.endswith(" AS `employee` WHERE system.builtin.spark_partition_id() >= 0")
+
+
+async def test_arguments_are_plain_values(world: World, reader: ReaderPool) -> None:
+    struct = sql("SELECT :x", x=F.struct(F.lit(1).alias("a")))
+    refused(await world.judge_plan(execute(struct), reader, user="ann"), "NOT_GOVERNABLE", "an argument of")
+    schema = F.lit(
+        '{"type": "struct", "fields": [{"name": "a", "type": "string", "nullable": true,'
+        ' "metadata": {"CURRENT_DEFAULT": "1"}}]}'
+    )
+    default = sql("SELECT from_json('{}', :s)", s=schema)
+    refused(await world.judge_plan(execute(default), reader, user="ann"), "NOT_GOVERNABLE", "CURRENT_DEFAULT")
+
+
+async def test_a_plan_that_is_not_what_was_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:
+    for made_of in (table("employee").select("name"), sql("SELECT name FROM employee")):
+        with patch("gateway.pipeline.plans.Edits.undo", lambda edits: None):
+            verdict = await world.judge_plan(execute(made_of), reader, user="bob")
+        refused(verdict, "NOT_GOVERNABLE", "could not be proved equal")
+
+
+async def test_a_guard_that_reads_more_than_its_table_is_not_written(
+    world: World, reader: ReaderPool
+) -> None:
+    with patch("gateway.sql.guard.table_query", lambda *_, **__: "SELECT * FROM spark_catalog.hr.inbox"):
+        verdict = await world.judge_plan(execute(table("employee").select("name")), reader, user="bob")
+    refused(verdict, "NOT_GOVERNABLE", "could not be proved to read nothing else")

@@ -117,11 +117,7 @@ def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
     check_provider(spec.get("provider"))
     check_properties(keys(spec.get("properties"), "table properties"))
     check_serde(spec.get("serde"))
-    options = spec.get("optionExpression")
-    if isinstance(options, Mapping):
-        options = options.get("options")
-    option_keys = keys(options, "table options")
-    check_options(option_keys)
+    check_options(keys(spec.get("optionExpression"), "table options"))
     location = spec.get("location")
     if location is not None and not isinstance(location, str):
         raise CannotClassify("the LOCATION is not a plain string")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import types
 from pyspark.sql.connect import functions as F  # noqa: N812  as every program names it
@@ -455,6 +457,8 @@ def test_writes_that_reach_further_are_refused(spark: Any, sent: Sent) -> None:
     assert "location" in refusal(sent.plan)
     frame.writeTo("t").option("write.data.path", "/x").append()
     assert "write.data.path" in refusal(sent.plan)
+    frame.write.option("avroSchemaUrl", "/x").format("avro").save("/out")
+    assert "avroSchemaUrl" in refusal(sent.plan)
 
 
 def test_streams_name_their_checkpoints_and_queries(spark: Any, sent: Sent) -> None:
@@ -475,6 +479,18 @@ def test_sinks_that_bypass_policies_are_refused(spark: Any, sent: Sent) -> None:
     assert "data source" in refusal(sent.plan)
     frame.writeStream.format("iceberg").start("db.t")
     assert "data source" in refusal(sent.plan)
+
+
+def test_a_function_for_every_row_of_a_stream_is_code() -> None:
+    plan = pb.Plan()
+    stream = plan.command.write_stream_operation_start
+    stream.input.range.end = 1
+    stream.foreach_writer.python_function.command = b"x"
+    stream.foreach_writer.python_function.output_type.string.SetInParent()
+    assert (
+        CodeUse(name="foreach", access="execute", what="a function that is called for every row of a stream")
+        in read(plan.SerializeToString()).code
+    )
 
 
 def test_the_plan_of_a_running_stream_is_not_shown() -> None:
@@ -504,6 +520,49 @@ def test_handles_of_cached_relations_are_found(spark: Any, sent: Sent) -> None:
 def test_data_of_the_client_passes(spark: Any) -> None:
     reading = read(plan_of(spark.createDataFrame([(1, "a")], ["id", "name"])))
     assert [reading.tables, reading.urls, reading.code, reading.handles] == [[]] * 4
+
+
+DEFAULT = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": "a", "type": "string", "nullable": True, "metadata": {"CURRENT_DEFAULT": "f()"}},
+        ],
+    }
+)
+
+
+def test_a_schema_is_read_wherever_it_comes_as_text(spark: Any) -> None:
+    """The tests of places ask the table what is a schema; these are some of Spark's."""
+    table = spark.table("t")
+    unparsed = pb.Plan()
+    unparsed.root.to_schema.input.range.end = 1
+    unparsed.root.to_schema.schema.unparsed.data_type_string = DEFAULT
+    named = pb.Plan()
+    named.root.project.input.range.end = 1
+    alias = named.root.project.expressions.add().alias
+    alias.expr.literal.integer = 1
+    alias.metadata = '{"EXISTS_DEFAULT": "f()"}'
+    field = pa.field("a", pa.string(), metadata={"SPARK::metadata::json": '{"CURRENT_DEFAULT": "f()"}'})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema([field])):
+        pass
+    sent = pb.Plan()
+    sent.root.local_relation.data = sink.getvalue().to_pybytes()
+    for plan in (
+        serialize(unparsed),
+        serialize(named),
+        serialize(sent),
+        plan_of(table.select(F.from_json("a", F.lit(DEFAULT)))),
+        plan_of(table.select(F.call_function("from_json", F.col("a"), F.lit(DEFAULT)))),
+    ):
+        assert "_DEFAULT` is an expression" in refusal(plan)
+
+
+def test_a_relation_of_no_kind_is_refused() -> None:
+    plan = pb.Plan()
+    plan.root.limit.input.SetInParent()
+    assert "of no kind" in refusal(serialize(plan))
 
 
 # Code

@@ -8,34 +8,14 @@ before. A rule whose removal no case notices is not held by the cases. Prints JS
 from __future__ import annotations
 
 import importlib
-import importlib.abc
-import importlib.machinery
-import json
-import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from gateway.errors import Faults
 from tests.policy.ranger_cases import Case, differences, worlds
+from tests.removing import Removal, importers, modules_of, tell, without_each
 
 PACKAGE = "gateway.policy"
-HOME = Path(__file__).parents[2] / "gateway" / "policy"
-
-
-class Removal(NamedTuple):
-    """One rule, where it stands, and what stands there without it."""
-
-    rule: str
-    module: str
-    old: str
-    new: str
-    files: str
-    """Files of cases, one of which must notice."""
-
 
 REMOVALS = (
     Removal(
@@ -1020,96 +1000,13 @@ REMOVALS = (
 )
 
 
-class Changed(importlib.abc.SourceLoader):
-    """Loads one module of the package with another text."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text = path, text
-
-    def get_filename(self, fullname: str) -> str:
-        return str(self._path)
-
-    def get_data(self, path: str | bytes) -> bytes:
-        if str(path) == str(self._path):
-            return self._text.encode()
-        raise OSError("there is no compiled copy of a changed module")
-
-
-class Finder(importlib.abc.MetaPathFinder):
-    """Finds the one changed module."""
-
-    def __init__(self, module: str, loader: Changed) -> None:
-        self.module = module
-        self._name, self._loader = f"{PACKAGE}.{module}", loader
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        spec = importlib.machinery.ModuleSpec(fullname, self._loader, origin=str(path))
-        if place_of(self.module).name == DOOR:
-            spec.submodule_search_locations = [str(place_of(self.module).parent)]
-        return spec
-
-
 Evaluate = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
-_IMPORT = re.compile(r"^from gateway\.policy(?:\.([\w.]+))? import (.+)$", re.MULTILINE)
-DOOR = "__init__.py"
 
 
-def place_of(module: str) -> Path:
-    """Return the file of a module, named from the package down."""
-    path = HOME.joinpath(*module.split("."))
-    return path / DOOR if path.is_dir() else path.with_suffix(".py")
-
-
-def importers(module: str) -> set[str]:
-    """Return the modules of the package that hold something of a module, itself included."""
-    held: dict[str, set[str]] = {}
-    paths = [path for path in HOME.rglob("*.py") if path != HOME / DOOR]
-    names = {
-        ".".join(path.relative_to(HOME).with_suffix("").parts).removesuffix(".__init__") for path in paths
-    }
-    for name in names:
-        for found in _IMPORT.finditer(place_of(name).read_text(encoding="utf-8")):
-            within = [".".join(filter(None, (found[1], word))) for word in re.findall(r"\w+", found[2])]
-            for other in ({found[1]} | set(within)) & names:
-                held.setdefault(other, set()).add(name)
-    reached, waiting = {module}, [module]
-    while waiting:
-        new = held.get(waiting.pop(), set()) - reached
-        reached |= new
-        waiting.extend(new)
-    return reached
-
-
-@contextmanager
-def imported(finder: Finder | None) -> Iterator[tuple[Callable[..., Any], Evaluate]]:
-    """Import the package with a changed module; give its `load` and `evaluate`, and put all back after."""
-    if finder is None:
-        ranger = importlib.import_module(f"{PACKAGE}.ranger")
-        yield ranger.load, ranger.evaluate
-        return
-    kept = {
-        name: sys.modules.pop(f"{PACKAGE}.{name}")
-        for name in importers(finder.module)
-        if f"{PACKAGE}.{name}" in sys.modules
-    }
-    sys.meta_path.insert(0, finder)
-    try:
-        ranger = importlib.import_module(f"{PACKAGE}.ranger")
-        yield ranger.load, ranger.evaluate
-    finally:
-        sys.meta_path.remove(finder)
-        sys.modules.update({f"{PACKAGE}.{name}": module for name, module in kept.items()})
-        for name, module in kept.items():
-            above, _, own = f"{PACKAGE}.{name}".rpartition(".")
-            setattr(sys.modules[above], own, module)
-
-
-def failing(files: str, load: Callable[..., Any], evaluate: Evaluate) -> Iterator[str]:
+def failing(files: str) -> Iterator[str]:
     """Yield the ids of the cases that fail, in the order of the files that are named."""
+    ranger = importlib.import_module(f"{PACKAGE}.ranger")
+    load, evaluate = ranger.load, ranger.evaluate
     for file in files.split():
         for world in worlds():
             if world.file != f"{file}.yaml":
@@ -1137,30 +1034,17 @@ def holds(case: Case, policies: Any, evaluate: Evaluate) -> bool:
     return not differences(case, answer)
 
 
-def changed(removal: Removal) -> Finder | str:
-    """Return a finder for the module without the rule, or what is wrong with the entry."""
-    path = place_of(removal.module)
-    text = path.read_text(encoding="utf-8")
-    count = text.count(removal.old)
-    if count != 1:
-        return f"the text stands {count} times in {path.name}"
-    return Finder(removal.module, Changed(path, text.replace(removal.old, removal.new)))
-
-
 def main() -> None:
     files = " ".join(dict.fromkeys(file for removal in REMOVALS for file in removal.files.split()))
-    with imported(None) as (load, evaluate):
-        broken = set(failing(files, load, evaluate))
-    noticed: dict[str, dict[str, str | None]] = {}
-    for removal in REMOVALS:
-        finder = changed(removal)
-        if isinstance(finder, str):
-            noticed[removal.rule] = {"case": None, "wrong": finder}
-            continue
-        with imported(finder) as (load, evaluate):
-            found = (case for case in failing(removal.files, load, evaluate) if case not in broken)
-            noticed[removal.rule] = {"case": next(found, None), "wrong": None}
-    json.dump(noticed, sys.stdout, ensure_ascii=False, indent=1)
+    broken = set(failing(files))
+    tell(
+        without_each(
+            REMOVALS,
+            PACKAGE,
+            lambda module: importers({module}, modules_of(PACKAGE)),
+            lambda files: next((case for case in failing(files) if case not in broken), None),
+        )
+    )
 
 
 if __name__ == "__main__":

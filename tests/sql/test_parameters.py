@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.reading import NotParsed, Reading
@@ -9,6 +11,7 @@ from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
 from gateway.sql.names import Names
+from gateway.sql.parameters import MISPLACED, parameter_refusal
 from gateway.sql.wants import NotGovernable, Wants
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -79,3 +82,15 @@ async def test_set_is_not_bound(reader: ReaderPool) -> None:
     reading = await reader.read("SET a = :x")
     assert isinstance(reading, Reading)
     assert reading.parameters == ()
+
+
+async def test_what_a_marker_must_be_is_not_left_to_the_parser(reader: ReaderPool) -> None:
+    """Spark's parser trips over most markers that are no expressions; another version may take them."""
+    reading = await reader.read("SELECT :x AS a")
+    assert isinstance(reading, Reading)
+    (marker,) = reading.parameters
+    assert parameter_refusal(reading) is None
+    assert parameter_refusal(replace(reading, parameters=(replace(marker, value=False),))) == MISPLACED
+    view = await reader.read("CREATE TEMPORARY VIEW v AS SELECT 1 AS a")
+    assert isinstance(view, Reading)
+    assert "queries only" in str(parameter_refusal(replace(view, parameters=reading.parameters)))

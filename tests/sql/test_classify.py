@@ -1,0 +1,62 @@
+"""What `classify` makes of readings that no parser of today gives: a newer Spark's, or an incomplete one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.model.reading import Reading
+from gateway.model.statement import SessionContext
+from gateway.reader.pool import ReaderPool
+from gateway.sql.classify import classify
+from gateway.sql.guard import pin_targets
+from gateway.sql.names import Names
+from gateway.sql.scope import CannotClassify
+from gateway.sql.storage import check_table_spec
+from gateway.sql.wants import NotGovernable, Wants
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+NAMES = Names(SessionContext(), frozenset({"spark_catalog"}))
+
+
+async def read(reader: ReaderPool, text: str) -> Reading:
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    assert isinstance(classify(reading, NAMES), Wants)
+    return reading
+
+
+def why(reading: Reading) -> str:
+    found = classify(reading, NAMES)
+    assert isinstance(found, NotGovernable), found
+    return found.why
+
+
+async def test_what_is_on_no_list_is_refused(reader: ReaderPool) -> None:
+    reading = await read(reader, "SELECT a FROM t")
+    assert "`NodeOfSpark5`" in why(replace(reading, nodes=reading.nodes | {"NodeOfSpark5"}))
+    assert "`?Thing`" in why(replace(reading, nodes=reading.nodes | {"?Thing"}))
+    assert "`Expression5`" in why(replace(reading, expressions=reading.expressions | {"Expression5"}))
+
+
+async def test_a_command_that_was_not_read_is_refused(reader: ReaderPool) -> None:
+    reading = await read(reader, "CLEAR CACHE")
+    assert why(replace(reading, commands=())) == "ClearCacheCommand could not be read"
+
+
+async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool) -> None:
+    reading = await read(reader, "DROP TABLE hr.t")
+    wants = classify(reading, NAMES)
+    assert isinstance(wants, Wants)
+    assert not isinstance(pin_targets(reading, wants, NAMES), NotGovernable)
+    found = pin_targets(reading, replace(wants, pins=()), NAMES)
+    assert isinstance(found, NotGovernable)
+    assert "not accounted for" in found.why
+
+
+async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:
+    assert check_table_spec({"location": "/x"}) == "/x"
+    with pytest.raises(CannotClassify, match="clusteredOn"):
+        check_table_spec({"location": "/x", "clusteredOn": None})
