@@ -30,7 +30,7 @@ REMOVALS = (
     Removal(
         "a view on a DataFrame of one query",
         "pipeline.texts",
-        "if _keeps(reading) and _bound_scans(reading, place):",
+        "if keeps(reading) and _bound_scans(reading, place):",
         "if False:",
         "test_pipeline_plans",
     ),
@@ -43,21 +43,21 @@ REMOVALS = (
     ),
     Removal(
         "no plans over guarded tables",
-        "pipeline.texts",
+        "pipeline.policies",
         "    if wants.explains:\n",
         "    if False:\n",
         "test_pipeline",
     ),
     Removal(
         "no shared views over guarded tables",
-        "pipeline.texts",
+        "pipeline.policies",
         "    if wants.shares:\n",
         "    if False:\n",
         "test_pipeline",
     ),
     Removal(
         "no metadata of guarded tables",
-        "pipeline.texts",
+        "pipeline.policies",
         "if any(names_metadata(column.parts) for column in reading.columns):",
         "if False:",
         "test_pipeline test_pipeline_plans",
@@ -65,14 +65,14 @@ REMOVALS = (
     Removal(
         "no commands past masks and filters",
         "pipeline.texts",
-        "evaluation.raw(wants.raw, wants.shown, obliged_names(bodies))\n        or",
+        "evaluation.commanded(wants, obliged_names(bodies))\n        or",
         "None\n        or",
         "test_pipeline",
     ),
     Removal(
         "no kept views over columns that may only be shown",
         "pipeline.texts",
-        "or shown_only(records if _keeps(reading) else (), bodies.values(), judging)",
+        "or shown_only(records if keeps(reading) else (), bodies.values(), judging)",
         "",
         "test_pipeline",
     ),
@@ -93,8 +93,8 @@ REMOVALS = (
     Removal(
         "Spark Connect does not know the user",
         "pipeline.texts",
-        'if judging.door != "connect" or not reading.identities:',
-        "if True:",
+        'return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)',
+        "return False",
         "test_pipeline_plans",
     ),
     Removal(
@@ -106,8 +106,8 @@ REMOVALS = (
     ),
     Removal(
         "guarded texts of views",
-        "pipeline.texts",
-        "return body.text if body is not None and body.obliged else None",
+        "pipeline.kept",
+        "return body.text if body.obliged or (personal and body.personal) else None",
         "return None",
         "test_pipeline",
     ),
@@ -136,8 +136,8 @@ REMOVALS = (
     Removal(
         "identities of policies",
         "pipeline.policies",
-        "return guard.apply(text, splices), frozenset(read)",
-        "return text, frozenset(read)",
+        "return _Checked(guard.apply(text, splices), frozenset(read), changes)",
+        "return _Checked(text, frozenset(read), changes)",
         "test_pipeline_plans",
     ),
     # Texts within plans
@@ -229,7 +229,7 @@ REMOVALS = (
     Removal(
         "raw rows are not shown by plans",
         "pipeline.plans",
-        "refusal = evaluation.raw(facts.raw, facts.shown, obliged_names(bodies)) or refusal",
+        "refusal = evaluation.commanded(wants, obliged_names(bodies)) or refusal",
         "pass",
         "test_pipeline_plans",
     ),

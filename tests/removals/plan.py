@@ -494,7 +494,7 @@ REMOVALS = (
     Removal(
         "MERGE sees raw rows",
         "plan.commands",
-        "wants=tuple(dict.fromkeys(wants)), raw=(target,)",
+        "wants=tuple(dict.fromkeys(wants)), read=(target,)",
         "wants=tuple(dict.fromkeys(wants))",
         "plan.test_commands",
     ),
@@ -572,15 +572,8 @@ REMOVALS = (
     Removal(
         "a table that was made shows raw rows",
         "plan.catalog_calls",
-        "            raw=(name,),\n            effects",
+        "            shown=(name,),\n            effects",
         "            effects",
-        "test_pipeline_plans plan.test_catalog_calls",
-    ),
-    Removal(
-        "a table that was made shows all its columns",
-        "plan.catalog_calls",
-        "        rows=True,\n",
-        "",
         "test_pipeline_plans plan.test_catalog_calls",
     ),
     Removal(
@@ -593,7 +586,7 @@ REMOVALS = (
     Removal(
         "the text that makes a table is raw",
         "plan.catalog_calls",
-        '"get_create_table_string": _on_table("select", raw=True)',
+        '"get_create_table_string": _on_table("select", read=True)',
         '"get_create_table_string": _on_table("select")',
         "plan.test_catalog_calls",
     ),
@@ -642,7 +635,7 @@ REMOVALS = (
     ),
     Removal(
         "identities by any of their names",
-        "plan.guard",
+        "sql.identity",
         'IDENTITIES = frozenset({"current_user", "session_user", "user"})',
         'IDENTITIES = frozenset({"current_user"})',
         "plan.test_guard",
