@@ -31,6 +31,7 @@ ORDERS = (
 JAVA = "SELECT reflect('java.lang.System', 'getenv', 'PATH')"
 
 DENIED = "[SLUICE_ACCESS_DENIED]"
+NO_SUCH_COLUMN = "A column that may not be selected cannot be resolved either."
 NOT_GOVERNABLE = "[SLUICE_NOT_GOVERNABLE]"
 
 TOUR: list[tuple[str, str, Rows | str]] = [
@@ -52,7 +53,7 @@ TOUR: list[tuple[str, str, Rows | str]] = [
     ),
     ("carol", EMPLOYEES, DENIED),
     ("alice", MEAN_PAY, [("Engineering", "25"), ("Finance", "25")]),
-    ("bob", MEAN_PAY, DENIED),
+    ("bob", MEAN_PAY, NO_SUCH_COLUMN),
     ("carol", MEAN_PAY, DENIED),
     ("alice", CUSTOMERS, DENIED),
     (

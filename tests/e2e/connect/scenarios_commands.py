@@ -132,8 +132,14 @@ def statistics_by_sql(x: Place) -> Any:
 @scenario("commands")
 def describe_a_column(x: Place) -> Any:
     return _sql(
-        x, "DESCRIBE dept id", "DESC people home", "DESCRIBE dept nope", "DESCRIBE QUERY SELECT 1 AS a"
+        x, "DESCRIBE dept id", "DESC people home", "DESCRIBE orders nope", "DESCRIBE QUERY SELECT 1 AS a"
     )
+
+
+# A name that may be that of a hidden column is denied, whether there is such a column or not.
+@scenario("commands", governed="elsewhere")
+def describe_a_column_that_is_not_there(x: Place) -> Any:
+    return _sql(x, "DESCRIBE dept nope", "DESC people nope")
 
 
 @scenario("commands")
