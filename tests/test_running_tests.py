@@ -70,16 +70,32 @@ def wait_for(file: Path) -> int:
     return int(file.read_text())
 
 
+def runs(pid: int) -> bool:
+    """Whether a process is there; one that ended and that nobody has waited for yet is not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def ends(pid: int) -> bool:
+    """Whether a process that was killed ends: the kernel takes a moment."""
+    deadline = time.monotonic() + PATIENCE_S
+    while runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not runs(pid)
+
+
 def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
     """Also where `kill` told the first process alone; a terminal tells its whole group."""
     run = lanes(tmp_path, waits=True)
     orphan = wait_for(tmp_path / "orphan")
-    assert psutil.pid_exists(orphan)
+    assert runs(orphan)
     run.send_signal(signal.SIGINT)
     output, _ = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == pytest.ExitCode.INTERRUPTED, output
     assert (tmp_path / "stopped").exists(), "fixtures were not torn down"
-    assert not psutil.pid_exists(orphan), output
+    assert ends(orphan), output
 
 
 def test_a_run_that_leaves_something_behind_has_failed(tmp_path: Path) -> None:
@@ -90,7 +106,7 @@ def test_a_run_that_leaves_something_behind_has_failed(tmp_path: Path) -> None:
     assert "left running, and killed:" in output
     assert f"{orphan}: sleep 3600" in output
     assert run.returncode == pytest.ExitCode.TESTS_FAILED
-    assert not psutil.pid_exists(orphan)
+    assert ends(orphan)
     assert "sum, of all lanes" in output
 
 
