@@ -84,7 +84,7 @@ class Control:
                 os.kill(pid, signal.SIGINT)
         deadline = time.monotonic() + STOP_S
         with contextlib.suppress(KeyboardInterrupt):
-            while self._running() and time.monotonic() < deadline:
+            while self._started_by_lanes() and time.monotonic() < deadline:
                 time.sleep(0.05)
         self._sweep()
 
@@ -95,6 +95,10 @@ class Control:
             print("left running, and killed:", *left, sep="\n  ", file=sys.stderr)
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
         return result
+
+    def _started_by_lanes(self) -> bool:
+        # The lanes themselves wait to be told to end, and what lost its parent is not theirs any more.
+        return any(_parent(process) in self._lanes for process in self._running())
 
     def _running(self) -> list[psutil.Process]:
         found = psutil.Process().children(recursive=True)
@@ -127,6 +131,13 @@ def _is_running(process: psutil.Process) -> bool:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return int(process.ppid())
+    except psutil.Error:
+        return 0
 
 
 def _interrupt_once(number: int, frame: FrameType | None) -> None:
