@@ -10,7 +10,9 @@ opened by asking how that process reads texts, and everything in it carries Spar
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +28,9 @@ from google.rpc.status_pb2 import Status
 from gateway.backends.one_reading import OneReading
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, parsers_on
+from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, parsers_on, process_of
 from gateway.model.statement import Cleared
-from gateway.session.ports import Envelope, RpcError
+from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
@@ -75,6 +77,8 @@ class SparkConnectBackend:
         credentials = _tls(options.ca_file) if options.tls else None
         self._channels = [self._channel(credentials) for _ in range(options.channels)]
         self._turns = itertools.cycle(self._channels)
+        self._untouched: tuple[tuple[str, str], Mapping[str, str]] | None = None
+        """The process that was asked last, and what is set in a session there that no client has touched."""
         self._metadata = (("authorization", f"Bearer {options.token}"),) if options.token else ()
 
     def _channel(self, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
@@ -105,10 +109,31 @@ class SparkConnectBackend:
             return grpc.aio.insecure_channel(target, options=arguments)
         return grpc.aio.secure_channel(target, credentials, options=arguments)
 
-    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `ConnectBackend`."""
-        session, _ = await self._opened(session_id, user, observed)
-        return session
+        session, configuration = await self._opened(session_id, user, observed)
+        own = await self._own_settings(configuration)
+        return OpenedSession(id=session, settings=configuration.settings, own_settings=own)
+
+    async def _own_settings(self, configuration: SparkConfiguration) -> Mapping[str, str]:
+        """Return what is set in a new session of the same process; once for each process."""
+        process = process_of(configuration.settings)
+        if self._untouched is not None and self._untouched[0] == process:
+            return self._untouched[1]
+        # An id that no client has ever had.
+        session = str(uuid.uuid4())
+        _, untouched = await self._opened(session, PROBE_USER, "")
+        release = pb.ReleaseSessionRequest(
+            session_id=session, user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
+        )
+        with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
+            await self._unary("ReleaseSession", serialize(release))
+        found = process_of(untouched.settings)
+        if found != process:
+            raise BackendUnavailable("Spark was started anew while a session was opened")
+        if found is not None:
+            self._untouched = (found, untouched.settings)
+        return untouched.settings
 
     async def _opened(self, session_id: str, user: str, observed: str) -> tuple[str, SparkConfiguration]:
         asked = _Session(self, session_id, user, observed)
@@ -174,7 +199,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                _, configuration = await self._opened(PROBE_SESSION, "sluice", "")
+                _, configuration = await self._opened(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
@@ -306,6 +331,7 @@ def _error_id(error: RpcError) -> str:
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
 """The session of the gateway's own user that probes use; Spark wants a UUID."""
+PROBE_USER = "sluice"
 
 
 def varint(number: int) -> bytes:

@@ -71,7 +71,8 @@ class SparkConnectService:
         async with self._opening:
             if not self._session:
                 session = str(uuid.uuid4())
-                self._server_session = await self._backend.open_session(session, self._user.user_id)
+                opened = await self._backend.open_session(session, self._user.user_id)
+                self._server_session = opened.id
                 self._session = session
             return self._session
 

@@ -182,6 +182,11 @@ class SparkThriftSession:
         """Whether the connection still stands."""
         return self._connection.alive
 
+    @property
+    def own_settings(self) -> Mapping[str, str]:
+        """What was set in it when it was opened."""
+        return self.configuration.settings
+
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> SparkThriftOperation:
         """Forward a cleared statement; without `run_async`, return when it has ended well.
 

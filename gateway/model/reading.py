@@ -148,6 +148,24 @@ class CommandNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionNode:
+    """A node of an expression, or of the plan of a subquery in it, as Spark's parser makes it."""
+
+    node: str
+    """Simple class name."""
+    type: str = ""
+    """Of a literal and of a cast: the type, as Spark writes it."""
+    mode: str = ""
+    """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting."""
+    parts: tuple[str, ...] = ()
+    """Name parts of a column, a function or a relation, unquoted."""
+    children: tuple[ExpressionNode, ...] = ()
+    """Of an expression its operands, of a plan's node the expressions in it."""
+    plans: tuple[ExpressionNode, ...] = ()
+    """Of a subquery its plan, of a plan's node those that it reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """A statement as Spark's parser reads it. Everything found is listed; what is unknown is refused."""
 
@@ -170,6 +188,8 @@ class Reading:
     """Every parameter marker, in the order of the text."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
+    tree: ExpressionNode | None = None
+    """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ class SessionContext:
     """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
     cached relation, `query:ID` for a streaming query; and what it registered, by kind and lower-case name:
     `function:f`, `table_function:f`, `data_source:f`."""
+    settings: frozenset[str] = frozenset()
+    """Settings that the session may have otherwise than Spark itself does and that could change what an
+    expression means (`model/meaning_settings.py`), in Spark's spelling."""
     door: Literal["thrift", "connect"] = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
 
@@ -74,6 +77,15 @@ class DropTempView:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSetting:
+    """A setting that could change what expressions mean gets another value when the statement succeeds."""
+
+    key: str
+    value: str | None
+    """None: what Spark itself has."""
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogChanged:
     """Tables or databases that the statement creates, alters or drops: the catalog must look again."""
 
@@ -90,7 +102,7 @@ class RegisterCode:
     """As SessionContext.handles has it."""
 
 
-SessionEffect = UseNamespace | CreateTempView | DropTempView | CatalogChanged | RegisterCode
+SessionEffect = UseNamespace | CreateTempView | DropTempView | ChangeSetting | CatalogChanged | RegisterCode
 
 
 class AnswerFilter(enum.Enum):

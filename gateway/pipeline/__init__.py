@@ -40,6 +40,7 @@ async def judge(
         reader=reader,
         rules=rules or Rules(),
         door=statement.context.door if statement.plan is None else "connect",
+        settings=statement.context.settings,
     )
     if statement.plan is not None:
         return await _judge_plan(statement, statement.plan, judging)

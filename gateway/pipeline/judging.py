@@ -88,6 +88,8 @@ class Judging:
     rules: Rules
     door: Literal["thrift", "connect"] = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
+    settings: frozenset[str] = frozenset()
+    """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
     bodies: dict[TableName, Governed] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
 

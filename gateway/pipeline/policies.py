@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import ColumnMask, RowFilter
+from gateway.model.meaning_settings import Influence, influence
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord
 from gateway.pipeline.judging import Governed, Judging
 from gateway.policy.engine import TableView
+from gateway.policy.masks import standard_masks
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
 from gateway.sql.identity import identity_splices
+from gateway.sql.meaning import depends
 from gateway.sql.varying import names_session, varying
 from gateway.sql.wants import NotGovernable, Wants
 
@@ -104,8 +107,9 @@ async def policies_of(
         if table is None or view is None:
             continue
         texts: dict[str, str] = {}
+        standard = _standard(view, table)
         for text in _texts_of(view):
-            checked = await _checked(text, table, judging)
+            checked = await _checked(text, table, judging, standard=text in standard)
             if not isinstance(checked, _Checked):
                 return checked
             texts[text] = checked.text
@@ -144,7 +148,41 @@ def _with_texts(view: TableView, texts: Mapping[str, str]) -> TableView:
     return replace(view, masks=masks, row_filter=rows)
 
 
-async def _checked(text: str, table: Table, judging: Judging) -> _Checked | NotGovernable | NeedsCatalog:
+def _standard(view: TableView, table: Table) -> frozenset[str]:
+    """Return the masks among a view's texts that are of a standard type, without a text of the policy's."""
+    types = {column.name.lower(): column.type for column in table.columns}
+    return frozenset(
+        mask.expression
+        for name, mask in view.masks.items()
+        if mask.expression in standard_masks(mask.column, types.get(name.lower(), ""))
+    )
+
+
+def _otherwise(
+    text: str, reading: Reading, table: Table, read: Sequence[Table], judging: Judging, *, standard: bool
+) -> NotGovernable | None:
+    """Refuse a policy's text that could mean something else under what the session has set."""
+    # INVARIANT (a policy's text means what it says): under Spark's own settings, whatever a user sets.
+    if not judging.settings:
+        return None
+    influences: frozenset[Influence] | None = None
+    for key in sorted(judging.settings):
+        reached = influence(key)
+        if reached is not Influence.ANYTHING:
+            if influences is None:
+                influences = frozenset() if standard else depends(reading.tree, text, table, read)
+            if reached not in influences:
+                continue
+        return NotGovernable(
+            f"a policy for {table.name} could mean something else under this session's `{key}`; "
+            f"RESET {key} first, or set it to what Spark has"
+        )
+    return None
+
+
+async def _checked(
+    text: str, table: Table, judging: Judging, *, standard: bool
+) -> _Checked | NotGovernable | NeedsCatalog:
     """Return a policy's text as it is to be written, and what it depends on.
 
     Who the user is stands in it as a literal, on every endpoint: Spark's cache tells plans apart by that, and
@@ -164,6 +202,10 @@ async def _checked(text: str, table: Table, judging: Judging) -> _Checked | NotG
     tables = [judging.snapshot.catalog.table(name) for name in names]
     if not policy_text.fits(text, reading, table, tables):
         return NotGovernable(f"a policy for {table.name} does not fit its columns")
+    read_tables = [other for other in tables if other is not None]
+    otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
+    if otherwise is not None:
+        return otherwise
     if judging.door == "connect" and any(
         len(function.parts) != 3 and not is_builtin(function) for function in reading.functions
     ):

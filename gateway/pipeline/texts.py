@@ -198,8 +198,15 @@ async def finish(
     uncached = cached_refusal(reading, wants, changing, bodies)
     if uncached is not None:
         return not_governable(uncached)
-    temporary = {r.parts for r in reading.relations if r.role is RelationRole.SCAN} - {
-        relation.parts for relation, _ in prepared.scans
+    # INVARIANT (conservation): asked of the session, and not inferred from what is left over. A scan that was
+    # lost on the way is no temporary view, and the proof does not allow it.
+    in_session = prepared.names.context.temp_views
+    temporary = {
+        relation.parts
+        for relation in reading.relations
+        if relation.role is RelationRole.SCAN
+        and len(relation.parts) == 1
+        and relation.parts[0].lower() in in_session
     }
     allowed = frozenset(
         {guard.pinned_parts(scan.table) for scan in guarded}

@@ -13,6 +13,8 @@ stay inside the type or are NULL; no other CAST meets text that we did not make.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from gateway.policy.column_types import ColumnType, column_type
 from gateway.policy.facts import Facts
 from gateway.policy.sqltext import bind, quote_name
@@ -69,6 +71,13 @@ def mask_expression(
     if shown is None:
         return null_of(column)
     return f"CAST({shown} AS {type_.sql})"
+
+
+@lru_cache(maxsize=4096)
+def standard_masks(column: str, data_type: str) -> frozenset[str]:
+    """Return the masks of the standard types on a column, which neither settings nor circumstances change."""
+    texts = (mask_expression(mask_type, column, data_type) for mask_type in STANDARD)
+    return frozenset(text for text in texts if text is not None)
 
 
 def null_of(column: str) -> str:

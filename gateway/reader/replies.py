@@ -14,6 +14,7 @@ from gateway.model.reading import (
     Argument,
     ColumnRef,
     CommandNode,
+    ExpressionNode,
     FieldValue,
     FunctionRef,
     Identity,
@@ -77,6 +78,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
             for told in reply["parameters"]
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
+        tree=_tree(reply["tree"]) if reply.get("tree") else None,
     )
 
 
@@ -151,6 +153,17 @@ def _identity(told: Reply) -> Identity:
         bare=told["bare"],
         sure=told["sure"],
         nested=told["nested"],
+    )
+
+
+def _tree(told: Reply) -> ExpressionNode:
+    return ExpressionNode(
+        node=told["node"],
+        type=told["type"],
+        mode=told["mode"],
+        parts=tuple(told["parts"]),
+        children=tuple(_tree(child) for child in told["children"]),
+        plans=tuple(_tree(plan) for plan in told["plans"]),
     )
 
 

@@ -17,6 +17,7 @@ from gateway.errors import BackendUnavailable, LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.statement import (
     CatalogChanged,
+    ChangeSetting,
     Cleared,
     CreateTempView,
     Statement,
@@ -62,8 +63,8 @@ async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) 
                 await one
     except TimeoutError:
         raise LimitExceeded(
-            "statements of this session are still running; its database and temporary views "
-            "can only change when they have ended"
+            "statements of this session are still running; its database, its temporary views and settings "
+            "that expressions depend on can only change when they have ended"
         ) from None
 
 
@@ -87,6 +88,10 @@ def settle(
     if finished:
         session.finished(cleared, policies_version)
         return True
+    if stopped:
+        for effect in cleared.effects:
+            if isinstance(effect, ChangeSetting):
+                session.setting_changed(effect.key, own=False)
     # A view that was being replaced may be the old one or the new one now.
     uncertain = (UseNamespace, CreateTempView)
     return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))

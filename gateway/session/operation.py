@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
-from gateway.model.statement import Cleared, CreateTempView, DropTempView, SessionEffect, UseNamespace
+from gateway.model.statement import (
+    ChangeSetting,
+    Cleared,
+    CreateTempView,
+    DropTempView,
+    SessionEffect,
+    UseNamespace,
+)
 from gateway.session.identifiers import Handle
 from gateway.session.ports import BackendOperation
 
@@ -142,7 +149,7 @@ class Operation:
 
     @property
     def changes_names(self) -> bool:
-        """Whether it changes what names mean in this session."""
+        """Whether it changes what names, or the texts of policies, mean in this session."""
         return self.cleared is not None and changes_names(self.cleared.effects)
 
     @property
@@ -165,5 +172,7 @@ class Operation:
 
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:
-    """Whether one of the effects changes what names mean in a session."""
-    return any(isinstance(effect, UseNamespace | CreateTempView | DropTempView) for effect in effects)
+    """Whether one of the effects changes what names, or the texts of policies, mean in a session."""
+    return any(
+        isinstance(effect, UseNamespace | CreateTempView | DropTempView | ChangeSetting) for effect in effects
+    )

@@ -5,7 +5,7 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -116,6 +116,11 @@ class BackendOperation(Protocol):
 class BackendSession(Protocol):
     """A Spark session that belongs to one client session, under the client's identity."""
 
+    @property
+    def own_settings(self) -> Mapping[str, str]:
+        """What was set in it when it was opened."""
+        ...
+
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> BackendOperation:
         """Forward a cleared statement. Raises BackendError when Spark refuses it at once."""
         ...
@@ -154,13 +159,25 @@ class Envelope:
     whose names and views the gateway would not know."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSession:
+    """A session of Spark Connect that reads texts as the reader does."""
+
+    id: str
+    """Spark's own id of it."""
+    settings: Mapping[str, str]
+    """What is set in it."""
+    own_settings: Mapping[str, str]
+    """What is set in a session of the same Spark that no client has touched."""
+
+
 class ConnectBackend(Protocol):
     """Spark's Connect endpoint. Everything raises RpcError for a status that is not OK, and
     BackendUnavailable when Spark cannot be reached at all."""
 
-    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
-        """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. Returns
-        Spark's own id of it; with `observed` Spark refuses when it is another one by now.
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
+        """Have a session of Spark read texts as the reader does; Spark makes it when it is not there. With
+        `observed` Spark refuses when it is another one by now.
 
         Also raises BackendMismatch: this Spark may read texts otherwise all the same."""
         ...

@@ -156,6 +156,7 @@ class Sessions:
             backend=backend,
             opened=self._clock(),
         )
+        session.own_settings = backend.own_settings
         self._sessions[session.handle.guid] = session
         begun = False
         try:

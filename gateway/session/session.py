@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     CatalogChanged,
+    ChangeSetting,
     Cleared,
     Client,
     CreateTempView,
@@ -129,6 +130,8 @@ class NamesInForce:
         self.ended_views: set[str] = set()
         self.relations: dict[str, CachedRelation] = {}
         self.turn = asyncio.Lock()
+        self.own_settings: Mapping[str, str] = {}
+        """What is set in a session of this Spark that nobody has touched."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
         self.views_obliged = False
@@ -166,8 +169,16 @@ class NamesInForce:
                     self._remember(effect.name, cleared, policies_version)
                 case RegisterCode():
                     self.add_handle(effect.handle)
+                case ChangeSetting():
+                    own = effect.value is None or effect.value == self.own_settings.get(effect.key)
+                    self.setting_changed(effect.key, own=own)
                 case DropTempView() | CatalogChanged():
                     pass
+
+    def setting_changed(self, key: str, *, own: bool) -> None:
+        """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
+        settings = self.context.settings - {key} if own else self.context.settings | {key}
+        self.context = replace(self.context, settings=settings)
 
     def readers_of(self, name: str, *, by_name: bool = False) -> list[TempView]:
         """Return the temporary views that may read the view `name`, through others too, in order.
@@ -250,6 +261,7 @@ class NamesInForce:
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
         self.views_obliged = other.views_obliged
+        self.own_settings = other.own_settings
 
     def _basis(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a plan reads."""

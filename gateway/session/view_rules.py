@@ -24,6 +24,7 @@ def context_of(session: NamesInForce, view: TempView) -> SessionContext:
         temp_views=now.temp_views - {name},
         varying_views=now.varying_views - {name},
         handles=now.handles,
+        settings=now.settings,
     )
 
 
@@ -35,7 +36,12 @@ def statement_of(session: NamesInForce, view: TempView) -> Statement:
 def as_made(session: NamesInForce, view: TempView) -> Statement:
     """Return the statement to judge again, to see whether the view is still right. Never to be run: what a
     DataFrame's view read may be gone, and names mean in it what they meant."""
-    return view.made.statement if view.inlined else statement_of(session, view)
+    if view.inlined:
+        return view.made.statement
+    # Spark keeps the settings with the text.
+    statement = statement_of(session, view)
+    settings = view.made.statement.context.settings
+    return replace(statement, context=replace(statement.context, settings=settings))
 
 
 def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import may_be_set
 from gateway.model.resource import Resource
-from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
+from gateway.model.statement import AnswerFilter, AnswerRule, ChangeSetting, UseNamespace
 from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Named, Want, Wants
@@ -59,20 +60,24 @@ def set_setting(scope: Scope) -> Wants:
         raise CannotClassify("the setting could not be read")
     if value[0] == "-v":
         return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
-    return _setting(value[0])
+    key, given = value
+    if given is None:
+        return _setting(str(key))
+    return _setting(str(key), ChangeSetting(str(key), str(given)))
 
 
 def reset_setting(scope: Scope) -> Wants:
     key = scope.field("config")
     if not isinstance(key, str):
         raise CannotClassify("RESET without a key would undo settings that Sluice pins; name the key")
-    return _setting(key)
+    return _setting(key, ChangeSetting(key, None))
 
 
-def _setting(key: str) -> Wants:
+def _setting(key: str, *changes: ChangeSetting) -> Wants:
     if not may_be_set(key):
         raise CannotClassify(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
-    return Wants(wants=(Want(Resource.setting(key), "set"),))
+    effects = tuple(change for change in changes if may_change_meaning(change.key))
+    return Wants(wants=(Want(Resource.setting(key), "set"),), effects=effects)
 
 
 def show_tables(scope: Scope) -> Wants:

@@ -57,7 +57,7 @@ def varying(text: str, reading: Reading) -> str | None:
         return found
     for expression in sorted(_EXPRESSIONS & reading.expressions):
         return f"it asks for `{expression}`"
-    if _SPECIAL.search(text):
+    if names_instant(text):
         return "it names an instant, as `now` and `today` do"
     if QUERIES & reading.expressions and any(r.role is RelationRole.SCAN for r in reading.relations):
         return WITHIN
@@ -65,6 +65,11 @@ def varying(text: str, reading: Reading) -> str | None:
 
 
 WITHIN = "it reads a table within an expression, whose changes Spark does not notice there; write a join"
+
+
+def names_instant(text: str) -> bool:
+    """Whether a text has a string that a date or timestamp could be read from which changes, as `'now'`."""
+    return _SPECIAL.search(text) is not None
 
 
 def names_session(reading: Reading) -> bool:

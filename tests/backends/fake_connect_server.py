@@ -98,6 +98,7 @@ class Configured:
             "Config": self._config,
             "AnalyzePlan": self._analyze,
             "FetchErrorDetails": self._details,
+            "ReleaseSession": self._release,
         }
 
     def restart(self) -> None:
@@ -144,6 +145,11 @@ class Configured:
         details = (("grpc-status-details-bin", status.SerializeToString()),)
         await context.abort(grpc.StatusCode.INTERNAL, "[PARSE_SYNTAX_ERROR]", details)
         return b""
+
+    async def _release(self, request: bytes, context: Any) -> bytes:
+        message = pb.ReleaseSessionRequest.FromString(request)
+        self.sessions.pop(message.session_id, None)
+        return bytes(pb.ReleaseSessionResponse(session_id=message.session_id).SerializeToString())
 
     async def _details(self, request: bytes, context: Any) -> bytes:
         message = pb.FetchErrorDetailsRequest.FromString(request)

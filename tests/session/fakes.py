@@ -139,6 +139,7 @@ class FakeSession:
         self.principal = principal
         self.operations: list[FakeOperation] = []
         self.closed = False
+        self.own_settings: dict[str, str] = dict(backend.own_settings)
         self.views: dict[str, set[str]] = {}
         """Temporary views that exist in Spark's session, with the views that each of them reads."""
 
@@ -186,6 +187,8 @@ class FakeBackend:
         self.sessions: list[FakeSession] = []
         self.received: list[str] = []
         self.slow: str | None = None
+        self.own_settings: dict[str, str] = {}
+        """What is set in a new session."""
         self.down = False
         self.hold: asyncio.Event | None = None
         """When set, `execute` waits for it: Spark is taking the statement."""

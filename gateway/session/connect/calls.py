@@ -9,7 +9,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
-from gateway.session.connect.config import ConfigRefusal, answer_config, judge_config
+from gateway.session.connect.config import ConfigRefusal, answer_config, judge_config, settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_details
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
@@ -59,7 +59,10 @@ class Calls:
     async def config(
         self, session: ConnectSession, principal: Principal, client: Client, request: Message
     ) -> bytes:
-        """Set, unset or tell settings, as far as policies allow it; what changes them is recorded."""
+        """Set, unset or tell settings, as far as policies allow it; what changes them is recorded.
+
+        Where it changes some that expressions depend on, the caller holds the session's turn.
+        """
         decide = self._verdicts.deciding_for(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
         decisions: list[Decision] = []
@@ -82,10 +85,16 @@ class Calls:
             call = await self._decided(session, principal, client, request, decisions, None)
         request.operation.CopyFrom(question.operation)
         request.client_observed_server_side_session_id = session.server_session
+        changes = settings_changed(question.operation, session.own_settings)
+        # Until Spark says that it has the new value: a call that fails may have set some of them.
+        for key in changes:
+            session.setting_changed(key, own=False)
         finished = False
         try:
             data = await self._forward(session, "Config", request, self._endings.plain)
             finished = True
+            for key, own in changes.items():
+                session.setting_changed(key, own=own)
         finally:
             if call is not None:
                 await self._endings.surely(

@@ -6,9 +6,10 @@ are asked about the key in its plain form all the same, so that no spelling is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.reading_settings import (
     is_client_only,
     is_read_by_clients,
@@ -28,6 +29,20 @@ REDACTED = "*********(redacted)"
 """As Spark writes it."""
 SHOWN = 20
 """Keys that a refusal names."""
+
+
+def settings_changed(operation: Message, own: Mapping[str, str]) -> Mapping[str, bool]:
+    """Return what a `ConfigRequest.Operation` does to the settings that could change what expressions mean:
+    key → whether it then has the value that Spark itself has, as in `own`."""
+    match operation.WhichOneof("op_type"):
+        case "set":
+            values = {p.key: p.value if p.HasField("value") else None for p in operation.set.pairs}
+        case "unset":
+            # Spark then has its default, which need not be what it was started with.
+            values = dict.fromkeys(operation.unset.keys)
+        case _:
+            values = {}
+    return {key: own.get(key) == value for key, value in values.items() if may_change_meaning(key)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from gateway.model.statement import (
 )
 from gateway.session import barriers
 from gateway.session.connect import faults
+from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.requests import ExecuteRequest
@@ -37,7 +39,7 @@ from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
-from gateway.wire.connect import pb, serialize
+from gateway.wire.connect import Message, pb, serialize
 
 _log = structlog.get_logger(__name__)
 
@@ -214,13 +216,7 @@ class ConnectExecution:
         verdict = without_dangling_views(session, without_ended_views(session, verdict))
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
-            running = (self._resolved(operation) for operation in list(session.operations.values()))
-            stopping = (_done(task) for task in list(session.stopping))
-            others = itertools.chain(running, stopping)
-            await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
-            if session.unstopped:
-                await self._endings.lose(session, "Spark did not say that a statement was stopped")
-            session.require_open()
+            await self._let_others_end(session)
         await self._recorder.decided(
             verdict,
             statement_id=statement_id,
@@ -276,6 +272,28 @@ class ConnectExecution:
                 session.pending = operation
             operation.task = self._endings.spawn(self._drive(operation, envelope))
         return operation, envelope
+
+    @contextlib.asynccontextmanager
+    async def configuring(self, session: ConnectSession, request: Message) -> AsyncIterator[None]:
+        """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
+        is judged, or still analysed in Spark."""
+        if not settings_changed(request.operation, {}):
+            yield
+            return
+        async with session.turn:
+            session.require_open()
+            await self._settle_pending(session)
+            await self._let_others_end(session)
+            yield
+
+    async def _let_others_end(self, session: ConnectSession) -> None:
+        running = (self._resolved(operation) for operation in list(session.operations.values()))
+        stopping = (_done(task) for task in list(session.stopping))
+        others = itertools.chain(running, stopping)
+        await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
+        if session.unstopped:
+            await self._endings.lose(session, "Spark did not say that a statement was stopped")
+        session.require_open()
 
     async def _resolved(self, operation: ConnectOperation) -> None:
         if not operation.resolved.is_set():

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gateway.errors import BackendUnavailable
+from gateway.model.meaning_settings import changed
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
@@ -70,7 +71,11 @@ async def _adopt(
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
     # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
     # reader does. What comes after goes to this session of this process or nowhere.
-    session.server_session = await backend.open_session(session.session_id, session.principal.user, observed)
+    opened = await backend.open_session(session.session_id, session.principal.user, observed)
+    session.server_session, session.own_settings = opened.id, opened.own_settings
+    # A session that lived on without us may have settings of its client's.
+    settings = changed(opened.settings, opened.own_settings)
+    session.context = replace(session.context, settings=settings)
     # A statement like any other: judged, recorded, and run under the client's name.
     kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
     catalog, namespace = _current(kept)

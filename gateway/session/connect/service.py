@@ -207,10 +207,12 @@ class ConnectSessions:
             raise InvalidRequest(f"`{method}` is not a method that Sluice answers")
         message = await in_turn(lambda: self._read(method, request, principal))
         client = _known_as(client, message)
+        key = (principal.user, message.session_id)
         match method:
             case "Config":
                 session = await self._session(principal, client, message)
-                return await self._calls.config(session, principal, client, message)
+                async with self._execution.configuring(session, message):
+                    return await self._calls.config(session, principal, client, message)
             case "ArtifactStatus":
                 session = await self._session(principal, client, message)
                 return await self._calls.artifact_status(session, principal, client, message)
@@ -220,10 +222,8 @@ class ConnectSessions:
                 return await self._release(principal, message)
             case "ReleaseExecute":
                 # It comes once for each response, and Spark itself does not look at the session here.
-                session_if_any = self._sessions.get((principal.user, message.session_id))
-                return await self._calls.release_execute(session_if_any, message)
+                return await self._calls.release_execute(self._sessions.get(key), message)
         known = self._known(principal, client, message)
-        key = (principal.user, message.session_id)
         if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, message)

@@ -32,7 +32,7 @@ from gateway.model.statement import (
 from gateway.session.connect.faults import spark_error
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import Envelope, RpcError
+from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.fakes import ALICE, BOB, FakeAuthority, FakeCatalog, FakeLedger
 
@@ -240,6 +240,8 @@ class Spark:
         """Method → what it waits for."""
         self.namespace = ("spark_catalog", "default")
         self.settings: dict[str, str] = {}
+        self.own_settings: dict[str, str] = {}
+        """What is set in a new session."""
         self.errors: dict[str, Any] = {}
         self.states: dict[str, int] = {}
         """Operation → how GetStatus says that it ended; 1 for one that was never seen."""
@@ -385,7 +387,7 @@ class Spark:
         response.spark_version.version = text
         return serialize(response)
 
-    async def open_session(self, session_id: str, user: str, observed: str = "") -> str:
+    async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         request = pb.ConfigRequest(
             session_id=session_id,
             user_context=pb.UserContext(user_id=user),
@@ -396,7 +398,9 @@ class Spark:
         answer = pb.ConfigResponse.FromString(await self.call("Config", serialize(request)))
         if self.mismatch:
             raise BackendMismatch([self.mismatch])
-        return str(answer.server_side_session_id)
+        own = {**self.own_settings, **READING_SETTINGS}
+        settings = {**self.own_settings, **self.sessions[(user, session_id)].settings}
+        return OpenedSession(id=str(answer.server_side_session_id), settings=settings, own_settings=own)
 
     async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
         message = pb.ReattachExecuteRequest.FromString(request)

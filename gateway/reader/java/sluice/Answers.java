@@ -10,6 +10,7 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
@@ -22,7 +23,10 @@ final class Answers {
             return reading(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
         }
         if (operation.equals("expression")) {
-            return reading(RecentTexts.EXPRESSIONS.parsed((String) request.get("text")));
+            ParsedText parsed = RecentTexts.EXPRESSIONS.parsed((String) request.get("text"));
+            Map told = reading(parsed);
+            told.put("tree", ExpressionTree.of((Expression) parsed.root));
+            return told;
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(

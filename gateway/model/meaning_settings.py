@@ -1,0 +1,99 @@
+"""Settings of a session that could change what an expression means, or what rows a table has.
+
+A policy may let users set them. Then a row filter or a mask that could mean something else under what the
+session has is not used: `sql/meaning.py` says which ones could. What is on no list here could change all.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+
+class Influence(enum.Enum):
+    """What of an expression a setting reaches."""
+
+    NONE = "none"
+    """How Spark works, or how a client shows rows: the rows are the same."""
+    ANSI = "ansi"
+    """Implicit casts, and what fails or overflows."""
+    TIME_ZONE = "time_zone"
+    """What day and hour an instant is, and which instant a day and hour are."""
+    ANYTHING = "anything"
+    """It is not known to leave anything alone."""
+
+
+ANSI_MODE = "spark.sql.ansi.enabled"
+TIME_ZONE = "spark.sql.session.timeZone"
+
+_REACHES: Mapping[str, Influence] = {ANSI_MODE: Influence.ANSI, TIME_ZONE: Influence.TIME_ZONE}
+
+HARMLESS = frozenset(
+    """
+    spark.sql.adaptive.advisoryPartitionSizeInBytes spark.sql.adaptive.autoBroadcastJoinThreshold
+    spark.sql.adaptive.coalescePartitions.enabled spark.sql.adaptive.coalescePartitions.initialPartitionNum
+    spark.sql.adaptive.coalescePartitions.minPartitionSize
+    spark.sql.adaptive.coalescePartitions.parallelismFirst spark.sql.adaptive.enabled
+    spark.sql.adaptive.forceOptimizeSkewedJoin spark.sql.adaptive.localShuffleReader.enabled
+    spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold
+    spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled
+    spark.sql.adaptive.rebalancePartitionsSmallPartitionFactor spark.sql.adaptive.skewJoin.enabled
+    spark.sql.adaptive.skewJoin.skewedPartitionFactor
+    spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes
+    spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.cbo.enabled
+    spark.sql.cbo.joinReorder.dp.threshold spark.sql.cbo.joinReorder.enabled
+    spark.sql.cbo.planStats.enabled spark.sql.cbo.starSchemaDetection
+    spark.sql.debug.maxToStringFields spark.sql.defaultSizeInBytes
+    spark.sql.exchange.reuse spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+    spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
+    spark.sql.inMemoryColumnarStorage.batchSize spark.sql.inMemoryColumnarStorage.compressed
+    spark.sql.join.preferSortMergeJoin spark.sql.limit.initialNumPartitions
+    spark.sql.limit.scaleUpFactor spark.sql.maxMetadataStringLength spark.sql.maxPlanStringLength
+    spark.sql.maxSinglePartitionBytes spark.sql.optimizer.dynamicPartitionPruning.enabled
+    spark.sql.optimizer.runtime.bloomFilter.enabled spark.sql.orc.filterPushdown
+    spark.sql.parquet.filterPushdown spark.sql.shuffle.partitions
+    spark.sql.shuffledHashJoinFactor spark.sql.statistics.fallBackToHdfs
+    spark.sql.thriftserver.scheduler.pool spark.sql.thriftServer.incrementalCollect
+    spark.sql.thriftServer.queryTimeout
+    hive.server2.thrift.resultset.default.fetch.size
+    spark.job.description spark.job.interruptOnCancel spark.jobGroup.id spark.scheduler.pool
+    """.split()
+)
+"""In Spark's spelling: another one is another setting, of which nothing is known."""
+
+HARMLESS_PREFIXES = (
+    # How rows are turned into a client's objects; masks and filters are through with them by then.
+    "spark.connect.session.planCompression.",
+    "spark.sql.connect.",
+    "spark.sql.execution.arrow.",
+    "spark.sql.execution.pandas.",
+    "spark.sql.pyspark.",
+    "spark.sql.repl.eagerEval.",
+    "spark.sql.ui.",
+    "pandas_on_spark.",
+    # What a stream does between two batches.
+    "spark.sql.streaming.metricsEnabled",
+    "spark.sql.streaming.minBatchesToRetain",
+    "spark.sql.streaming.noDataProgressEventInterval",
+    "spark.sql.streaming.numRecentProgressUpdates",
+    "spark.sql.streaming.pollingDelay",
+)
+
+
+def influence(key: str) -> Influence:
+    """Return what of an expression the setting reaches; ANYTHING for one that is on no list."""
+    if key in HARMLESS or key.startswith(HARMLESS_PREFIXES):
+        return Influence.NONE
+    return _REACHES.get(key, Influence.ANYTHING)
+
+
+def may_change_meaning(key: str) -> bool:
+    """Whether the session's value of this setting has to be known when a mask or filter is written."""
+    return influence(key) is not Influence.NONE
+
+
+def changed(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
+    """Return the settings that a session has otherwise than Spark itself does, of those that matter."""
+    return frozenset(
+        key for key in now.keys() | own.keys() if now.get(key) != own.get(key) and may_change_meaning(key)
+    )

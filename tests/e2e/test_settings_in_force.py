@@ -1,0 +1,161 @@
+"""A policy's text means what it says under whatever settings its reader's session has: on a real Spark.
+
+`moment` is 2020-01-01 00:30 in UTC: in Tokyo it is nine hours later, and in New York the year before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyhive import hive
+from pyspark.errors import PySparkException
+
+from gateway.frontends.users import set_user
+from tests.e2e.running import RunningGateway, Spark, connect
+
+PASSWORD = "correct horse battery"
+ZONE = "spark.sql.session.timeZone"
+ANSI = "spark.sql.ansi.enabled"
+PACK = """
+service: spark
+policies:
+  - name: everybody works here
+    on: {catalog: spark_catalog, database: zoned, table: "*", column: "*"}
+    allow: [{users: [ann], access: [select, refresh, create, drop]}]
+  - name: settings that mean something
+    on: {setting: [spark.sql.session.timeZone, spark.sql.ansi.enabled, spark.sql.shuffle.partitions]}
+    allow: [{users: [ann], access: [set]}]
+  - name: rows of the new year
+    on: {catalog: spark_catalog, database: zoned, table: days}
+    filter: [{users: [ann], where: "year(moment) = 2020"}]
+  - name: rows of the region
+    on: {catalog: spark_catalog, database: zoned, table: regions}
+    filter: [{users: [ann], where: "region = 'EMEA'"}]
+"""
+MADE = (
+    "CREATE DATABASE zoned",
+    "CREATE TABLE zoned.days USING parquet AS SELECT * FROM VALUES "
+    "(1, TIMESTAMP'2020-01-01 00:30:00Z'), (2, TIMESTAMP'2019-12-31 23:30:00Z') AS t(id, moment)",
+    "CREATE TABLE zoned.regions USING parquet AS SELECT * FROM VALUES "
+    "(1, 'EMEA'), (2, 'emea') AS t(id, region)",
+)
+"""Made by the operator, past the gateway; its Spark has the zone UTC."""
+
+Ask = Callable[[str], list[Any]]
+
+
+def write_settings(directory: Path, spark: Spark) -> Path:
+    directory.mkdir()
+    directory.chmod(0o711)
+    set_user(directory / "users.yaml", "ann", password=PASSWORD)
+    (directory / "pack.yaml").write_text(PACK)
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": spark.backend_settings(directory),
+        "policies": {"paths": ["pack.yaml"]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    file = directory / "gateway.yaml"
+    file.write_text(json.dumps(settings))
+    return file
+
+
+@pytest.fixture(scope="module")
+def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    spark.query(*MADE, user="loader")
+    running = RunningGateway(write_settings(open_directory / "zoned", spark)).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(params=["thrift", "connect"])
+def ask(request: pytest.FixtureRequest, gateway: RunningGateway) -> Iterator[Ask]:
+    with contextlib.ExitStack() as opened:
+        if request.param == "connect":
+            frames = opened.enter_context(gateway.session("ann", PASSWORD))
+            yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
+            return
+        connection = opened.enter_context(
+            contextlib.closing(connect(gateway.host, gateway.port, "ann", PASSWORD))
+        )
+        cursor = connection.cursor()
+
+        def execute(text: str) -> list[Any]:
+            cursor.execute(text)
+            return sorted(cursor.fetchall()) if cursor.description else []
+
+        yield execute
+
+
+@contextlib.contextmanager
+def refused(key: str) -> Iterator[None]:
+    with pytest.raises((hive.OperationalError, PySparkException), match=f"RESET {key} first"):
+        yield
+
+
+def test_a_time_zone_moves_no_row_into_sight_and_independent_filters_go_on(ask: Ask) -> None:
+    assert ask("SELECT id FROM zoned.days") == [(1,)]
+    for text in ("SET TIME ZONE 'America/New_York'", f"SET {ZONE} = Asia/Tokyo"):
+        ask(text)
+        with refused(ZONE):
+            ask("SELECT id FROM zoned.days")
+        assert ask("SELECT id FROM zoned.regions") == [(1,)]
+    ask("SET spark.sql.shuffle.partitions = 3")
+    ask("SET TIME ZONE 'UTC'")
+    assert ask("SELECT id FROM zoned.days") == [(1,)]
+    ask("SET TIME ZONE 'Asia/Tokyo'")
+    ask(f"RESET {ZONE}")
+    assert ask("SELECT id FROM zoned.days") == [(1,)]
+
+
+def test_reset_brings_back_what_spark_was_started_with(ask: Ask) -> None:
+    ask("SET TIME ZONE 'Asia/Tokyo'")
+    ask(f"RESET {ZONE}")
+    assert ask("SELECT current_timezone()") == [("UTC",)]
+
+
+def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:
+    ask("CREATE TEMPORARY VIEW mine AS SELECT id, CAST(moment AS DATE) AS day FROM zoned.days")
+    ask("SET TIME ZONE 'America/New_York'")
+    assert ask("SELECT id FROM mine") == [(1,)]
+    ask(f"SET {ANSI} = false")
+    assert ask("SELECT id FROM mine") == [(1,)]
+    with refused("|".join((ANSI, ZONE)).replace("|", " first|RESET ")):
+        ask("CREATE TEMPORARY VIEW other AS SELECT id FROM zoned.days")
+
+
+def test_the_view_of_a_dataframe_keeps_the_zone_that_it_was_made_under(gateway: RunningGateway) -> None:
+    with gateway.session("ann", PASSWORD) as frames:
+        frames.table("zoned.days").createOrReplaceTempView("mine")
+        frames.conf.set(ZONE, "America/New_York")
+        assert [row.id for row in frames.sql("SELECT id FROM mine").collect()] == [1]
+        with refused(ZONE):
+            frames.table("zoned.days").collect()
+        frames.conf.set(ZONE, "UTC")
+        assert [row.id for row in frames.table("zoned.days").collect()] == [1]
+        frames.conf.unset(ZONE)
+        with refused(ZONE):
+            frames.table("zoned.days").collect()
+
+
+def test_a_session_begins_with_settings_of_its_opening(gateway: RunningGateway) -> None:
+    opened = hive.connect(
+        gateway.host,
+        gateway.port,
+        username="ann",
+        password=PASSWORD,
+        auth="CUSTOM",
+        configuration={f"set:hiveconf:{ZONE}": "America/New_York"},
+    )
+    with contextlib.closing(opened), contextlib.closing(opened.cursor()) as cursor:
+        with refused(ZONE):
+            cursor.execute("SELECT id FROM zoned.days")
+        cursor.execute("SELECT id FROM zoned.regions")
+        assert cursor.fetchall() == [(1,)]

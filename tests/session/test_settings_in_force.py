@@ -1,0 +1,130 @@
+"""What a session has otherwise than Spark itself is known when its next statement is judged, not later."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gateway.model.policy import PolicySet
+from gateway.model.statement import ChangeSetting, CreateTempView
+from gateway.session.failures import StatementFailed
+from gateway.session.identifiers import Handle
+from gateway.session.ports import BackendError
+from tests.session.fakes import BOB, CLIENT, World
+
+ZONE = "spark.sql.session.timeZone"
+
+
+def world() -> World:
+    made = World()
+    made.backend.own_settings = {ZONE: "UTC"}
+    made.judge.effects = [
+        ("TOKYO", (ChangeSetting(ZONE, "Asia/Tokyo"),)),
+        ("OWN", (ChangeSetting(ZONE, "UTC"),)),
+        ("RESET", (ChangeSetting(ZONE, None),)),
+        ("CREATE VIEW (v)", (CreateTempView("v"),)),
+    ]
+    return made
+
+
+async def run(world: World, handle: Handle, text: str, *, run_async: bool = False) -> Handle:
+    return (await world.sessions.execute(BOB, handle, text, run_async=run_async)).handle
+
+
+def known(world: World) -> frozenset[str]:
+    """Return what the last statement was judged with."""
+    return world.judge.judged[-1].context.settings
+
+
+async def opened(world: World) -> Handle:
+    return await world.sessions.open_session(BOB, CLIENT, protocol_version=9)
+
+
+async def test_a_change_is_known_until_the_value_is_sparks_own_again() -> None:
+    there = world()
+    handle = await opened(there)
+    for text, settings in (
+        ("SELECT 1", set()),
+        ("SET TOKYO", set()),
+        ("SELECT 2", {ZONE}),
+        ("RESET it", {ZONE}),
+        ("SELECT 3", set()),
+        ("SET TOKYO", set()),
+        ("SET OWN", {ZONE}),
+        ("SELECT 4", set()),
+    ):
+        await run(there, handle, text)
+        assert known(there) == settings, text
+    await run(there, handle, "SET TOKYO")
+    await run(there, await opened(there), "SELECT 5")
+    assert known(there) == set()
+
+
+async def test_settings_of_the_opening_are_known_as_well() -> None:
+    there = world()
+    handle = await there.sessions.open_session(BOB, CLIENT, protocol_version=9, settings={"spark.TOKYO": "x"})
+    await run(there, handle, "SELECT 1")
+    assert known(there) == {ZONE}
+
+
+async def test_a_change_that_fails_changes_nothing() -> None:
+    there = world()
+    handle = await opened(there)
+    there.backend.fail["SET TOKYO"] = ("no such zone", "22023")
+    with pytest.raises(StatementFailed):
+        await run(there, handle, "SET TOKYO")
+    there.backend.refuse["SET TOKYO "] = BackendError("no", "HY000")
+    with pytest.raises(StatementFailed):
+        await run(there, handle, "SET TOKYO ")
+    await run(there, handle, "SELECT 1")
+    assert known(there) == set()
+
+
+async def test_nothing_is_judged_while_a_change_is_under_way() -> None:
+    there = world()
+    handle = await opened(there)
+    there.backend.slow = "TOKYO"
+    await run(there, handle, "SET TOKYO", run_async=True)
+    reading = asyncio.create_task(run(there, handle, "SELECT 1"))
+    await asyncio.sleep(0)
+    assert [s.text for s in there.judge.judged] == ["SET TOKYO"]
+    there.backend.last.end()
+    await reading
+    assert known(there) == {ZONE}
+
+
+async def test_a_change_waits_until_what_was_judged_before_it_has_ended() -> None:
+    there = world()
+    handle = await opened(there)
+    there.backend.slow = "SELECT"
+    await run(there, handle, "SELECT 1", run_async=True)
+    setting = asyncio.create_task(run(there, handle, "SET TOKYO"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert there.backend.received == ["SELECT 1"]
+    there.backend.last.end()
+    await setting
+    assert there.backend.received == ["SELECT 1", "SET TOKYO"]
+
+
+async def test_a_change_that_was_stopped_may_have_happened() -> None:
+    there = world()
+    handle = await opened(there)
+    there.backend.slow = "TOKYO"
+    setting = await run(there, handle, "SET TOKYO", run_async=True)
+    there.backend.last.end(state=3)
+    await there.sessions.status(BOB, setting)
+    await run(there, handle, "SELECT 1")
+    assert known(there) == {ZONE}
+
+
+async def test_a_temporary_view_keeps_the_settings_that_it_was_made_under() -> None:
+    there = world()
+    handle = await opened(there)
+    await run(there, handle, "CREATE VIEW v AS SELECT 1")
+    await run(there, handle, "SET TOKYO")
+    there.policies = PolicySet(version=there.policies.version + 1)
+    await run(there, handle, "SELECT 1")
+    judged = {s.text: s.context.settings for s in there.judge.judged[-2:]}
+    assert judged == {"CREATE VIEW v AS SELECT 1": frozenset(), "SELECT 1": {ZONE}}
