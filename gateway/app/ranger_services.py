@@ -62,6 +62,7 @@ def make_service(
             policies_s=settings.poll_s,
             tags_s=settings.tags_poll_s,
             users_s=settings.users_poll_s,
+            sharing_s=settings.data_sharing_poll_s,
             max_stale_s=settings.max_stale_s,
             deltas=settings.deltas,
             groups_from_users=settings.groups_from_user_store,

@@ -72,6 +72,8 @@ def explanation_as_json(explanation: Explanation) -> dict[str, Any]:
         "tags": [{"tag": tag.type, "attributes": dict(tag.attributes)} for tag in explanation.tags],
         "zone": decision.zone,
         "tag": decision.tag,
+        "datasets": list(decision.datasets),
+        "projects": list(decision.projects),
         "policy": _ref(decision.policy),
         "item": decision.item,
         "reason": decision.reason,
@@ -126,6 +128,8 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
         ("reason", decision.reason),
         ("zone", decision.zone),
         ("tag", decision.tag),
+        ("datasets", ", ".join(decision.datasets)),
+        ("projects", ", ".join(decision.projects)),
         ("roles", ", ".join(sorted(explanation.roles))),
         ("tags", ", ".join(tag.type for tag in explanation.tags)),
     ]

@@ -51,7 +51,14 @@ def deciding(decisions: Sequence[Decision], *, refused: bool) -> dict[str, Any]:
         "policy": deciding.policy.id,
         "policy_version": deciding.policy.version,
         "reason": deciding.reason,
+        **of_sharing(deciding),
     }
+
+
+def of_sharing(decision: Decision) -> dict[str, Any]:
+    """Name the datasets and projects that the resource is shared in, where it is."""
+    found = {"datasets": list(decision.datasets), "projects": list(decision.projects)}
+    return {key: names for key, names in found.items() if names}
 
 
 def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
@@ -64,7 +71,7 @@ def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
         column = elements[-1][1] if elements and elements[-1][0] == "column" else None
         path = elements if column is None else elements[:-1]
         what = (decision.request.access, decision.allowed, decision.policy, decision.reason)
-        key = (path, column is None, *what)
+        key = (path, column is None, *what, decision.datasets, decision.projects)
         entry = merged.get(key)
         if entry is None:
             entry = {
@@ -74,6 +81,7 @@ def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
                 "result": int(decision.allowed),
                 **of_policy(decision.policy),
                 "reason": decision.reason,
+                **of_sharing(decision),
             }
             merged[key] = entry
             found.append(entry)

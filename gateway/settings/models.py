@@ -274,17 +274,17 @@ class RangerAdminSettings(Section):
     key: Path | None = None
     """PEM file of its private key."""
     cache: Path | None = None
-    """Directory for the last good downloads, which are used when the Admin is away at start. Without it a
-    gateway that starts then refuses everything."""
+    """Directory of the last good downloads; without it a start while the Admin is away refuses all."""
     poll_s: Seconds = 30.0
     """Seconds between questions for policies and roles."""
     tags_poll_s: Seconds | None = 60.0
     """Seconds between questions for tags; `null`: never."""
     users_poll_s: Seconds | None = 3600.0
     """Seconds between questions for users and their attributes; `null`: never."""
+    data_sharing_poll_s: Seconds | None = 60.0
+    """Seconds between questions for data sharing (GDS); `null`: never, and nothing is shared."""
     max_stale_s: Seconds = 86_400.0
-    """Seconds after which statements are refused when no Admin has confirmed the policies; Ranger's own
-    plugins have no such limit."""
+    """Seconds without an Admin's confirmation after which statements are refused; Ranger has no limit."""
     deltas: bool = True
     """Whether the Admin may send changes alone; whether it does is its own setting."""
     groups_from_user_store: bool = False

@@ -19,7 +19,13 @@ import orjson
 from gateway.sources.big_json import NotJson, parse, pieces
 from gateway.sources.ranger_client import Kind
 
-_SUFFIX = {Kind.POLICIES: "", Kind.ROLES: "_roles", Kind.TAGS: "_tag", Kind.USERS: "_userstore"}
+_SUFFIX = {
+    Kind.POLICIES: "",
+    Kind.ROLES: "_roles",
+    Kind.TAGS: "_tag",
+    Kind.USERS: "_userstore",
+    Kind.SHARING: "_gds",
+}
 CONTACT = ".contact"
 """Not `.json`: this file is ours, and whoever reads the others should not meet it."""
 

@@ -1,4 +1,4 @@
-"""Asks a Ranger Admin what a plugin asks: policies, roles, tags and users of one service, if they are newer.
+"""Asks a Ranger Admin what a plugin asks: policies, roles, tags, users, data sharing, if they are newer.
 
 Ranger's plugin protocol over HTTP. Every answer has a deadline and a size limit; what is not an answer of the
 protocol raises NoAnswer, and the caller keeps what it has.
@@ -36,6 +36,7 @@ class Kind(enum.Enum):
     POLICIES = "policies"
     TAGS = "tags"
     USERS = "users"
+    SHARING = "sharing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ _ENDPOINTS = {
     Kind.TAGS: _Endpoint("tags/download", "tags/secure/download", "lastKnownVersion", "supportsTagDeltas"),
     Kind.ROLES: _Endpoint("roles/download", "roles/secure/download", "lastKnownRoleVersion"),
     Kind.USERS: _Endpoint("xusers/download", "xusers/secure/download", "lastKnownUserStoreVersion"),
+    Kind.SHARING: _Endpoint("gds/download", "gds/secure/download", "lastKnownGdsVersion"),
 }
 
 

@@ -21,6 +21,7 @@ _VERSION_KEYS = {
     Kind.POLICIES: "policyVersion",
     Kind.TAGS: "tagVersion",
     Kind.USERS: "userStoreVersion",
+    Kind.SHARING: "gdsVersion",
 }
 
 _ATTRIBUTES = re.compile(rb"""(?:\b|\\[nrtf])(?:USER\b(?![}"])|UGA?\b)|_ATTR|user(?:Group)?Attributes""")
@@ -60,7 +61,7 @@ class Copy:
     digest: bytes = b""
     """Of the answer that it came with, for knowing the same answer again."""
     attributes: bool = False
-    """For policies: whether any of them may ask for attributes of users or groups."""
+    """For policies and data sharing: whether any of it may ask for attributes of users or groups."""
 
 
 Copies = Mapping[Kind, Copy]
@@ -89,9 +90,16 @@ def read_answer(kind: Kind, content: bytes, own: Copy, service: str) -> Copy | N
         raise Faults([f"{where(service, kind)}:{error.line}: {error.message}"]) from None
     check_name(kind, download, service)
     _share(own.content, download)
+    if kind is Kind.SHARING and version_of(kind, download, service) < 0:
+        raise Faults([f"{where(service, kind)}: `{_VERSION_KEYS[kind]}` is missing"])
     whole = _with_deltas(kind, download, own, service)
     copy = copy_of(kind, whole, service, digest=digest, told=download)
     return replace(copy, attributes=copy.attributes or own.attributes)
+
+
+def nothing_shared(service: str) -> Copy:
+    """Return what stands for the data sharing of an Admin that has none; it has no version."""
+    return Copy(content={"serviceName": service, _VERSION_KEYS[Kind.SHARING]: NOTHING})
 
 
 def copy_of(
@@ -103,7 +111,7 @@ def copy_of(
     told: Mapping[str, Any] | None = None,
 ) -> Copy:
     """Return content as a copy; only `told`, the part that is new, is searched for attributes."""
-    asks = kind is Kind.POLICIES and any(
+    asks = kind in (Kind.POLICIES, Kind.SHARING) and any(
         _ATTRIBUTES.search(piece) for piece in pieces(content if told is None else told)
     )
     return Copy(content=content, version=version_of(kind, content, service), digest=digest, attributes=asks)
@@ -156,6 +164,10 @@ def _with_deltas(kind: Kind, download: dict[str, Any], own: Copy, service: str) 
         raise DeltaRefused([f"{where(service, kind)}: {fault}" for fault in error.faults]) from None
 
 
+def _says_nothing(kind: Kind, copy: Copy) -> bool:
+    return kind is Kind.SHARING and copy.version == NOTHING
+
+
 class Conversion:
     """Turns downloads of one service into policies; what did not change is not converted again."""
 
@@ -174,7 +186,8 @@ class Conversion:
 
     def held(self, copies: Copies) -> Held:
         """Return what the copies mean together. Raises Faults with those of all of them."""
-        contents = {kind: copy.content for kind, copy in copies.items() if copy.content is not None}
+        said = {kind: copy for kind, copy in copies.items() if not _says_nothing(kind, copy)}
+        contents = {kind: copy.content for kind, copy in said.items() if copy.content is not None}
         faults: list[str] = []
 
         def converted(kind: Kind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
@@ -189,7 +202,10 @@ class Conversion:
 
         roles = converted(Kind.ROLES, self._roles)
         users = converted(Kind.USERS, self._users)
-        found = converted(Kind.POLICIES, lambda content: self._policies(content, contents.get(Kind.TAGS)))
+        found = converted(
+            Kind.POLICIES,
+            lambda content: self._policies(content, contents.get(Kind.TAGS), contents.get(Kind.SHARING)),
+        )
         if faults:
             raise Faults(faults)
         return Held(
@@ -197,12 +213,19 @@ class Conversion:
             roles=roles or (),
             users=users,
             warnings=() if found is None else found.warnings,
-            versions={kind: copy.version for kind, copy in copies.items() if copy.content is not None},
+            versions={kind: said[kind].version for kind in contents},
         )
 
-    def _policies(self, content: Mapping[str, Any], tags: Mapping[str, Any] | None) -> Converted:
+    def _policies(
+        self,
+        content: Mapping[str, Any],
+        tags: Mapping[str, Any] | None,
+        sharing: Mapping[str, Any] | None,
+    ) -> Converted:
         file = where(self._name, Kind.POLICIES)
         if any(content.get(key) for key in _SAYING):
+            if sharing is not None:
+                content = {**content, "gdsInfo": sharing}
             converted = self._converter.service(content, tags=tags, file=file)
             self._definition = converted.service.definition
             return converted

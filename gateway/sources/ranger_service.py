@@ -29,13 +29,14 @@ from gateway.sources.ranger_content import (
     Held,
     check_name,
     copy_of,
+    nothing_shared,
     read_answer,
     where,
 )
 
 log = structlog.get_logger(__name__)
 
-ROUNDS = ((Kind.ROLES, Kind.POLICIES), (Kind.TAGS,), (Kind.USERS,))
+ROUNDS = ((Kind.ROLES, Kind.POLICIES), (Kind.TAGS,), (Kind.USERS,), (Kind.SHARING,))
 """Kinds that are asked for together, in order. Roles come right before policies: a policy must not meet
 roles older than those it was written for."""
 Round = tuple[Kind, ...]
@@ -54,6 +55,8 @@ class ServiceOptions:
     """None: tags are never asked for, and tag policies hold for nothing."""
     users_s: float | None = 3600.0
     """None: users are never asked for."""
+    sharing_s: float | None = 60.0
+    """None: data sharing is never asked for, and nothing is shared."""
     max_stale_s: float = 86_400.0
     """Seconds for which policies stay in force without being confirmed."""
     deltas: bool = True
@@ -95,7 +98,7 @@ class RangerService:
             options.name, options.definition, definitions or {}, adds_groups=options.groups_from_users
         )
         self._copies: dict[Kind, Copy] = {}
-        intervals = (options.policies_s, options.tags_s, options.users_s)
+        intervals = (options.policies_s, options.tags_s, options.users_s, options.sharing_s)
         random = random or Random()  # noqa: S311 - spreads questions over time, guards nothing
         self._waits = {
             round_: Backoff(interval, random)
@@ -243,7 +246,11 @@ class RangerService:
             case Gone() if kind is Kind.POLICIES:
                 self._confirmed[kind] = self._clock()
                 return None
-            case Unchanged() if own.content is None:
+            case Gone() if kind is Kind.SHARING and own.version == NOTHING:
+                # An older Admin has no such address: nothing is shared, and that is remembered.
+                self._succeeded(kind)
+                return None if own.content is not None else nothing_shared(self.name)
+            case Unchanged() if own.version == NOTHING and (own.content is None or kind is Kind.SHARING):
                 # An Admin that is busy says so too, and then there may be some.
                 raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
             case Gone() if own.content is not None:
@@ -402,8 +409,8 @@ class RangerService:
         """Return the kinds without which nothing can be judged."""
         if self._gone:
             return [Kind.POLICIES]
-        policies = self._copies.get(Kind.POLICIES, Copy())
-        users = policies.attributes or self._options.groups_from_users
+        asking = (self._copies.get(kind, Copy()) for kind in (Kind.POLICIES, Kind.SHARING))
+        users = self._options.groups_from_users or any(copy.attributes for copy in asking)
         kinds = [kind for round_ in self._rounds({}) for kind in round_]
         return [kind for kind in kinds if kind is not Kind.USERS or users]
 

@@ -188,7 +188,8 @@ async def test_a_gateway_starts_without_its_admin_and_refuses_until_it_is_there(
         await admin.kill()
         async with rules_of(tmp_path, admin.url) as (rules, _):
             assert rules.stale() == (
-                "roles and policies of service `dev_hive` have never been loaded from a Ranger Admin"
+                "roles and policies and sharing of service `dev_hive` have never been loaded "
+                "from a Ranger Admin"
             )
             assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
             assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name")

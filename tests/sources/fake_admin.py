@@ -56,12 +56,19 @@ TAG_DEFINITION: dict[str, Any] = {
     "resources": [{"itemId": 1, "name": "tag", "level": 1, "matcherOptions": {"wildCard": False}}],
     "accessTypes": [{"itemId": 1, "name": "hive:select"}],
 }
-_KINDS = {"plugins": Kind.POLICIES, "roles": Kind.ROLES, "tags": Kind.TAGS, "xusers": Kind.USERS}
+_KINDS = {
+    "plugins": Kind.POLICIES,
+    "roles": Kind.ROLES,
+    "tags": Kind.TAGS,
+    "xusers": Kind.USERS,
+    "gds": Kind.SHARING,
+}
 _VERSIONS = {
     Kind.POLICIES: ("lastKnownVersion", "policyVersion"),
     Kind.TAGS: ("lastKnownVersion", "tagVersion"),
     Kind.ROLES: ("lastKnownRoleVersion", "roleVersion"),
     Kind.USERS: ("lastKnownUserStoreVersion", "userStoreVersion"),
+    Kind.SHARING: ("lastKnownGdsVersion", "gdsVersion"),
 }
 
 
@@ -290,13 +297,16 @@ async def bench(
     client: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> AsyncIterator[Bench]:
-    """Make a service that asks these Admins; it has not been started."""
+    """Make a service that asks these Admins; it has not been started.
+
+    It does not ask for data sharing unless `sharing_s` says how often.
+    """
     clocks = clocks or Clocks()
     taker = Taker()
     settings = {"urls": urls, "service": SERVICE, "plugin_id": "sluice@here-dev_hive", **(client or {})}
     async with RangerClient(AdminOptions(**settings)) as asking:
         service = RangerService(
-            ServiceOptions(name=SERVICE, definition=NOTHING_YET, **options),
+            ServiceOptions(name=SERVICE, definition=NOTHING_YET, **{"sharing_s": None, **options}),
             asking,
             taker,
             cache=None if cache is None else Cache(cache, "sluice", SERVICE),

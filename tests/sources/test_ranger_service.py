@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -12,6 +13,7 @@ from gateway.sources.cache import Cache
 from gateway.sources.ranger_client import Kind
 from tests.sources.fake_admin import (
     SERVICE,
+    Bench,
     Clocks,
     FakeAdmin,
     bench,
@@ -639,3 +641,157 @@ async def test_run_sleeps_until_something_is_due_and_then_looks() -> None:
             await one.service.run()
         assert all(26 < seconds <= 30 for seconds in slept)
         assert len(admin.questions(Kind.POLICIES)) == 4
+
+
+# -- data sharing --------------------------------------------------------------------------------------------
+
+
+def sharing(version: int, state: str = "ACTIVE", **more: Any) -> dict[str, Any]:
+    """Return a download in which a dataset shares `leads` with ann."""
+    return {
+        "serviceName": SERVICE,
+        "gdsVersion": version,
+        "isDelta": False,
+        "dataShares": [{"id": 1, "name": "share", "zoneName": "", "defaultAccessTypes": ["select"]}],
+        "datasets": [
+            {
+                "id": 1,
+                "name": "campaign",
+                "policies": [
+                    {
+                        "id": 900,
+                        "service": "_gds",
+                        "name": "campaign",
+                        "policyType": 0,
+                        "resources": {"dataset-id": {"values": ["1"]}},
+                        "policyItems": [{"accesses": [{"type": "select"}], "users": ["ann"]}],
+                    }
+                ],
+            }
+        ],
+        "projects": [],
+        "dshids": [{"dataShareId": 1, "datasetId": 1, "status": state}],
+        "dips": [],
+        "resources": [
+            {
+                "id": 1,
+                "dataShareId": 1,
+                "name": "leads",
+                "resource": {"database": {"values": ["shop"]}, "table": {"values": ["leads"]}},
+            }
+        ],
+    } | more
+
+
+def shared(one: Bench) -> set[str]:
+    """Return the datasets of what is in force."""
+    found = one.service.held.service.sharing
+    return set() if found is None else {dataset.name for dataset in found.datasets}
+
+
+async def test_data_sharing_is_asked_for_and_put_in_force() -> None:
+    admin = admin_with("orders")
+    admin.content[Kind.SHARING] = sharing(4)
+    async with running(admin), bench(admin.url, sharing_s=60.0) as one:
+        await one.service.start()
+        (asked,) = admin.questions(Kind.SHARING)
+        assert asked.path == f"/service/gds/download/{SERVICE}"
+        assert asked.query["lastKnownGdsVersion"] == "-1"
+        assert "supportsPolicyDeltas" not in asked.query
+        assert shared(one) == {"campaign"}
+        assert one.service.held.versions[Kind.SHARING] == 4
+        assert await one.later() is False
+        assert admin.questions(Kind.SHARING)[-1].query["lastKnownGdsVersion"] == "4"
+        admin.content[Kind.SHARING] = sharing(5, datasets=[], dshids=[])
+        assert await one.later() is True
+        assert shared(one) == set()
+
+
+async def test_plugins_that_log_in_ask_elsewhere() -> None:
+    admin = admin_with("orders")
+    async with running(admin), bench(admin.url, sharing_s=60.0, client={"secure": True}) as one:
+        await one.service.start()
+        assert admin.questions(Kind.SHARING)[0].path == f"/service/gds/secure/download/{SERVICE}"
+
+
+async def test_an_admin_without_an_address_for_it_shares_nothing() -> None:
+    admin = admin_with("orders")
+    async with running(admin), bench(admin.url, sharing_s=60.0) as one:
+        await one.service.start()
+        assert admin.questions(Kind.SHARING)
+        assert (one.service.stale(), one.service.troubles) == (None, ())
+        assert (one.tables, shared(one)) == ({"orders"}, set())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        web.Response(status=401),
+        web.Response(status=500),
+        web.Response(status=304),
+        web.Response(body=b"{"),
+        web.Response(body=orjson.dumps(sharing(4, serviceName="other"))),
+        web.Response(body=orjson.dumps(sharing(4, isDelta=True))),
+        web.Response(body=orjson.dumps(sharing(4, gdsVersion=None))),
+        web.Response(body=orjson.dumps(sharing(4, resources=[{"id": 1, "dataShareId": "x"}]))),
+    ],
+    ids=["login", "error", "busy", "no JSON", "another's", "changes alone", "no version", "faulty"],
+)
+async def test_data_sharing_that_cannot_be_had_refuses_everything(answer: web.Response) -> None:
+    admin = admin_with("orders")
+    admin.next(Kind.SHARING, answer)
+    async with running(admin), bench(admin.url, sharing_s=60.0) as one:
+        await one.service.start()
+        assert "sharing of service `dev_hive` have never been loaded" in (one.service.stale() or "")
+        assert one.service.troubles
+
+
+async def test_what_was_shared_stays_while_the_admin_says_otherwise_and_grows_stale() -> None:
+    admin = admin_with("orders")
+    admin.content[Kind.SHARING] = sharing(4)
+    async with running(admin), bench(admin.url, sharing_s=60.0, max_stale_s=300) as one:
+        await one.service.start()
+        del admin.content[Kind.SHARING]
+        await one.later()
+        assert shared(one) == {"campaign"}
+        assert "no longer (404)" in one.service.troubles[0]
+        await one.later(400)
+        assert one.service.stale() is not None
+
+
+async def test_data_sharing_is_kept_in_rangers_file_and_taken_from_it(tmp_path: Path) -> None:
+    admin = admin_with("orders")
+    admin.content[Kind.SHARING] = sharing(4)
+    async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
+        await one.service.start()
+    assert f"sluice_{SERVICE}_gds.json" in names(tmp_path)
+    async with bench("http://localhost:1", cache=tmp_path, sharing_s=60.0) as one:
+        await one.service.start()
+        assert (shared(one), one.service.stale()) == ({"campaign"}, None)
+
+
+async def test_that_nothing_is_shared_is_remembered_over_a_restart(tmp_path: Path) -> None:
+    admin = admin_with("orders")
+    async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
+        await one.service.start()
+        assert Kind.SHARING not in one.service.held.versions
+        await one.later()
+        assert one.service.troubles == ()
+    async with bench("http://localhost:1", cache=tmp_path, sharing_s=60.0) as one:
+        await one.service.start()
+        assert (one.tables, one.service.stale()) == ({"orders"}, None)
+    admin.content[Kind.SHARING] = sharing(1)
+    async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
+        await one.service.start()
+        assert shared(one) == {"campaign"}
+
+
+async def test_data_sharing_that_asks_for_attributes_needs_users() -> None:
+    admin = admin_with("orders")
+    admin.content[Kind.SHARING] = sharing(
+        4, resources=[{**sharing(4)["resources"][0], "conditionExpr": "USER.dept == 'hr'"}]
+    )
+    admin.next(Kind.USERS, web.Response(status=500))
+    async with running(admin), bench(admin.url, sharing_s=60.0) as one:
+        await one.service.start()
+        assert "users" in (one.service.stale() or "")

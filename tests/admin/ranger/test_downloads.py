@@ -174,3 +174,11 @@ async def test_who_downloads_is_known(served: Served) -> None:
     assert [(one["service"], one["plugin"]) for one in found] == [("dev_hive", "hive@h1-dev_hive")]
     assert found[0]["info"]["policyActiveVersion"] == "1"
     assert found[0]["info"]["policyDownloadedVersion"] == "1"
+
+
+async def test_data_sharing_has_no_address_here_as_in_an_older_admin(served: Served) -> None:
+    await with_service(served)
+    for path in ("/gds/download/dev_hive", "/gds/secure/download/dev_hive"):
+        for user in ("plugin", "admin"):
+            status, _ = await served.ask("GET", f"{path}?lastKnownGdsVersion=-1", user=user)
+            assert status == 404
