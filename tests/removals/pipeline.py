@@ -318,11 +318,4 @@ REMOVALS = (
         "influences = depends(reading.tree, text, table, read)",
         "test_pipeline_settings",
     ),
-    Removal(
-        "what a session has set is known when its statements are judged",
-        "pipeline.__init__",
-        "settings=statement.context.settings,",
-        "",
-        "test_pipeline_settings",
-    ),
 )

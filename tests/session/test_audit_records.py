@@ -16,7 +16,7 @@ from gateway.model.decision import ColumnMask, Decision, PolicyRef, RowFilter
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
-from gateway.session import audit_records
+from gateway.session import audit_parts, audit_records
 
 BOB = Principal(user="bob", groups=frozenset({"staff", "eu"}), roles=frozenset({"analyst"}))
 TABLE = Resource.table("spark_catalog", "hr", "employee")
@@ -227,3 +227,15 @@ def test_a_login_that_failed_has_no_groups() -> None:
 
 def test_time_has_microseconds_and_a_z() -> None:
     assert audit_records.format_time(1_700_000_000_000_123) == "2023-11-14T22:13:20.000123Z"
+
+
+def test_what_a_resource_is_shared_in_stands_with_its_decision() -> None:
+    shared = replace(decision("name"), datasets=("campaign",), projects=("spring",))
+    verdict = replace(cleared(), decisions=(shared, decision("ssn")))
+    told = audit_parts.of_decisions(verdict.decisions)
+    assert [(one["columns"], one.get("datasets"), one.get("projects")) for one in told] == [
+        (["name"], ["campaign"], ["spring"]),
+        (["ssn"], None, None),
+    ]
+    summary = audit_parts.ranger_summary(verdict)
+    assert (summary["datasets"], summary["projects"]) == (["campaign"], ["spring"])
