@@ -719,8 +719,8 @@ REMOVALS = (
     Removal(
         "settings want a grant",
         "sql.session_commands",
-        'return Wants(wants=(Want(Resource.setting(key), "set"),))',
-        "return Wants()",
+        'return Wants(wants=(Want(Resource.setting(key), "set"),), effects=effects)',
+        "return Wants(effects=effects)",
         "test_judge_services",
     ),
     Removal(
