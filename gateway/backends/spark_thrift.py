@@ -360,8 +360,8 @@ class SparkThriftOperation:
     async def schema(self) -> TTableSchema:
         """Return the result's columns, once the statement has ended.
 
-        Spark that is asked before it has analysed a statement tells of one column `Result`, and goes on telling
-        so when the statement has ended; from outside nobody sees how far it is. So this waits for the end.
+        Spark that is asked before it has analysed a statement tells of one column `Result`, and goes on
+        telling so when the statement has ended; from outside nobody sees how far it is. So this waits.
         Raises BackendError (for a column of VARIANT, which Spark cannot describe), BackendUnavailable.
         """
         while not self._terminal:

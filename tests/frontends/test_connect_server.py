@@ -419,7 +419,8 @@ async def test_a_client_that_pings_while_nothing_comes_is_not_sent_away() -> Non
 
     async with connect_listening(ConnectLimits(ping_interval_s=0.05)) as here:
         here.service.responses = silent
-        channel = here.channel(keepalive_time_ms=100, **{"http2.max_pings_without_data": 0})
+        options: dict[str, Any] = {"keepalive_time_ms": 100, "http2.max_pings_without_data": 0}
+        channel = here.channel(**options)
         call = here.stub("ExecutePlan", channel)(b"q", metadata=here.bearer)
         assert await call.read() == b"at last"
 
