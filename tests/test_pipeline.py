@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.reading import NotRead, Proof
 from gateway.model.resource import Resource
 from gateway.model.statement import Cleared, Refused
 from gateway.pipeline import Rules
@@ -117,6 +118,20 @@ async def test_what_was_not_written_as_judged_is_not_forwarded(world: World, rea
         verdict = await world.judge("SELECT name FROM employee", reader, user="bob")
     assert isinstance(verdict, Refused), verdict
     assert "could not be proved" in verdict.message
+
+
+async def test_a_parser_that_cannot_prove_now_is_not_the_statement_s_fault(
+    world: World, reader: ReaderPool
+) -> None:
+    busy = NotRead("UNAVAILABLE", "the reader is busy with other statements; try again")
+
+    async def prove(*_: object, **__: object) -> Proof:
+        return Proof(holds=False, why=busy.message, not_read=busy)
+
+    with patch.object(reader, "prove", prove):
+        verdict = await world.judge("SELECT name FROM employee", reader, user="bob")
+    assert isinstance(verdict, Refused), verdict
+    assert (verdict.code, verdict.sqlstate, verdict.message) == ("UNAVAILABLE", "57000", busy.message)
 
 
 async def test_a_name_that_no_pass_has_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:

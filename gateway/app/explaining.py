@@ -35,6 +35,7 @@ def make_reader(settings: ReaderSettings) -> ReaderPool:
         max_nesting=settings.nesting,
         max_case_nesting=settings.nesting,
         deadline_s=settings.timeout_s,
+        wait_s=settings.wait_s,
     )
     return ReaderPool(settings.spark_home, settings.java, settings.processes, limits, heap=settings.heap)
 

@@ -315,6 +315,7 @@ class SparkThriftOperation:
         self._handle = handle
         self.has_result_set = handle.hasResultSet
         self._ended = False
+        self._terminal = False
         self._stopped = False
         self._schema: Begun[calls.TGetResultSetMetadataResp] | TTableSchema | None = None
         """The columns once Spark has told them, or the call that asks for them."""
@@ -326,36 +327,28 @@ class SparkThriftOperation:
 
     async def status(self, get_progress: bool = False) -> OperationState:
         """Ask Spark for the state; waits up to 5 s while it runs. Raises BackendError, BackendUnavailable."""
-        connection = self._session.connection
-        asked = connection.begin(
+        reply = await self._session.connection.call(
             "GetOperationStatus",
             calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
             calls.TGetOperationStatusResp,
         )
-        state = None
-        try:
-            if self.has_result_set and self._schema is None:
-                # Every client asks for the columns next. Spark answers in order: when it has said FINISHED,
-                # what follows are the columns of a finished statement. Before that it tells others.
-                self._schema = self._ask_schema()
-            reply = await asked.answer()
-            state = reply.operationState
-        finally:
-            asked.drop()
-            if state != TOperationState.FINISHED:
-                self._forget_schema()
         if reply.hasResultSet is not None:
             self.has_result_set = reply.hasResultSet
-        if state in (TOperationState.FINISHED, TOperationState.ERROR):
-            self._ended = True
-            self._session.ended(self)
-        return OperationState(
-            state=TOperationState.UKNOWN if state is None else state,
+        state = OperationState(
+            state=TOperationState.UKNOWN if reply.operationState is None else reply.operationState,
             has_result_set=reply.hasResultSet,
             sqlstate=reply.sqlState,
             error_code=reply.errorCode,
             error_message=reply.errorMessage,
         )
+        self._terminal = state.terminal
+        if state.state in (TOperationState.FINISHED, TOperationState.ERROR):
+            self._ended = True
+            self._session.ended(self)
+        if state.state == TOperationState.FINISHED and self.has_result_set and self._schema is None:
+            # Every client asks for the columns next: they are on their way while it hears of the end.
+            self._schema = self._ask_schema()
+        return state
 
     async def finished(self) -> None:
         """Return when the statement has ended well. Raises BackendError when it has ended otherwise."""
@@ -370,15 +363,20 @@ class SparkThriftOperation:
                 )
 
     async def schema(self) -> TTableSchema:
-        """Return the result's columns; works while the statement runs. Raises BackendError for VARIANT."""
+        """Return the result's columns, once the statement has ended.
+
+        Spark that is asked before it has analysed a statement tells of one column `Result`, and goes on
+        telling so when the statement has ended; from outside nobody sees how far it is. So this waits.
+        Raises BackendError (for a column of VARIANT, which Spark cannot describe), BackendUnavailable.
+        """
+        while not self._terminal:
+            await self.status()
         if isinstance(self._schema, TTableSchema):
             return self._schema
         begun, self._schema = self._schema or self._ask_schema(), None
         reply = await begun.answer()
-        schema = reply.schema or TTableSchema(columns=[])
-        if self._ended:
-            self._schema = schema
-        return schema
+        self._schema = reply.schema or TTableSchema(columns=[])
+        return self._schema
 
     def _ask_schema(self) -> Begun[calls.TGetResultSetMetadataResp]:
         return self._session.connection.begin(

@@ -142,10 +142,7 @@ class ConnectServer:
                 ("grpc.keepalive_timeout_ms", 20_000),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
-                (
-                    "grpc.http2.min_recv_ping_interval_without_data_ms",
-                    round(limits.ping_interval_s * 1000),
-                ),
+                ("grpc.http2.min_ping_interval_without_data_ms", round(limits.ping_interval_s * 1000)),
                 # Otherwise a second gateway would take half of the first one's connections.
                 ("grpc.so_reuseport", 0),
             ],

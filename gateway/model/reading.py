@@ -238,3 +238,5 @@ class Proof:
 
     holds: bool
     why: str = ""
+    not_read: NotRead | None = None
+    """Why the reader could not say; then nothing was disproved either."""

@@ -87,12 +87,16 @@ async def prepare(
         # Spark's own words and SQLSTATE: the client must not notice who answered.
         return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
     if isinstance(reading, NotRead):
-        sqlstate = "54001" if reading.code.startswith("TOO_") else "57000"
-        return Stop(code=reading.code, sqlstate=sqlstate, message=reading.message)
+        return _unread(reading)
     found = _classified(text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
         return replace(not_governable(found), plan_class=reading.root)
     return found
+
+
+def _unread(answer: NotRead) -> Stop:
+    sqlstate = "54001" if answer.code.startswith("TOO_") else "57000"
+    return Stop(code=answer.code, sqlstate=sqlstate, message=answer.message)
 
 
 def _classified(
@@ -219,7 +223,7 @@ async def finish(
     forwarded = guard.apply(text, splices)
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
-        return not_governable(unproved)
+        return unproved
     return Governed(
         text=forwarded,
         reading=reading,
@@ -359,19 +363,25 @@ async def _prove(
     splices: Sequence[Splice],
     allowed: frozenset[tuple[str, ...]],
     judging: Judging,
-) -> NotGovernable | None:
+) -> Stop | None:
     if not splices:
         # The text goes on as it was read; what is left to show is that every relation was accounted for.
         relations = prepared.reading.relations
         loose = [r for r in relations if r.role is not RelationRole.CTE and r.parts not in allowed]
-        return NotGovernable(f"`{'.'.join(loose[0].parts)}` is not accounted for") if loose else None
+        if not loose:
+            return None
+        return not_governable(NotGovernable(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
     if prepared.place.expression:
         proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed, expression=True)
     else:
         proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed)
+    if proof.not_read is not None:
+        return _unread(proof.not_read)
     if proof.holds:
         return None
-    return NotGovernable(
-        "the guarded statement could not be proved equal to the original; "
-        "give its tables plain aliases or write it in a simpler form"
+    return not_governable(
+        NotGovernable(
+            "the guarded statement could not be proved equal to the original; "
+            "give its tables plain aliases or write it in a simpler form"
+        )
     )

@@ -34,8 +34,10 @@ class ReaderLimits:
     """`->` in all; lambdas nest without brackets."""
     deadline_s: float = 5.0
     """Seconds until a parser that has not answered is killed and replaced."""
-    max_in_flight: int = 256
-    """Requests under way in one parser process; more are answered as unavailable."""
+    wait_s: float = 30.0
+    """Seconds until a request is answered as unavailable that no parser has taken."""
+    max_in_flight: int = 8
+    """Requests under way in one parser process, which its deadline counts for; others wait for their turn."""
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
-from collections.abc import Collection, Hashable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Coroutine, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import structlog
 
@@ -21,6 +22,8 @@ from gateway.reader.replies import Hello, Reply, proof_of, proof_request, readin
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
+
+Answer = TypeVar("Answer", Proof, ReadingAnswer)
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
@@ -35,13 +38,22 @@ KEPT_CHARS = 10_000
 """Longest text whose reading or proof is kept."""
 
 
+@dataclass(slots=True)
+class _Question:
+    """A request under way, and how many want its answer."""
+
+    answer: asyncio.Task[Any]
+    wanted: int = 0
+
+
 class ReaderPool:
     """Implements ReaderPort with `size` JVMs.
 
-    A request that is not answered within the deadline is answered `TIMEOUT`, and its process is killed:
-    there is no other way to stop a parser. Requests that were beside it in that process are asked again of
-    another one within their own deadline; one that was alone when its process died is not, because it may
-    be what killed it.
+    A process takes a few requests at a time; the others wait for their turn, in order, and the same question
+    is asked once for all who ask it meanwhile. A request that is not answered within the deadline, counted
+    from when a process took it, is answered `TIMEOUT`, and its process is killed: there is no other way to
+    stop a parser. Requests that were beside it in that process are asked again of another one; one that was
+    alone when its process died is not, because it may be what killed it.
     """
 
     def __init__(
@@ -67,6 +79,8 @@ class ReaderPool:
         self._ready = asyncio.Event()
         self._hello: Hello | None = None
         self._kept: OrderedDict[Hashable, Reading | Proof] = OrderedDict()
+        self._questions: dict[Hashable, _Question] = {}
+        self._turns: deque[asyncio.Future[None]] = deque()
 
     async def start(self) -> None:
         """Find Java and Spark, and wait until every process answers.
@@ -94,6 +108,8 @@ class ReaderPool:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
         self._ready.set()  # whoever waits for a process learns that none will come
+        while self._turns:
+            self._next_turn()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -155,17 +171,21 @@ class ReaderPool:
             return known
         for text in (original, rewritten, *(splice.query for splice in splices)):
             if refusal := refuse(text, self.limits, growth=2):
-                return Proof(holds=False, why=refusal.message)
+                return Proof(holds=False, why=refusal.message, not_read=refusal)
         if applied(original, splices) != rewritten:
             return Proof(holds=False, why="the rewritten statement is not the original with its splices")
         request = proof_request(original, rewritten, splices, allowed, expression=expression)
-        reply = await self._ask("prove", request)
-        if isinstance(reply, NotRead):
-            return Proof(holds=False, why=reply.message)
-        proof = proof_of(reply)
-        if proof.holds:
-            self._keep_answer(key, proof, len(original) + len(rewritten))
-        return proof
+
+        async def ask() -> Proof:
+            reply = await self._ask("prove", request)
+            if isinstance(reply, NotRead):
+                return Proof(holds=False, why=reply.message, not_read=reply)
+            proof = proof_of(reply)
+            if proof.holds:
+                self._keep_answer(key, proof, len(original) + len(rewritten))
+            return proof
+
+        return await self._once(key, ask)
 
     async def alternatives(self) -> list[str]:
         """Return the labels of the alternatives of the grammar's `statement` rule, sorted.
@@ -190,13 +210,17 @@ class ReaderPool:
             return known
         if refusal := refuse(text, self.limits):
             return refusal
-        reply = await self._ask(operation, {"text": text})
-        if isinstance(reply, NotRead):
-            return reply
-        answer = reading_of(reply, self._known)
-        if isinstance(answer, Reading):
-            self._keep_answer(key, answer, len(text))
-        return answer
+
+        async def ask() -> ReadingAnswer:
+            reply = await self._ask(operation, {"text": text})
+            if isinstance(reply, NotRead):
+                return reply
+            answer = reading_of(reply, self._known)
+            if isinstance(answer, Reading):
+                self._keep_answer(key, answer, len(text))
+            return answer
+
+        return await self._once(key, ask)
 
     def _known_answer(self, key: Hashable) -> Reading | Proof | None:
         """Return what the parser said to the same question; its answers depend on nothing else."""
@@ -212,38 +236,80 @@ class ReaderPool:
         while len(self._kept) > KEPT_ANSWERS:
             self._kept.popitem(last=False)
 
-    async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
-        asked: ParserProcess | None = None
+    async def _once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Ask, or wait for the answer to the same question; it is given up when nobody wants it any more."""
+        question = self._questions.get(key)
+        if question is None:
+            question = self._questions[key] = _Question(asyncio.ensure_future(ask()))
+        question.wanted += 1
         try:
-            async with asyncio.timeout(self.limits.deadline_s):
-                for _ in range(2):
+            answer: Answer = await asyncio.shield(question.answer)
+            return answer
+        finally:
+            question.wanted -= 1
+            if not question.wanted:
+                question.answer.cancel()
+            if self._questions.get(key) is question and (question.answer.done() or not question.wanted):
+                del self._questions[key]
+
+    async def _ask(self, operation: str, fields: Reply) -> Reply | NotRead:
+        limits = self.limits
+        give_up = asyncio.get_running_loop().time() + limits.wait_s
+        for _ in range(2):
+            try:
+                async with asyncio.timeout_at(give_up):
                     asked = await self._idlest()
-                    if asked is None:
-                        return NotRead("UNAVAILABLE", "the reader takes no more statements now")
-                    try:
-                        return await asked.ask(operation, fields)
-                    except ParserGone:
-                        if not asked.condemned and asked.lost <= 1:
-                            break
-                return NotRead("UNAVAILABLE", "the reader died over this statement")
-        except TimeoutError:
-            if asked is None or asked.gone.is_set():
-                return NotRead("UNAVAILABLE", "the reader is restarting")
-            log.warning("reader.late", pid=asked.pid, deadline_s=self.limits.deadline_s)
-            self._leave(asked)
-            asked.condemn()
-            return NotRead(
-                "TIMEOUT", f"the statement could not be read within {self.limits.deadline_s:g} seconds"
-            )
+            except TimeoutError:
+                busy = "busy with other statements" if self._processes else "restarting"
+                return NotRead("UNAVAILABLE", f"the reader is {busy}; try again")
+            if asked is None:
+                return NotRead("UNAVAILABLE", "the reader is not running")
+            try:
+                async with asyncio.timeout(limits.deadline_s):
+                    return await asked.ask(operation, fields)
+            except ParserGone:
+                if not asked.condemned and asked.lost <= 1:
+                    break
+            except TimeoutError:
+                log.warning("reader.late", pid=asked.pid, deadline_s=limits.deadline_s)
+                self._leave(asked)
+                asked.condemn()
+                return NotRead(
+                    "TIMEOUT", f"the statement could not be read within {limits.deadline_s:g} seconds"
+                )
+            finally:
+                self._next_turn()
+        return NotRead("UNAVAILABLE", "the reader died over this statement")
 
     async def _idlest(self) -> ParserProcess | None:
-        """Wait for a process; None when each has as many requests as it may."""
-        while not self._processes:
-            if not self._keepers:
-                return None  # closed, or never started
-            await self._ready.wait()
-        process = min(self._processes, key=lambda one: one.in_flight)
-        return None if process.in_flight >= self.limits.max_in_flight else process
+        """Wait for a process that takes one more, in order; None when none will come."""
+        first = not self._turns
+        while True:
+            while not self._processes:
+                if not self._keepers:
+                    return None  # closed, or never started
+                await self._ready.wait()
+            process = min(self._processes, key=lambda one: one.in_flight)
+            if first and process.in_flight < self.limits.max_in_flight:
+                return process
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            # Whoever had a turn and found no room after all keeps the place.
+            (self._turns.appendleft if first else self._turns.append)(turn)
+            first = True
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if not turn.cancelled():
+                    self._next_turn()
+                raise
+
+    def _next_turn(self) -> None:
+        """Let the first of those who wait look for room."""
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
 
     async def _launch(self, java: Path, spark_home: Path) -> ParserProcess:
         return await ParserProcess.launch(
@@ -280,6 +346,8 @@ class ReaderPool:
     def _join(self, process: ParserProcess) -> None:
         self._processes.append(process)
         self._ready.set()
+        for _ in range(self.limits.max_in_flight):
+            self._next_turn()
 
     def _leave(self, process: ParserProcess) -> None:
         if process in self._processes:

@@ -40,5 +40,6 @@ class ReaderPort(Protocol):
         `original`, with each spliced node replaced by the plan of what was spliced in, equals the plan of
         `rewritten`; (c) every relation mentioned in `rewritten`, read or written, that is not a reference
         to a common table expression in scope has its name parts in `allowed` (exact, case included).
+        What the reader could not look at has a `not_read`.
         """
         ...

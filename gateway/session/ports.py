@@ -95,7 +95,7 @@ class BackendOperation(Protocol):
         ...
 
     async def schema(self) -> Any:
-        """Return Spark's TTableSchema struct."""
+        """Return Spark's TTableSchema struct, once the statement has ended."""
         ...
 
     async def relay(

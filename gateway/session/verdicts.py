@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -68,6 +69,8 @@ class Verdicts:
         self._now = now
         self._stale = stale
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._first: dict[Statement, asyncio.Event] = {}
+        """Statements that somebody is the first to have judged; the event says that this has ended."""
 
     @property
     def policies_version(self) -> int:
@@ -109,7 +112,26 @@ class Verdicts:
         return decide
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
-        """Judge the statement, looking up what judging asks for, a bounded number of times."""
+        """Judge the statement, looking up what judging asks for, a bounded number of times.
+
+        Of many who send the same at once, as a dashboard does, one is judged and the others may use that.
+        """
+        # Looking for a plan of megabytes would take as long as judging a small one.
+        if not self._is_keepable(statement):
+            return await self._judge_now(statement, client, keepable=False)
+        first = self._first.get(statement)
+        if first is not None:
+            await first.wait()
+        if statement in self._first:
+            return await self._judge_now(statement, client, keepable=True)
+        ended = self._first[statement] = asyncio.Event()
+        try:
+            return await self._judge_now(statement, client, keepable=True)
+        finally:
+            del self._first[statement]
+            ended.set()
+
+    async def _judge_now(self, statement: Statement, client: Client, *, keepable: bool) -> Verdict:
         begun = time.perf_counter()
         # INVARIANT (a snapshot is one instant): the policies are taken once, however often the catalog grows.
         policies = self._policies()
@@ -124,8 +146,6 @@ class Verdicts:
                 snapshot_version=Snapshot(policies=policies, catalog=catalog).version,
             )
         context = self._context(client, "QUERY", statement.text)
-        # Looking for a plan of megabytes would take as long as judging a small one.
-        keepable = self._is_keepable(statement)
         kept = self._find((statement, policies.version, catalog.version), context) if keepable else None
         if kept is not None:
             self._metrics.judge_cached.observe(time.perf_counter() - begun)

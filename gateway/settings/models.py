@@ -246,6 +246,8 @@ class ReaderSettings(Section):
     """Java heap of each."""
     timeout_s: Seconds = 5.0
     """Seconds for one statement; a parser that answers later is replaced."""
+    wait_s: Seconds = 30.0
+    """Seconds that a statement waits while all parsers are busy or start anew; then it is refused."""
     statement_chars: Count = 1_000_000
     """Longest statement, in characters; a rewritten one may have twice as many."""
     nesting: Annotated[int, Field(strict=True, ge=10, le=1000)] = 200

@@ -144,6 +144,8 @@ class _Operation:
     start: int = 0
     state: TOperationState = TOperationState.RUNNING
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+    described_too_early: bool = False
+    """Whether the columns were asked for before the statement was analysed: Spark keeps what it told then."""
 
     def end(self, state: TOperationState) -> None:
         if self.state is TOperationState.RUNNING:
@@ -407,7 +409,11 @@ class FakeHiveServer:
                 return await self._status(request)
             case calls.TGetResultSetMetadataReq():
                 operation = self._operation(request.operationHandle)
-                schema = table_schema(operation.answer.columns, first_position=0)
+                operation.described_too_early |= not operation.ended.is_set()
+                columns = operation.answer.columns
+                if operation.described_too_early:
+                    columns = Answer.done().columns
+                schema = table_schema(columns, first_position=0)
                 return calls.TGetResultSetMetadataResp(status=SUCCESS, schema=schema)
             case calls.TFetchResultsReq():
                 return self._fetch(request)

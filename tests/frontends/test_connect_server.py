@@ -407,6 +407,24 @@ async def test_a_gateway_that_stops_asks_its_clients_to_come_back() -> None:
         assert here.service.ended == ["ExecutePlan"]
 
 
+async def test_a_client_that_pings_while_nothing_comes_is_not_sent_away() -> None:
+    """PySpark pings every minute; here it is every second, which is as often as gRPC lets clients.
+
+    gRPC forgives two pings that come too early, so five seconds are what it takes to be sent away.
+    """
+
+    async def silent(_: bytes) -> AsyncIterator[bytes]:
+        await asyncio.sleep(5)
+        yield b"at last"
+
+    async with connect_listening(ConnectLimits(ping_interval_s=0.05)) as here:
+        here.service.responses = silent
+        options: dict[str, Any] = {"keepalive_time_ms": 100, "http2.max_pings_without_data": 0}
+        channel = here.channel(**options)
+        call = here.stub("ExecutePlan", channel)(b"q", metadata=here.bearer)
+        assert await call.read() == b"at last"
+
+
 async def test_a_port_that_is_taken_is_not_shared() -> None:
     async with connect_listening() as here:
         second = Listening(None, None)

@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import pytest_asyncio
@@ -22,6 +24,7 @@ from gateway.model.reading import NotParsed, NotRead, Reading
 from gateway.reader.java_runtime import JavaNotFound
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
+from gateway.reader.process import ParserProcess
 from tests.effort import tries
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -150,7 +153,7 @@ async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPo
     async with without_limits(pool, deadline_s=2.0):
         late = asyncio.create_task(code(pool, SLOW))
         await until(lambda: pool.in_flight == 1)
-        later = asyncio.create_task(code(pool, SLOW))
+        later = asyncio.create_task(code(pool, f"{SLOW} "))
         await until(lambda: pool.in_flight == 2)
     # Both threads of the process are busy; this one waits in its queue until the process is killed.
     assert await code(pool, unseen()) == "Reading"
@@ -169,9 +172,9 @@ async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
     await until(lambda: pool.healthy)
     (pid,) = pool.pids
     asked = [asyncio.create_task(code(pool, f"SELECT {i} FROM t{round_}")) for i in range(50)]
-    # One turn of the loop starts them all; polling could find that all have been answered already.
-    await asyncio.sleep(0)
-    assert pool.in_flight > 0
+    # Turn by turn of the loop; polling could find that all have been answered already.
+    while not pool.in_flight:  # noqa: ASYNC110 - the request is in a process soon
+        await asyncio.sleep(0)
     os.kill(pid, signal.SIGKILL)
     answers = [await one for one in asked]
     assert set(answers) <= {"Reading", "UNAVAILABLE"}
@@ -180,27 +183,80 @@ async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
     assert pool.pids != (pid,)
 
 
-async def test_without_a_process_an_answer_waits_for_its_deadline_only(pool: ReaderPool) -> None:
+async def test_without_a_process_an_answer_waits_for_a_bounded_time_only(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     (pid,) = pool.pids
-    kept, pool.limits = pool.limits, ReaderLimits(deadline_s=0.05)
+    kept, pool.limits = pool.limits, ReaderLimits(wait_s=0.05)
     try:
         os.kill(pid, signal.SIGKILL)
         await until(lambda: not pool.healthy)
         assert await code(pool, unseen()) == "UNAVAILABLE"
-        assert not (await pool.prove("SELECT 1", "SELECT 1", [], [])).holds
+        proof = await pool.prove("SELECT 1", "SELECT 1", [], [])
+        assert proof.not_read is not None
+        assert (proof.holds, proof.not_read.code) == (False, "UNAVAILABLE")
     finally:
         pool.limits = kept
     assert await code(pool, unseen()) == "Reading"
 
 
-async def test_too_many_in_flight(pool: ReaderPool) -> None:
-    kept, pool.limits = pool.limits, ReaderLimits(max_in_flight=2)
+async def test_more_than_a_parser_takes_wait_for_their_turn(pool: ReaderPool) -> None:
+    kept, pool.limits = pool.limits, replace(pool.limits, max_in_flight=2)
     try:
-        answers = await asyncio.gather(*(code(pool, unseen()) for _ in range(20)))
+        asked = [asyncio.create_task(code(pool, unseen())) for _ in range(300)]
+        largest = 0
+        while not all(one.done() for one in asked):
+            await asyncio.sleep(0)
+            largest = max(largest, pool.in_flight)
     finally:
         pool.limits = kept
-    assert set(answers) == {"Reading", "UNAVAILABLE"}
+    assert {one.result() for one in asked} == {"Reading"}
+    assert largest == 2
+
+
+async def test_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_killed(pool: ReaderPool) -> None:
+    await until(lambda: pool.healthy)
+    before = pool.pids
+    async with without_limits(pool, deadline_s=300.0):
+        pool.limits = replace(pool.limits, max_in_flight=1, wait_s=0.01)
+        slow = asyncio.create_task(pool.read(SLOW))
+        await until(lambda: pool.in_flight == 1)
+        answer = await pool.read(unseen())
+        assert isinstance(answer, NotRead)
+        assert (answer.code, answer.message) == (
+            "UNAVAILABLE",
+            "the reader is busy with other statements; try again",
+        )
+        proof = await pool.prove("SELECT 7", "SELECT 7", [], [])
+        assert proof.not_read is not None
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+    assert await code(pool, unseen()) == "Reading"
+    assert pool.pids == before
+
+
+async def test_some_who_wait_go_away_and_the_others_have_their_turn(pool: ReaderPool) -> None:
+    kept, pool.limits = pool.limits, replace(pool.limits, max_in_flight=1)
+    try:
+        asked = [asyncio.create_task(code(pool, unseen())) for _ in range(30)]
+        await asyncio.sleep(0)
+        for one in asked[::3]:
+            one.cancel()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+    finally:
+        pool.limits = kept
+    assert {str(answer) for answer in answers} <= {"Reading", ""}
+    assert answers.count("Reading") == 20
+
+
+async def test_a_question_that_many_ask_together_is_asked_once(pool: ReaderPool) -> None:
+    text = unseen()
+    with patch.object(ParserProcess, "ask", autospec=True, side_effect=ParserProcess.ask) as ask:
+        asked = [asyncio.create_task(pool.read(text)) for _ in range(300)]
+        await asyncio.sleep(0)
+        asked[0].cancel()  # who asked first goes away, and the others have their answer all the same
+        answers = await asyncio.gather(*asked[1:])
+    assert ask.call_count == 1
+    assert all(isinstance(answer, Reading) and answer is answers[0] for answer in answers)
 
 
 async def test_a_cancelled_request_leaves_nothing_behind(pool: ReaderPool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -31,6 +32,9 @@ class Judging:
         self.seen: list[Snapshot] = []
         self.now = NINE
         self.stale: str | None = None
+        self.go = asyncio.Event()
+        """Judging waits for it."""
+        self.go.set()
         self._judge = FakeJudge()
         self.verdicts = Verdicts(
             judge=self._judged,
@@ -46,6 +50,7 @@ class Judging:
 
     async def _judged(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         self.seen.append(snapshot)
+        await self.go.wait()
         verdict = await self._judge(statement, snapshot)
         return replace(verdict, facets=self.facets) if isinstance(verdict, Cleared) else verdict
 
@@ -87,6 +92,34 @@ async def test_a_clearance_that_asked_for_the_time_serves_its_second() -> None:
         NINE + timedelta(seconds=1.2),
         NINE + timedelta(seconds=2.1),
     ]
+
+
+async def test_what_many_send_together_is_judged_once() -> None:
+    judging = Judging()
+    judging.go.clear()
+    asked = [asyncio.create_task(judging.ask()) for _ in range(50)]
+    await asyncio.sleep(0)
+    judging.policies = PolicySet(version=2)
+    judging.go.set()
+    answers = await asyncio.gather(*asked)
+    assert all(isinstance(answer, Cleared) for answer in answers)
+    # Who waited is judged by the policies that stand when the wait is over.
+    assert [snapshot.policies.version for snapshot in judging.seen[:2]] == [1, 2]
+
+
+async def test_who_waits_for_another_does_not_wait_for_ever_nor_take_its_circumstances() -> None:
+    judging = Judging("client_ip")
+    judging.go.clear()
+    first = asyncio.create_task(judging.ask(HOME))
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(judging.ask(client)) for client in (HOME, CAFE, CAFE)]
+    await asyncio.sleep(0)
+    assert len(judging.seen) == 1
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    judging.go.set()
+    assert all(isinstance(answer, Cleared) for answer in await asyncio.gather(*others))
+    assert {snapshot.context.client_ip for snapshot in judging.seen[1:]} == {"10.1.0.7", "192.0.2.9"}
 
 
 async def test_what_the_text_itself_determines_does_not_part_clearances() -> None:
