@@ -204,9 +204,19 @@ async def test_policies_as_they_stand(world: World, reader: ReaderPool) -> None:
     first = await begun(world, reader, read("employee"))
     changed = everywhere(("region = 'EMEA'", "region = 'AMER'"))
     assert (await begun(changed, reader, read("employee"))).name != first.name
+    hidden = everywhere(("column: [id, name, email, region]", "column: [id, email, region]"))
+    assert (await begun(hidden, reader, read("employee"))).name != first.name
     # What is free for one is another checkpoint when it is not.
     free = await begun(world, reader, read("employee"), user=ANN)
     assert free.name != first.name
+
+
+async def test_policies_of_what_expressions_read(world: World, reader: ReaderPool) -> None:
+    source = pb.Relation()
+    source.filter.input.CopyFrom(read("sales.orders"))
+    source.filter.condition.expression_string.expression = "id IN (SELECT e.id FROM hr.employee e)"
+    changed = everywhere(("region = 'EMEA'", "region = 'AMER'"))
+    assert (await begun(world, reader, source)).name != (await begun(changed, reader, source)).name
 
 
 async def test_the_period_of_what_policies_read_changes_nothing(world: World, reader: ReaderPool) -> None:

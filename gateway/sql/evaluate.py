@@ -71,11 +71,11 @@ class Evaluation:
 
     def wants(self, wants: Iterable[Want]) -> None:
         for want in wants:
+            if want.resource.kind == "url" and self._is_reserved(want.resource):
+                self._keep_off(want.resource, want.access)
+                continue
             resource = self._owned(want.resource, want.access)
             if resource is None or (want.visible_is_enough and self._visible(resource)):
-                continue
-            if resource.kind == "url" and self._is_reserved(resource):
-                self._keep_off(resource, want.access)
                 continue
             decision = self._decide(resource, want.access)
             if not decision.allowed or (want.and_below and self._denied_below(want.resource)):
