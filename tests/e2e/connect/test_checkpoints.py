@@ -160,9 +160,9 @@ def test_nor_when_what_began_was_free(ann: Any, spark: Spark) -> None:
 def test_a_stream_goes_on_exactly_where_it_was(gateway: RunningGateway, spark: Spark) -> None:
     source, sink, location = new("masked"), new("sink"), place()
     spark.query(f"CREATE TABLE {source} (id INT, region STRING) USING parquet", user="loader")
-    for step in range(1, 4):
+    for step in range(1, 3):
         spark.query(f"INSERT INTO {source} VALUES ({step}, 'EMEA')", user="loader")
-        if step == 3:
+        if step == 2:
             assert gateway.stop() == 0  # nothing of it is remembered
             gateway.start()
         with gateway.session("ann", PASSWORD) as session:
