@@ -12,13 +12,15 @@ from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
+from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, Faults
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
+from gateway.policy.reserved import ReservedPlace, reserved_place
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
@@ -41,9 +43,30 @@ def make_reader(settings: ReaderSettings) -> ReaderPool:
 
 
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
-    """Return the pipeline with its reader and the settings that change verdicts."""
-    rules = Rules(star=settings.policies.star, views=settings.policies.views)
+    """Return the pipeline with its reader and the settings that change verdicts. Raises Faults."""
+    checkpoints, reserved = own_places(settings)
+    rules = Rules(
+        star=settings.policies.star,
+        views=settings.policies.views,
+        checkpoints=checkpoints,
+        reserved=reserved,
+    )
     return partial(judge, reader=reader, rules=rules)
+
+
+def own_places(settings: Settings) -> tuple[ReservedPlace | None, tuple[ReservedPlace, ...]]:
+    """Return where the checkpoints of streams are, and what else no policy opens: an embedded Spark's
+    temporary files, where streams without a location have theirs. Raises Faults."""
+    chosen, embedded = settings.sessions.checkpoints, settings.backend.embedded
+    checkpoints = reserved_place(chosen) if chosen is not None else None
+    if embedded is None:
+        return checkpoints, ()
+    state = state_place(embedded.directory, run_as()).resolve()
+    try:
+        own = checkpoints or reserved_place(f"file:{state / 'checkpoints'}")
+        return own, (reserved_place(f"file:{state / 'tmp'}"),)
+    except ValueError as error:
+        raise Faults([f"`backend.embedded.directory`: {error}"]) from None
 
 
 def make_backend(

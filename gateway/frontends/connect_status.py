@@ -67,6 +67,7 @@ REFUSALS = {
     "VIEW_ENDED": Code.FAILED_PRECONDITION,
     "VIEW_IN_USE": Code.FAILED_PRECONDITION,
     "RELATION_ENDED": Code.FAILED_PRECONDITION,
+    "CHECKPOINT_CHANGED": Code.FAILED_PRECONDITION,
     "LIMIT_EXCEEDED": Code.RESOURCE_EXHAUSTED,
     "POLICIES_STALE": Code.FAILED_PRECONDITION,
     "TIMEOUT": Code.FAILED_PRECONDITION,
@@ -163,7 +164,7 @@ def _of_refusal(error: StatementRefused) -> RpcStatus:
         told = _CLASS.match(error.text.lstrip())
         classes = NOT_PARSED.get(told[1], PARSE) if told is not None else PARSE
         return _of_ours(code, error.text, error.sqlstate, classes)
-    classes = ANALYSIS if error.sqlstate[:2] in ("42", "0A", "2B", "54") else OTHER
+    classes = ANALYSIS if error.sqlstate[:2] in ("42", "0A", "2B", "54", "55") else OTHER
     return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})
 
 

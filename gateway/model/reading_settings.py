@@ -66,7 +66,7 @@ NEVER_SETTABLE_PREFIXES = (
     "spark.sql.parser.",
     "spark.sql.path.",
     "spark.sql.redaction.",
-    "spark.sql.streaming.checkpointlocation",
+    "spark.sql.streaming.checkpoint",  # where checkpoints are, and classes that read them
     "spark.sql.variable.",
     "spark.connect.authenticate.",
     "spark.connect.grpc.",

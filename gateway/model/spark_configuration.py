@@ -14,6 +14,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 
 EXTENSIONS = "spark.sql.extensions"
 CATALOG_PREFIX = "spark.sql.catalog."
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 LISTED_EXTENSIONS: frozenset[str] = frozenset()
 """Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser
@@ -113,6 +114,11 @@ def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str,
         )
     elif PARSER not in found.parsers:
         faults.append("Spark does not tell which classes read its texts")
+    if found.settings.get(CHECKPOINTS):
+        faults.append(
+            f"`{CHECKPOINTS}` is set: the checkpoints of streams would lie there by names that users choose, "
+            "and one could go on with another's; start Spark without it"
+        )
     for key, pinned in READING_SETTINGS.items():
         value = found.settings.get(key)
         if value != pinned:

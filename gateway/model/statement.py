@@ -45,6 +45,23 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Where a stream's progress and state are kept, for as long as nothing of what it rests on changes."""
+
+    chosen: str
+    """The location that the user wrote; it is never read or written."""
+    directory: str
+    """URL of a directory for all checkpoints of this principal and location."""
+    name: str
+    """The checkpoint's own name within: a digest of what the stream reads and of what policies say of it."""
+
+    @property
+    def url(self) -> str:
+        """Where Spark keeps it."""
+        return f"{self.directory}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """SQL text or a plan, with the principal who sent it and the session that it arrived in."""
 
@@ -56,6 +73,8 @@ class Statement:
     refreshes: TableName | None = None
     """Set for a statement of the gateway's own: Spark's session shall look again at a table that policies
     read. Nobody needs a privilege for that, and no client can ask for it."""
+    checkpoint: Checkpoint | None = None
+    """Set for a question of the gateway's own: which checkpoints are there under a user's location?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +217,9 @@ class Cleared:
     relation that it was given; this one is put in its place."""
     code: tuple[str, ...] = ()
     """For a plan: code of the user's that it carries and policies allow: `execute system.session.f`."""
+    checkpoint: Checkpoint | None = None
+    """For a plan that starts a stream with a checkpoint: where that is. Before it is handed over, no other
+    may be found in its directory, unless this one is too."""
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

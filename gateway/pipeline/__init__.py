@@ -15,7 +15,15 @@ from dataclasses import replace
 
 from gateway.model.catalog import TableName
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, NeedsCatalog, PlanRequest, Refused, Statement, Verdict
+from gateway.model.statement import (
+    Checkpoint,
+    Cleared,
+    NeedsCatalog,
+    PlanRequest,
+    Refused,
+    Statement,
+    Verdict,
+)
 from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
@@ -34,6 +42,8 @@ async def judge(
     """
     if statement.refreshes is not None:
         return _refresh(statement, statement.refreshes, snapshot)
+    if statement.checkpoint is not None:
+        return _list_checkpoints(statement, statement.checkpoint, snapshot)
     judging = Judging(
         principal=statement.principal,
         snapshot=snapshot,
@@ -93,6 +103,23 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
     )
 
 
+def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Snapshot) -> Cleared:
+    """Let the gateway ask which checkpoints a principal has under a location. What is asked is written here,
+    of a place that no client can name, and the answer is for the gateway alone."""
+    from gateway.plan.checkpoints import listing_of
+
+    text = f"LIST CHECKPOINTS {checkpoint.directory}"
+    return Cleared(
+        statement=replace(statement, text=text),
+        forwarded=text,
+        plan_class="ListCheckpoints",
+        decisions=(),
+        scans=(),
+        snapshot_version=snapshot.version,
+        forwarded_plan=listing_of(checkpoint.directory),
+    )
+
+
 def _sorted(tables: Iterable[TableName]) -> tuple[TableName, ...]:
     return tuple(sorted(tables, key=str))
 
@@ -131,6 +158,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         plan_texts=plan.texts,
         echo=plan.echo,
         code=plan.code,
+        checkpoint=plan.checkpoint,
     )
 
 

@@ -109,6 +109,16 @@ def _query(
     )
 
 
+def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies: Policies) -> str | None:
+    """Return the query that stands in for a read, without how fast it is read and without the period: the
+    same for as long as table and policies are."""
+    name = one.read.name
+    if one.query is None or name is None:
+        return None
+    query = _query(name, one.read.read, one.table, "", policies, bodies, 0)
+    return one.query if isinstance(query, NotGovernable) else query
+
+
 def _missing(name: TableName) -> Table:
     return Table(name=name, kind=TableKind.TABLE, columns=())
 

@@ -13,6 +13,7 @@ from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import AnswerRule, NeedsCatalog, ScanRecord
 from gateway.policy.engine import engine_for
+from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
@@ -31,6 +32,10 @@ class Rules:
     """What `*` means on a table with columns that the principal may not select."""
     views: Literal["definer", "invoker"] = "definer"
     """Whether reading a view needs select on its base tables too (`invoker`)."""
+    checkpoints: ReservedPlace | None = None
+    """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
+    reserved: tuple[ReservedPlace, ...] = ()
+    """More places that no policy opens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +104,14 @@ class Judging:
         return self.snapshot.context.period
 
     def evaluation(self) -> Evaluation:
+        places = () if self.rules.checkpoints is None else (self.rules.checkpoints,)
         return Evaluation(
             principal=self.principal,
             engine=engine_for(self.snapshot.policies),
             catalog=self.snapshot.catalog,
             context=self.snapshot.context,
             star_shows_visible=self.rules.star == "visible",
+            reserved=(*self.rules.reserved, *places),
         )
 
     def exists(self, table: Table) -> bool:

@@ -16,12 +16,14 @@ from gateway.model.reading import NotParsed
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
+    Checkpoint,
     NeedsCatalog,
     PlanRequest,
     ScanRecord,
     SessionEffect,
     Statement,
 )
+from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, write_guards
 from gateway.pipeline.judging import (
     Governed,
@@ -95,6 +97,7 @@ class GovernedPlan:
     policy_tables: frozenset[TableName]
     hides_columns: bool
     hides_target: bool
+    checkpoint: Checkpoint | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +341,16 @@ class _Plan:
     ) -> GovernedPlan | Stop:
         """Write everything into the plan and prove it."""
         reading, evaluation = self.reading, self.evaluation
+        inside = [*governed, *bodies.values()]
+        scans = (*records, *(scan for one in inside for scan in one.scans))
+        start = started_stream(reading)
+        placed = None
+        if start is not None:
+            placed = checkpoint_of(
+                start, facts, texts, guarding, governed, bodies, policies, scans, self.judging
+            )
+        if isinstance(placed, NotGovernable):
+            return not_governable(placed)
         command = reading.command
         echo = b""
         if command is not None and command.WhichOneof("command_type") == "sql_command":
@@ -347,6 +360,9 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
+        if placed is not None:
+            edits.place_checkpoint(start, placed[0], placed[1].url)
+            words = (*words, (placed[1].url, placed[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
         if identities:
             bind_identities(reading.message, self.judging.principal.user, self.words, edits)
@@ -360,7 +376,7 @@ class _Plan:
         forwarded = await in_turn(lambda: bytes_of(reading.message))
         told = self.rendering.text
         if edits.changed:
-            elsewhere = bool(governed or facts.names or identities or not exists)
+            elsewhere = bool(governed or facts.names or identities or placed or not exists)
             again = self.rendering.again
             told = await in_turn(lambda: render(reading.message) if elsewhere else again())
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
@@ -369,7 +385,6 @@ class _Plan:
                     "the guarded plan could not be proved equal to the original; write it in a simpler form"
                 )
             )
-        inside = [*governed, *bodies.values()]
         changing = varying_plan(reading, facts, self.names) or policies.varying or varying_bodies(inside)
         uncached = not_cached(changing) if changing and reading.analysis == "persist" else None
         for name in facts.cached:
@@ -384,7 +399,7 @@ class _Plan:
             echo=echo,
             code=facts.code,
             decisions=distinct(evaluation.decisions),
-            scans=(*records, *(scan for one in inside for scan in one.scans)),
+            scans=scans,
             words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             answer=answer,
@@ -395,6 +410,7 @@ class _Plan:
             hides_columns=any(v is not None and v.hidden for one in seen for v in one.views.values()),
             hides_target=evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed),
+            checkpoint=placed[1] if placed is not None else None,
             facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,

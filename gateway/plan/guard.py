@@ -45,10 +45,14 @@ class Edits:
     """Names of relations that were written or left."""
     expressions: set[str] = field(default_factory=set)
     """Expression texts that were judged, as they are forwarded."""
+    options: list[tuple[Message, str, str]] = field(default_factory=list)
+    """(message with `options`, key, what it was)."""
+    checkpoints: set[str] = field(default_factory=set)
+    """Locations of checkpoints that were written."""
 
     @property
     def changed(self) -> bool:
-        return bool(self.relations or self.fields)
+        return bool(self.relations or self.fields or self.options)
 
     def keep(self, message: Message) -> None:
         """Remember a message as it is, before it becomes another."""
@@ -65,12 +69,20 @@ class Edits:
         self.fields.append((message, name, old))
         _set(message, name, text)
 
+    def place_checkpoint(self, start: Message, key: str, url: str) -> None:
+        """Write where a stream's checkpoint is over the location that the user chose under `key`."""
+        self.options.append((start, key, start.options[key]))
+        start.options[key] = url
+        self.checkpoints.add(url)
+
     def pin(self, pins: Iterable[NamePin]) -> None:
         for pin in pins:
             self.write(pin.message, pin.field, pin.text)
 
     def undo(self) -> None:
         """Give the plan its first bytes again."""
+        for message, key, value in reversed(self.options):
+            message.options[key] = value
         for message, name, old in reversed(self.fields):
             _set(message, name, old)
         for message, copy in reversed(self.relations):

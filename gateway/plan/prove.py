@@ -39,6 +39,7 @@ _FORBIDDEN = frozenset({"google.protobuf.Any", "spark.connect.Plan.CompressedOpe
 _ASIDE = frozenset({"spark.connect.RelationCommon", "spark.connect.ExpressionCommon"})
 """Where in the client's program something was written: no relation and no text of SQL can hide in them."""
 _OLD_TEXT = "spark.connect.SqlCommand"
+_STREAM = "spark.connect.WriteStreamOperationStart"
 
 _Fields = tuple[tuple[str, bool, bool, bool], ...]
 """Field, whether it is repeated, whether it is a map, whether it says if it is set."""
@@ -115,6 +116,8 @@ def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
         return lambda message, edits: "the plan holds what cannot be read"
     if name == _OLD_TEXT:
         return lambda message, edits: "the plan has a text that was not judged" if message.sql else None
+    if name == _STREAM:
+        return _stream_check
     if name not in _SENSITIVE:
         return None
     kind, field = _SENSITIVE[name]
@@ -124,6 +127,12 @@ def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
         return None if getattr(message, field) in known else "the plan names what was not judged"
 
     return check
+
+
+def _stream_check(message: Message, edits: Edits) -> str | None:
+    """INVARIANT (no chosen checkpoint): Spark reads files that a checkpoint names, whosever they are."""
+    written = {value for key, value in message.options.items() if key.lower() == "checkpointlocation"}
+    return None if written <= edits.checkpoints else "the stream has a checkpoint that was not judged"
 
 
 class _Kinds(dict[Any, _Kind]):
@@ -149,7 +158,7 @@ def _leads(descriptor: Any) -> bool:
             if one.full_name not in seen:
                 seen[one.full_name] = one
                 pending.extend(f.message_type for f in one.fields if f.message_type is not None)
-        wanted = {*_SENSITIVE, *_COUNTED, "spark.connect.Plan.CompressedOperation", _OLD_TEXT}
+        wanted = {*_SENSITIVE, *_COUNTED, "spark.connect.Plan.CompressedOperation", _OLD_TEXT, _STREAM}
         known = descriptor.full_name in _FORBIDDEN or (
             descriptor.full_name not in _ASIDE and not wanted.isdisjoint(seen)
         )

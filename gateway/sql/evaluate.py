@@ -14,6 +14,7 @@ from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
+from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered, unknown_function
 from gateway.sql.names import Names, TempViewName, Ungovernable
@@ -30,6 +31,8 @@ class Denied:
 
 Scan = tuple[Relation, TableName]
 
+RESERVED = "Sluice keeps files of Spark's there that no policy opens"
+
 
 @dataclass(slots=True)
 class Evaluation:
@@ -41,6 +44,8 @@ class Evaluation:
     context: AccessContext
     """When and from where; completed with the columns that are read together once they are known."""
     star_shows_visible: bool
+    reserved: tuple[ReservedPlace, ...] = ()
+    """Places of the gateway's own, that no policy opens."""
     decisions: list[Decision] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     facets: set[str] = field(default_factory=set)
@@ -66,6 +71,9 @@ class Evaluation:
 
     def wants(self, wants: Iterable[Want]) -> None:
         for want in wants:
+            if want.resource.kind == "url" and self._is_reserved(want.resource):
+                self._keep_off(want.resource, want.access)
+                continue
             resource = self._owned(want.resource, want.access)
             if resource is None or (want.visible_is_enough and self._visible(resource)):
                 continue
@@ -305,6 +313,16 @@ class Evaluation:
                 self.missing.append(f"select on {what} {where}")
         if not wanted:
             self.decisions.append(next(d for d in view.allowed.values() if d.allowed))
+
+    def _is_reserved(self, url: Resource) -> bool:
+        """Whether a path could lead to where the gateway keeps the checkpoints of streams, or above it."""
+        return any(place.reached_by(url.elements[-1][1]) for place in self.reserved)
+
+    def _keep_off(self, url: Resource, access: str) -> None:
+        """Deny a path of the gateway's own, whatever policies say of it."""
+        request = AccessRequest(principal=self.principal, resource=url, access=access, context=self.context)
+        self.decisions.append(Decision(request=request, allowed=False, reason=RESERVED))
+        self.missing.append(f"{access} on url {url}, which nobody has: {RESERVED}")
 
     def _decide(self, resource: Resource, access: str) -> Decision:
         decision = self.engine.decide(

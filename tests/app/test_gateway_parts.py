@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.explaining import own_places
 from gateway.app.gateway import only_one, require_free, session_limits, tls_context, to_the_end, together
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
+from gateway.policy.reserved import ReservedPlace
+from gateway.settings.loading import parse_settings
 from gateway.settings.models import SessionSettings, Tls
 
 
@@ -127,3 +130,24 @@ async def test_work_that_ends_or_fails_by_itself_is_told() -> None:
 
     with pytest.raises(BackendUnavailable):
         await until_signalled(fails())
+
+
+def test_places_of_the_gateways_own(tmp_path: Path) -> None:
+    text = "backend: {thrift: {host: s}}"
+    assert own_places(parse_settings(text, "g.yaml", tmp_path)) == (None, ())
+    chosen = ReservedPlace("s3://ops/ck")
+    both = f"{text}\nsessions: {{checkpoints: '{chosen.url}'}}"
+    assert own_places(parse_settings(both, "g.yaml", tmp_path)) == (chosen, ())
+
+
+def test_an_embedded_spark_has_places_that_no_policy_opens(tmp_path: Path) -> None:
+    text = "backend: {embedded: {directory: spark}}"
+    checkpoints, others = own_places(parse_settings(text, "g.yaml", tmp_path))
+    assert checkpoints is not None
+    directory = checkpoints.url.removesuffix("/checkpoints")
+    assert [place.url for place in others] == [f"{directory}/tmp"]
+    chosen = f"{text}\nsessions: {{checkpoints: 's3://ops/ck'}}"
+    assert own_places(parse_settings(chosen, "g.yaml", tmp_path)) == (ReservedPlace("s3://ops/ck"), others)
+    odd = parse_settings("backend: {embedded: {directory: '50%'}}", "g.yaml", tmp_path)
+    with pytest.raises(Faults, match=r"backend\.embedded\.directory"):
+        own_places(odd)

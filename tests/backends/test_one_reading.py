@@ -109,6 +109,13 @@ async def test_an_extension_that_the_reader_does_not_have_refuses_everything(
     assert [log["log_level"] for log in told] == ["error", "error"]
 
 
+async def test_a_place_for_checkpoints_by_names_that_users_choose_is_refused(endpoint: Endpoint) -> None:
+    endpoint.spark.settings["spark.sql.streaming.checkpointLocation"] = "s3://bucket/checkpoints"
+    told = await endpoint.refusal()
+    assert "`spark.sql.streaming.checkpointLocation` is set" in told
+    assert "s3://bucket" not in told
+
+
 @pytest.mark.parametrize("value", ["", " ", ",", " , "])
 async def test_a_list_of_extensions_that_has_none_is_none(endpoint: Endpoint, value: str) -> None:
     endpoint.spark.settings[EXTENSIONS] = value

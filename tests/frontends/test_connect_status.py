@@ -101,6 +101,7 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
     (refused("TOO_DEEP", "54001"), Code.INVALID_ARGUMENT, AnalysisException),
     (refused("VIEW_ENDED", "42P01"), Code.FAILED_PRECONDITION, AnalysisException),
     (refused("RELATION_ENDED", "42P01"), Code.FAILED_PRECONDITION, AnalysisException),
+    (refused("CHECKPOINT_CHANGED", "55000"), Code.FAILED_PRECONDITION, AnalysisException),
     (refused("LIMIT_EXCEEDED", "54000"), Code.RESOURCE_EXHAUSTED, AnalysisException),
     (refused("UNAVAILABLE", "57000"), Code.FAILED_PRECONDITION, SparkException),
     (refused("SOMETHING_NEW", "42000"), Code.PERMISSION_DENIED, AnalysisException),

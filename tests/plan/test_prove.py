@@ -104,6 +104,32 @@ def test_a_change_that_nobody_notes_down_does_not_go_on() -> None:
     assert proved(reading, original, bytes_of(reading.message), edits) is not None
 
 
+def stream() -> tuple[PlanReading, bytes, Edits]:
+    plan = pb.Plan()
+    start = plan.command.write_stream_operation_start
+    start.input.read.data_source.format = "rate"
+    start.input.read.is_streaming = True
+    start.format = "noop"
+    start.options["CheckpointLocation"] = "file:/mine"
+    reading = read(plan.SerializeToString(deterministic=True))
+    return reading, bytes_of(reading.message), Edits()
+
+
+def test_a_checkpoint_is_where_it_was_put() -> None:
+    reading, original, edits = stream()
+    start = reading.command.write_stream_operation_start
+    edits.place_checkpoint(start, "CheckpointLocation", "file:/ours/_a/_b")
+    forwarded = bytes_of(reading.message)
+    assert forwarded != original
+    assert proved(reading, original, forwarded, edits) is None
+    assert bytes_of(reading.message) == original
+
+
+def test_a_checkpoint_that_was_chosen_does_not_go_on() -> None:
+    reading, original, edits = stream()
+    assert proved(reading, original, original, edits) is not None
+
+
 def test_sql_within_a_plan_is_looked_at_too() -> None:
     reading = read(message(sql("SELECT 1")).SerializeToString(deterministic=True))
     original = bytes_of(reading.message)

@@ -5,6 +5,63 @@ from __future__ import annotations
 from tests.removing import Removal
 
 REMOVALS = (
+    # Checkpoints of streams
+    Removal(
+        "a checkpoint needs a place of the gateway's own",
+        "pipeline.checkpoints",
+        "if root is None:",
+        "if root is None and False:",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to its principal",
+        "pipeline.checkpoints",
+        "_name(FORM, user, chosen)",
+        "_name(FORM, chosen)",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to its sources",
+        "pipeline.checkpoints",
+        "rest = [FORM, sources, sorted(",
+        "rest = [FORM, sorted(",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to the policies of its sources",
+        "pipeline.checkpoints",
+        "read.streaming, read.changes, lasting_query(one, bodies, policies)]",
+        "read.streaming, read.changes]",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to the policies of what expressions read",
+        "pipeline.checkpoints",
+        "sorted(_obligations(scan) for scan in scans)]",
+        "[]]",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to a table at its place",
+        "pipeline.checkpoints",
+        "table.provider, table.location, view]",
+        "table.provider, view]",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint lasts over periods",
+        "pipeline.checkpoints",
+        'return _PERIOD.sub("REPEATABLE (0)", text)',
+        "return text",
+        "test_pipeline_checkpoints",
+    ),
+    Removal(
+        "a checkpoint belongs to no view of a session",
+        "pipeline.checkpoints",
+        "if facts.temp_views or any(one.temp_views for one in governed):",
+        "if False:",
+        "test_pipeline_checkpoints",
+    ),
     # Texts
     Removal(
         "a text's wants are put to the policies",

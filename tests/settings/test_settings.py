@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from gateway.errors import Faults
 from gateway.settings.loading import check_settings, load_settings, parse_settings
-from gateway.settings.models import Secret, Settings
+from gateway.settings.models import Settings
 from gateway.settings.reference import page
+from gateway.settings.section import Secret
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,6 +68,11 @@ sessions:
         ("listeners: {thrift: {port: true}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("listeners: {thrift: {port: '1'}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("policies: {star: shrug}", "`policies.star`: input should be 'refuse' or 'visible'"),
+        ("sessions: {checkpoints: /srv/ck}", "`/srv/ck` is not the URL of a directory below the top"),
+        (
+            "sessions: {checkpoints: 's3://bucket'}",
+            "`s3://bucket` is not the URL of a directory below the top",
+        ),
         ("[]", "settings are a mapping of sections, such as `listeners:`"),
         ("listenrs: {}", "unknown key `listenrs` (did you mean `listeners`?)"),
         ("a: 1\na: 2", "key `a` stands here a second time"),

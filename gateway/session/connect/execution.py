@@ -25,7 +25,7 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session import barriers
-from gateway.session.connect import faults
+from gateway.session.connect import checkpoints, faults
 from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
@@ -129,6 +129,9 @@ class ConnectExecution:
             wanted = Wanted(operation_id=new_uuid(), client_type=client_type)
             statement = self.statement(session, plan)
             operation, envelope = await self._begin(session, statement, client, wanted)
+        return await self._analysis(operation, envelope)
+
+    async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
         try:
             answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
             operation.relayed_bytes = len(answer)
@@ -215,6 +218,7 @@ class ConnectExecution:
         )
         verdict = without_dangling_views(session, without_ended_views(session, verdict))
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
+        verdict = await self._without_changed_checkpoint(session, verdict, client)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
         await self._recorder.decided(
@@ -229,7 +233,9 @@ class ConnectExecution:
             raise StatementRefused(verdict, statement_id)
         # INVARIANT (audit first): only below this line may the plan reach Spark.
         # What has no plan of a client's is a statement of the gateway's own.
-        executes = statement.plan is None or statement.plan.kind == "execute"
+        executes = statement.checkpoint is None and (
+            statement.plan is None or statement.plan.kind == "execute"
+        )
         kept = KeptAnswer() if executes and (wanted.internal or _is_held(verdict)) else None
         operation = ConnectOperation(
             session,
@@ -322,6 +328,22 @@ class ConnectExecution:
             "the plans of this session's temporary views are too large to be kept; drop some of the views, "
             "or save the data as a table",
         )
+
+    async def _without_changed_checkpoint(
+        self, session: ConnectSession, verdict: Verdict, client: Client
+    ) -> Verdict:
+        """Refuse a stream whose location has a checkpoint that began with other things. The turn is held."""
+        if isinstance(verdict, Refused) or verdict.checkpoint is None:
+            return verdict
+        question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
+        operation, envelope = await self._begin(session, question, client, Wanted(operation_id=new_uuid()))
+        try:
+            known = checkpoints.listed_in(await self._analysis(operation, envelope))
+        except RpcError as fault:
+            if faults.class_of(fault) != "PATH_NOT_FOUND":
+                raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
+            known = frozenset()
+        return checkpoints.with_those(verdict, verdict.checkpoint, known)
 
     async def _settle_pending(self, session: ConnectSession) -> None:
         pending = session.pending

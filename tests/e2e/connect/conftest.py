@@ -94,6 +94,7 @@ def write_settings(directory: Path, spark: Spark, *, star: str = "visible") -> P
         "policies": {"paths": [str(world.PACK)], "star": star},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "sessions": {"checkpoints": f"file:{spark.directory}/sluice-checkpoints"},
         "logging": {"format": "json"},
     }
     file = directory / "gateway.yaml"

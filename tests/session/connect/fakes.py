@@ -112,6 +112,8 @@ def words(plan: Any) -> str:
 
 
 def words_of(statement: Statement) -> str:
+    if statement.checkpoint is not None:
+        return statement.text
     assert statement.plan is not None
     if statement.plan.kind == "analyze":
         request = pb.AnalyzePlanRequest.FromString(statement.plan.message)
@@ -381,6 +383,8 @@ class Spark:
                 await step.wait()
             elif isinstance(step, Exception):
                 raise step
+            elif isinstance(step, pb.AnalyzePlanResponse):
+                return serialize(step)
         response = pb.AnalyzePlanResponse(
             session_id=envelope.session_id, server_side_session_id=session.server_id
         )
@@ -559,6 +563,17 @@ class PlanJudge:
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         await asyncio.sleep(0)
         self.judged.append(statement)
+        if statement.checkpoint is not None:
+            text = f"CHECKPOINTS IN {statement.checkpoint.directory}"
+            return Cleared(
+                statement=replace(statement, text=text),
+                forwarded=text,
+                plan_class="ListCheckpoints",
+                decisions=(),
+                scans=(),
+                snapshot_version=snapshot.version,
+                forwarded_plan=b"listing",
+            )
         assert statement.plan is not None
         assert statement.context.door == "connect"
         text = words_of(statement)

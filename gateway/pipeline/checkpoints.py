@@ -1,0 +1,124 @@
+"""Where the checkpoint of a stream is: nowhere that its user can choose.
+
+Spark reads the files that a checkpoint lists, and the rows that it holds, into whatever stream is started
+with it. A checkpoint therefore belongs to its principal, to what the stream reads, and to what policies say
+of that. All three are in its path, by digests, so that no gateway has to remember anything: a stream that
+begins under another of them does not find it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.model.catalog import Table, TableName
+from gateway.model.decision import RowFilter
+from gateway.model.statement import Checkpoint, ScanRecord
+from gateway.pipeline.guarded_plans import Guarding, lasting_query
+from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.plan_texts import PlanTexts
+from gateway.pipeline.policies import Policies
+from gateway.plan.checkpoints import location_option, sources_of
+from gateway.plan.facts import PlanFacts
+from gateway.plan.reading import Message, PlanReading
+from gateway.sql.wants import NotGovernable
+
+FORM = 1
+"""Form of what is digested: another number begins all checkpoints anew."""
+_DIGITS = 40
+_PERIOD = re.compile(r"REPEATABLE \(\d+\)")
+"""What changes with time in a guard's text, and nothing else."""
+
+
+def started_stream(reading: PlanReading) -> Message | None:
+    """Return the command that starts a stream, when the plan is one."""
+    command = reading.command
+    if command is None or command.WhichOneof("command_type") != "write_stream_operation_start":
+        return None
+    return command.write_stream_operation_start
+
+
+def checkpoint_of(
+    start: Message,
+    facts: PlanFacts,
+    texts: PlanTexts,
+    guarding: Sequence[Guarding],
+    governed: Sequence[Governed],
+    bodies: Mapping[TableName, Governed],
+    policies: Policies,
+    scans: Iterable[ScanRecord],
+    judging: Judging,
+) -> tuple[str, Checkpoint] | NotGovernable | None:
+    """Say where a stream's checkpoint is, and the option that it is written to; None for a stream without.
+
+    To be asked before anything is written into the plan.
+    """
+    key = location_option(start)
+    if key is None or isinstance(key, NotGovernable):
+        return key
+    root = judging.rules.checkpoints
+    if root is None:
+        return NotGovernable(
+            "a checkpoint tells of files and holds rows past all filters and masks, so it has to be where "
+            "Sluice puts it, and the operator has set no place for it: the setting is `sessions.checkpoints`"
+        )
+    if facts.temp_views or any(one.temp_views for one in governed):
+        return NotGovernable(
+            "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
+            "another; read the tables and files that it was made from"
+        )
+    leaves = _leaves(texts, guarding, governed, bodies, policies, judging)
+    sources = sources_of(start.input, lambda relation: leaves.get(id(relation)))
+    if isinstance(sources, NotGovernable):
+        return sources
+    chosen = start.options[key]
+    user = judging.principal.user
+    rest = [FORM, sources, sorted(_obligations(scan) for scan in scans)]
+    directory = f"{root.url.rstrip('/')}/{_name(FORM, user, chosen)}"
+    return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
+
+
+def _leaves(
+    texts: PlanTexts,
+    guarding: Sequence[Guarding],
+    governed: Sequence[Governed],
+    bodies: Mapping[TableName, Governed],
+    policies: Policies,
+    judging: Judging,
+) -> dict[int, str]:
+    """Return what tables and texts read, as guarded, by the identity of their relations."""
+    found: dict[int, str] = {}
+    for one in guarding:
+        read = one.read.read
+        told = [_table(one.table), read.streaming, read.changes, lasting_query(one, bodies, policies)]
+        found[id(read.relation)] = f"table {_steady(json.dumps(told))}"
+    for (text, _), guarded in zip(texts.statements, governed, strict=False):
+        tables = [judging.snapshot.catalog.table(scan.table) for scan in guarded.scans]
+        told = [guarded.text, [_table(table) for table in tables if table is not None]]
+        found[id(text.relation)] = f"text {_steady(json.dumps(told))}"
+    return found
+
+
+def _table(table: Table) -> list[str | None]:
+    """Return what makes a table this one, as far as Spark tells."""
+    view = table.view.text if table.view is not None else None
+    return [str(table.name.folded()), table.provider, table.location, view]
+
+
+def _obligations(scan: ScanRecord) -> list[str]:
+    told = [
+        json.dumps(["", one.expression] if isinstance(one, RowFilter) else [one.column, one.expression])
+        for one in scan.obligations
+    ]
+    return [str(scan.table.folded()), *sorted(told)]
+
+
+def _steady(text: str) -> str:
+    return _PERIOD.sub("REPEATABLE (0)", text)
+
+
+def _name(*told: object) -> str:
+    """Return a name that nothing else has. Spark, listing files, leaves out what begins with `_`."""
+    return "_" + hashlib.sha256(json.dumps(told).encode()).hexdigest()[:_DIGITS]
