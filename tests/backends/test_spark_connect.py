@@ -354,15 +354,17 @@ async def test_a_question_of_the_catalog_is_answered_in_a_session_that_reads_as_
         service = SparkConnectService(backend)
         assert await service.query("SHOW x") == [("a", 1, "['x']"), (None, 2, "[]")]
         await service.query("SHOW y")
-        ((session, settings),) = spark.sessions.items()
-        assert settings == dict(READING_SETTINGS)
+        assert all(settings == dict(READING_SETTINGS) for settings in spark.sessions.values())
         asked = [pb.ExecutePlanRequest.FromString(data) for data in server.requests("ExecutePlan")]
         assert [request.plan.root.sql.query for request in asked] == ["SHOW x", "SHOW y"]
-        assert {request.session_id for request in asked} == {session}
+        (session,) = {request.session_id for request in asked}
+        # The other session told what Spark sets by itself, and is gone.
+        (other,) = set(spark.sessions) - {session}
         assert {r.client_observed_server_side_session_id for r in asked} == {f"{session}@1"}
         assert {request.user_context.user_id for request in asked} == {"sluice"}
         await service.close()
-        assert len(server.requests("ReleaseSession")) == 1
+        released = [pb.ReleaseSessionRequest.FromString(data) for data in server.requests("ReleaseSession")]
+        assert [request.session_id for request in released] == [other, session]
 
 
 async def test_what_spark_refuses_of_the_catalogs_questions_has_its_sqlstate() -> None:
