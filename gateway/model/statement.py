@@ -73,12 +73,19 @@ class DropTempView:
     name: str
 
 
+Meaning = Literal["changes", "where_missing", "stays"]
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogChanged:
     """Tables or databases that the statement creates, alters or drops: the catalog must look again."""
 
     tables: tuple[TableName, ...] = ()
     databases: tuple[tuple[str, str], ...] = ()
+    meaning: Meaning = "changes"
+    """Whether the names, and those of the databases' tables, mean something else afterwards: `where_missing`
+    when they are only made where there is nothing, `stays` when rows, partitions, statistics or comments
+    change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +160,13 @@ class Cleared:
     decisions: tuple[Decision, ...]
     scans: tuple[ScanRecord, ...]
     snapshot_version: str
+    catalog_version: int = 0
+    """The version of the catalog alone."""
+    names: frozenset[TableName] = frozenset()
+    """Every table and view (folded) that it was judged by: what it reads, what views and policies within
+    read, what its commands are on. Spark must find the same under these names."""
+    read_only: bool = False
+    """Whether all that it does is answer: then what came of it can still be withheld."""
     effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
     readers_agree: bool | None = None

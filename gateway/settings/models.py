@@ -396,6 +396,9 @@ class SessionSettings(Section):
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
     policy_tables_s: Seconds = 10.0
     """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
+    catalog_wait_s: Seconds = 30.0
+    """Seconds that a statement waits for others that change a table or view that it names, or that use one
+    that it changes, before it is refused."""
 
 
 class LoginSettings(Section):
