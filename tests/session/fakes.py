@@ -115,6 +115,10 @@ class FakeOperation:
         self._check()
         if self.fetch_error is not None:
             return RelayedFrame(bytes=0, rows=0, status=3, error=self.fetch_error)
+        if self.state.state != 2:
+            # Spark has no rows of a statement that has not finished, and may not even have looked at it.
+            error = BackendError("Expected states: [FINISHED], but found RUNNING", "HY000")
+            return RelayedFrame(bytes=0, rows=0, status=3, error=error)
         rows, self.rows = self.rows[:max_rows], self.rows[max_rows:]
         return await self.backend.relay_rows(rows, seqid, sink)
 
