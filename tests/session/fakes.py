@@ -309,6 +309,8 @@ class FakeJudge:
         self.effects: list[tuple[str, tuple[SessionEffect, ...]]] = []
         self.names: list[tuple[str, frozenset[TableName]]] = []
         """Pattern → the tables and views that such a statement is judged by."""
+        self.reads: dict[str, frozenset[str]] = {}
+        """Text → the temporary views that it reads."""
         self.rules: dict[str, AnswerRule] = {}
         self.scans: dict[str, tuple[ScanRecord, ...]] = {}
         self.needs: tuple[TableName, ...] = ()
@@ -341,6 +343,7 @@ class FakeJudge:
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),
             read_only=statement.text.startswith(("SELECT", "SLOW SELECT")),
             effects=effects,
+            temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),
         )
 

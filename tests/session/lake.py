@@ -33,6 +33,7 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import BackendError, Envelope, FrameSink, OperationState, RelayedFrame
+from gateway.wire.connect import pb, serialize
 from tests.session import fakes
 from tests.session.connect import fakes as connect
 
@@ -294,9 +295,9 @@ class LakeConnect(connect.Spark):
         raw = not self.lake.finds(cleared.forwarded)
         self.raw_analyses += raw
         await self.lake.pause()
-        answer = connect.pb.AnalyzePlanResponse.FromString(await super().analyze(cleared, envelope))
+        answer = pb.AnalyzePlanResponse.FromString(await super().analyze(cleared, envelope))
         answer.spark_version.version = "raw" if raw else "governed"
-        return connect.serialize(answer)
+        return serialize(answer)
 
 
 class LakeWorld:

@@ -1,4 +1,4 @@
-"""Whoever changes tables and views meanwhile, on either endpoint: what was judged is what ran, or is not shown."""
+"""Whoever changes tables and views meanwhile: what was judged is what ran, or it is not shown."""
 
 from __future__ import annotations
 
