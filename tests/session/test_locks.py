@@ -59,7 +59,7 @@ async def read(world: World, handle: Handle) -> bytes:
     return sink.data
 
 
-# -- the locks themselves -------------------------------------------------------------------------------------
+# -- the locks themselves ------------------------------------------------------------------------------------
 
 
 def key(table: str) -> tuple[str, ...]:
