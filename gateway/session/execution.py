@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded, SluiceError
+from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
@@ -35,6 +35,7 @@ from gateway.session.scrub import scrub
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.watches import Watches
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ class Execution:
         self._limits = limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
-        self._watching: set[asyncio.Task[None]] = set()
+        self.watches = Watches()
 
     async def _lose(self, session: Session, reason: str) -> None:
         """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
@@ -185,7 +186,7 @@ class Execution:
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
             operation.state = RUNNING
-            operation.hold.follow(lambda: self._watch(operation))
+            operation.hold.follow(lambda: self.watches.begin(self._ended(operation)))
         except BackendError as fault:
             operation.error = self.failure(operation, fault)
             raise operation.error from fault
@@ -230,26 +231,6 @@ class Execution:
                 await self.lost(operation, fault)
                 raise
             await self._note(operation, state, known=known)
-
-    async def close_all(self) -> None:
-        """Watch nothing any more."""
-        tasks = list(self._watching)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _watch(self, operation: Operation) -> None:
-        """Find out how an operation ends although its client may not ask."""
-        task = asyncio.create_task(self._see_end(operation))
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
-
-    async def _see_end(self, operation: Operation) -> None:
-        try:
-            await self._ended(operation)
-        except SluiceError as fault:
-            # Whoever closes the lost session lets go of its names.
-            _log.info("operation_not_watched", reason=fault.code)
 
     async def lost(self, operation: Operation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""

@@ -214,7 +214,7 @@ class Sessions:
         """Close every session; new ones are refused from here on."""
         self._closing = True
         await self._close_all(list(self._sessions.values()), "the gateway is shutting down")
-        await self._execution.close_all()
+        await self._execution.watches.close()
 
     async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
         if sessions:

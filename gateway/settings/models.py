@@ -95,8 +95,7 @@ class ConnectListener(Section):
     port: Port = 15009
     """Port to listen on; 0 picks a free one."""
     tls: Tls | None = None
-    """Without it passwords and tokens cross the network in the clear, and PySpark sends them to `localhost`
-    only."""
+    """Without it passwords and tokens go in the clear, and PySpark sends them to `localhost` only."""
     calls: Count = 2000
     """Calls being answered at once; more are turned away. A running query is one call."""
     calls_per_connection: Count = 1000
@@ -258,8 +257,7 @@ class RangerAdminSettings(Section):
     service: Name
     """Name of the service in Ranger."""
     urls: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Addresses of the Admin, such as `https://ranger.internal:6182`; when one does not answer the next one
-    is asked."""
+    """Addresses of the Admin, such as `https://ranger.internal:6182`; if one is silent the next is asked."""
     user: Name | None = None
     """User of Ranger's to log in as."""
     password: Secret | None = None
@@ -397,8 +395,7 @@ class SessionSettings(Section):
     policy_tables_s: Seconds = 10.0
     """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
     catalog_wait_s: Seconds = 30.0
-    """Seconds that a statement waits for others that change a table or view that it names, or that use one
-    that it changes, before it is refused."""
+    """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
 
 
 class LoginSettings(Section):

@@ -64,9 +64,9 @@ class ConnectSessions:
         stale: Callable[[], str | None] = lambda: None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
-        are those of every endpoint of the process; `secrets` is what no client may read in anything that
-        Spark says: the token that it is shown."""
+        """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
+        old to be relied on, if they are; `secrets` is what no client may read in what Spark says, as its
+        token."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -83,11 +83,7 @@ class ConnectSessions:
             stale=stale,
         )
         self._endings = Endings(
-            backend=backend,
-            recorder=self.recorder,
-            limits=self.limits,
-            lose=self._close,
-            secrets=secrets,
+            backend=backend, recorder=self.recorder, limits=self.limits, lose=self._close, secrets=secrets
         )
         self._streams = Streams(
             endings=self._endings,
