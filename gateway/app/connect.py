@@ -72,6 +72,7 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         policies=way.policies,
         authority=way.authority,
         catalog=way.catalog,
+        locks=way.locks,
         backend=upstream.backend,
         ledger=way.ledger,
         gateway=way.gateway,

@@ -14,6 +14,7 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import SparkConfiguration
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Ledger
 from gateway.session.service import Sessions
@@ -40,6 +41,7 @@ class Way:
     policies: Callable[[], PolicySet]
     authority: Callable[[PolicySet], Authority]
     catalog: Catalog
+    locks: CatalogLocks
     ledger: Ledger
     gateway: str
     metrics: Metrics
@@ -113,6 +115,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         policies=way.policies,
         authority=way.authority,
         catalog=way.catalog,
+        locks=way.locks,
         backend=backend,
         ledger=way.ledger,
         gateway=way.gateway,

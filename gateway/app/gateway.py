@@ -34,6 +34,7 @@ from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
@@ -144,15 +145,17 @@ class Gateway:
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         catalog = make_catalog(settings, queries)
         self._stack.push_async_callback(catalog.close)
+        limits = session_limits(settings.sessions)
         way = Way(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
             authority=engine_for,
             catalog=catalog,
+            locks=CatalogLocks(catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
             metrics=self.metrics,
-            limits=session_limits(settings.sessions),
+            limits=limits,
             stale=rules.stale,
         )
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
@@ -347,6 +350,7 @@ def session_limits(settings: SessionSettings) -> SessionLimits:
         operations_per_session=settings.operations,
         fetch_rows=settings.fetch_rows,
         policy_tables_s=settings.policy_tables_s,
+        catalog_wait_s=settings.catalog_wait_s,
     )
 
 

@@ -95,6 +95,9 @@ class DropTempView:
     name: str
 
 
+Meaning = Literal["changes", "where_missing", "stays"]
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSetting:
     """A setting that could change what expressions mean gets another value when the statement succeeds."""
@@ -110,6 +113,10 @@ class CatalogChanged:
 
     tables: tuple[TableName, ...] = ()
     databases: tuple[tuple[str, str], ...] = ()
+    meaning: Meaning = "changes"
+    """Whether the names, and those of the databases' tables, mean something else afterwards: `where_missing`
+    when they are only made where there is nothing, `stays` when rows, partitions, statistics or comments
+    change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,13 @@ class Cleared:
     decisions: tuple[Decision, ...]
     scans: tuple[ScanRecord, ...]
     snapshot_version: str
+    catalog_version: int = 0
+    """The version of the catalog alone."""
+    names: frozenset[TableName] = frozenset()
+    """Every table and view (folded) that it was judged by: what it reads, what views and policies within
+    read, what its commands are on. Spark must find the same under these names."""
+    read_only: bool = False
+    """Whether all that it does is answer: then what came of it can still be withheld."""
     effects: tuple[SessionEffect, ...] = ()
     answer: AnswerRule = RELAY
     readers_agree: bool | None = None

@@ -24,7 +24,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop
+from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop, settled
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
 from gateway.sql.names import dotted
@@ -66,6 +66,9 @@ async def judge(
         decisions=outcome.decisions,
         scans=outcome.scans,
         snapshot_version=snapshot.version,
+        catalog_version=snapshot.catalog.version,
+        names=outcome.names,
+        read_only=not outcome.reading.commands,
         effects=outcome.wants.effects,
         answer=outcome.answer,
         readers_agree=outcome.agree,
@@ -142,7 +145,10 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         decisions=plan.decisions,
         scans=plan.scans,
         snapshot_version=judging.snapshot.version,
-        effects=plan.effects,
+        catalog_version=judging.snapshot.catalog.version,
+        names=plan.names,
+        read_only=plan.read_only,
+        effects=settled(plan.effects, judging.snapshot.catalog),
         answer=plan.answer,
         readers_agree=plan.agree,
         provisional=plan.provisional,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from gateway.model.catalog import Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import AnswerRule, NeedsCatalog, ScanRecord
+from gateway.model.statement import AnswerRule, CatalogChanged, NeedsCatalog, ScanRecord, SessionEffect
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
 from gateway.sql.names import dotted
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import NotGovernable, Want, Wants
 
 MAX_VIEW_DEPTH = 20
 """Views over views beyond this depth are refused; Spark's own limit is 100."""
@@ -81,6 +81,8 @@ class Governed:
     """Whether a table that it reads has columns that the principal may not select."""
     hides_target: bool = False
     """The same of a table that it writes to."""
+    names: frozenset[TableName] = frozenset()
+    """Every table and view (folded) that it was judged by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,25 @@ def commanded(wants: Wants) -> tuple[TableName, ...]:
     one = (name for name in (wants.described, wants.cached) if name is not None)
     named = (*(one.table for one in wants.named), *(one.table for one in wants.written))
     return (*wants.raw, *wants.read, *wants.shown, *named, *one)
+
+
+def wanted_tables(wants: Iterable[Want]) -> Iterator[TableName]:
+    """Return the tables on which privileges are wanted: what policies say of them can rest on their
+    owners."""
+    for want in wants:
+        if want.resource.kind == "table" and want.resource.elements[-1][1] != "*":
+            yield TableName(*(value for _, value in want.resource.elements))
+
+
+def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple[SessionEffect, ...]:
+    """Return the effects, of those that only make what is missing with whether they do."""
+    found = []
+    for effect in effects:
+        if isinstance(effect, CatalogChanged) and effect.meaning == "where_missing":
+            there = all(catalog.table(name) is not None for name in effect.tables)
+            effect = replace(effect, meaning="stays" if there else "changes")
+        found.append(effect)
+    return tuple(found)
 
 
 def not_there(name: TableName) -> Stop:

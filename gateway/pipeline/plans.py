@@ -7,7 +7,7 @@ what may not be read together sees everything that is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
@@ -37,6 +37,7 @@ from gateway.pipeline.judging import (
     not_there,
     obliged_names,
     together,
+    wanted_tables,
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
 from gateway.pipeline.pace import in_turn
@@ -98,6 +99,9 @@ class GovernedPlan:
     hides_columns: bool
     hides_target: bool
     checkpoint: Checkpoint | None
+    names: frozenset[TableName]
+    """Every table and view (folded) that it was judged by."""
+    read_only: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,6 +419,10 @@ class _Plan:
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,
             policy_tables=policies.tables.union(*(one.policy_tables for one in inside)),
+            names=frozenset(name.folded() for name in _judged_by(facts, policies)).union(
+                *(one.names for one in inside)
+            ),
+            read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
         )
 
     def _answer(
@@ -429,3 +437,11 @@ class _Plan:
                 rule = replace(rule, details=False)
             return rule
         return next((one.answer for one in governed if one.answer is not RELAY), RELAY)
+
+
+def _judged_by(facts: PlanFacts, policies: Policies) -> Iterator[TableName]:
+    """Return every table that the verdict on a plan rests on, but for what its texts and views read."""
+    yield from (one.name for one in facts.reads if one.name is not None)
+    yield from commanded(facts.commanded)
+    yield from wanted_tables(facts.wants)
+    yield from policies.tables

@@ -7,7 +7,7 @@ prepares everything within it first, so that what is missing is told all at once
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.catalog import Table, TableKind, TableName
@@ -27,6 +27,7 @@ from gateway.pipeline.judging import (
     not_there,
     obliged_names,
     together,
+    wanted_tables,
 )
 from gateway.pipeline.kept import (
     cached_refusal,
@@ -247,7 +248,17 @@ async def finish(
         personal=bool(identities) or any(body.personal for body in bodies.values()),
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
+        names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
+            *(body.names for body in bodies.values())
+        ),
     )
+
+
+def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:
+    """Return every table that the verdict on a text rests on, but for what its views read."""
+    yield from prepared.tables
+    yield from wanted_tables(prepared.wants.wants)
+    yield from policies.tables
 
 
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:

@@ -17,6 +17,7 @@ from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
     DropTempView,
+    Meaning,
     UseNamespace,
 )
 from gateway.plan.reading import CatalogCall, Message
@@ -198,7 +199,7 @@ def _on_table(
     field: str = "table_name",
     raw: bool = False,
     read: bool = False,
-    changes: bool = False,
+    changes: Meaning | None = None,
     temporary: bool = False,
     caches: bool = False,
 ) -> Handler:
@@ -221,7 +222,7 @@ def _on_table(
                 raw=(found,) if raw else (),
                 cached=found if caches else None,
                 read=(found,) if read else (),
-                effects=(CatalogChanged((found,)),) if changes else (),
+                effects=(CatalogChanged((found,), meaning=changes),) if changes is not None else (),
             ),
             names=pins,
         )
@@ -274,7 +275,7 @@ def _create_database(call: Message, scope: PlanScope) -> PlanWants:
     return PlanWants(
         wants=Wants(
             wants=(Want(resource, "create"), *urls),
-            effects=(CatalogChanged(databases=((catalog, database),)),),
+            effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
         ),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
     )
@@ -313,14 +314,14 @@ CALLS: Mapping[str, Handler] = {
     "create_table": _create_table,
     "create_external_table": _create_table,
     "drop_temp_view": _drop_temp_view,
-    "drop_table": _on_table("drop", changes=True),
-    "drop_view": _on_table("drop", field="view_name", changes=True),
+    "drop_table": _on_table("drop", changes="changes"),
+    "drop_view": _on_table("drop", field="view_name", changes="changes"),
     "truncate_table": _on_table("delete", raw=True),
-    "recover_partitions": _on_table("alter", raw=True, changes=True),
+    "recover_partitions": _on_table("alter", raw=True, changes="stays"),
     "analyze_table": _on_table("alter", raw=True),
     "cache_table": _on_table("refresh", temporary=True, caches=True),
     "uncache_table": _on_table("refresh", temporary=True),
-    "refresh_table": _on_table("refresh", changes=True, temporary=True),
+    "refresh_table": _on_table("refresh", changes="stays", temporary=True),
     "is_cached": _is_cached,
     "clear_cache": _clear_cache,
     "refresh_by_path": _refresh_by_path,

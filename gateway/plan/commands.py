@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
@@ -100,15 +101,15 @@ def _write_table(
     storage.check_provider(source)
     wants = [Want(resource, "create")]
     written: tuple[Written, ...] = ()
+    changed = CatalogChanged((target,))
     if mode == _OVERWRITE:
         wants.append(Want(resource, "drop"))
     elif mode == _APPEND:
         # It creates a table that is not there and adds rows to one that is: whether it is there is not told.
         wants.append(Want(resource, "insert"))
         written = (Written(table=target, by_name=True, creates=True),)
-    return PlanWants(
-        wants=Wants(wants=(*wants, *urls), written=written, effects=(CatalogChanged((target,)),)), names=names
-    )
+        changed = replace(changed, meaning="where_missing")
+    return PlanWants(wants=Wants(wants=(*wants, *urls), written=written, effects=(changed,)), names=names)
 
 
 def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
@@ -241,7 +242,7 @@ def _start_stream(command: Message, scope: PlanScope) -> PlanWants:
             ),
             raw=(target,) if replaces else (),
             written=(Written(table=target, by_name=True, creates=not replaces),),
-            effects=(CatalogChanged((target,)),),
+            effects=(CatalogChanged((target,), meaning="where_missing"),),
         ),
         names=(NamePin(message=command, field="table_name", text=pinned(target)),),
     )

@@ -16,18 +16,18 @@ import structlog
 from gateway.errors import BackendUnavailable, LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.statement import (
-    CatalogChanged,
     ChangeSetting,
     Cleared,
     CreateTempView,
+    Refused,
     Statement,
     UseNamespace,
     Verdict,
 )
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.ports import Catalog
+from gateway.session.locks import NO_HOLD, CatalogLocks, Hold, LockRequest
 from gateway.session.session import CachedRelation, Judged, NamesInForce, TempView
-from gateway.session.view_rules import as_made, statement_of, without_ended_views
+from gateway.session.view_rules import as_made, refused, statement_of, without_ended_views
 
 _log = structlog.get_logger(__name__)
 
@@ -68,11 +68,97 @@ async def let_others_end(ended: Iterable[Awaitable[None]], *, timeout_s: float) 
         ) from None
 
 
+class ViewsMoved(Exception):
+    """What the session's temporary views read has changed since they were judged; nothing of it is
+    forwarded."""
+
+
+def require_time(until: float) -> None:
+    """Raise LimitExceeded when the loop's clock is past `until`."""
+    if asyncio.get_running_loop().time() >= until:
+        raise LimitExceeded(
+            "what the session's temporary views read changes faster than they can be judged; try again later"
+        )
+
+
+async def bind(
+    session: NamesInForce,
+    verdict: Verdict,
+    locks: CatalogLocks,
+    *,
+    judge: Callable[[], Awaitable[Verdict]],
+    version: Callable[[], int],
+    until: float,
+) -> tuple[Verdict, Hold]:
+    """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
+
+    `judge` judges the statement anew, `version` is the catalog's. Raises ViewsMoved.
+
+    INVARIANT (a name is judged as it will be resolved, across sessions): what was judged at this version of
+    the catalog holds until the names are let go, because whoever changes one of them has to hold it.
+    """
+    while isinstance(verdict, Cleared):
+        request = LockRequest.of(verdict, session.judged_by(verdict))
+        hold = await locks.acquire(request, until=until)
+        if hold is None:
+            return _busy(verdict, request), NO_HOLD
+        bound = False
+        try:
+            if not _is_current(session, verdict, request, version()):
+                # Now that nobody changes them.
+                verdict = await judge()
+                if isinstance(verdict, Refused):
+                    return verdict, NO_HOLD
+                request = LockRequest.of(verdict, session.judged_by(verdict))
+                if not (hold.request.covers(request) and _is_current(session, verdict, request, version())):
+                    if asyncio.get_running_loop().time() >= until:
+                        return _busy(verdict, request), NO_HOLD
+                    continue
+            bound = True
+            return verdict, hold
+        finally:
+            if not bound:
+                hold.end()
+    return verdict, NO_HOLD
+
+
+def _is_current(session: NamesInForce, verdict: Cleared, request: LockRequest, version: int) -> bool:
+    """Whether nothing that the statement was judged by has changed since. Raises ViewsMoved."""
+    if not (request.shared or request.exclusive):
+        return True
+    if verdict.temp_views_read and session.views_version != version:
+        raise ViewsMoved
+    return verdict.catalog_version == version
+
+
+def _busy(cleared: Cleared, request: LockRequest) -> Refused:
+    """Refuse what would have to wait for too long; whatever else is named in it is not told."""
+    if request.exclusive:
+        why = (
+            "other statements still use, or change, what this one would change; run it again when they "
+            "have ended"
+        )
+    else:
+        why = (
+            "a table or view that the statement reads or is on, by itself or through a view or policy, is "
+            "being changed by another statement; run it again when that one has ended"
+        )
+    return refused(cleared, "CATALOG_BUSY", "55P03", why)
+
+
+def overtaken(statement_id: str) -> StatementFailed:
+    """Return the end of a statement whose names changed before Spark was known to have analysed it."""
+    message = (
+        "[SLUICE_CATALOG_CHANGED] a table or view that the statement reads was changed while Spark took "
+        "it up; run it again"
+    )
+    return StatementFailed(message, "40001", 0, statement_id)
+
+
 def settle(
     session: NamesInForce,
     cleared: Cleared,
     policies_version: int,
-    catalog: Catalog,
     *,
     finished: bool,
     stopped: bool,
@@ -81,10 +167,6 @@ def settle(
 
     `stopped`: it ended neither FINISHED nor with an error of Spark's, so that it may have done its work.
     """
-    for effect in cleared.effects:
-        if isinstance(effect, CatalogChanged):
-            # Whatever its outcome: a statement that failed may have done half of its work.
-            catalog.invalidate(effect.tables, effect.databases)
     if finished:
         session.finished(cleared, policies_version)
         return True
@@ -131,6 +213,7 @@ async def renew_views(
     session: NamesInForce,
     version: int,
     *,
+    catalog_version: int,
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
     drop: Callable[[str], Statement],
@@ -140,6 +223,7 @@ async def renew_views(
     A view whose text would be the same stays. One that would be written differently is dropped and made
     again; one that is refused now is dropped, and its name answers with an explanation, not with a table.
     """
+    session.views_version = catalog_version
     judged: set[str] = set()
     while due := [
         view for name, view in session.views.items() if name not in judged or view.policies_version < version

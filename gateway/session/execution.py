@@ -11,12 +11,13 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, InvalidRequest, LimitExceeded
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement
+from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.session import barriers
 from gateway.session.audit_records import Outcome
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.operation import (
     CANCELED,
     CLOSED,
@@ -28,12 +29,13 @@ from gateway.session.operation import (
     Operation,
     changes_names,
 )
-from gateway.session.ports import BackendError, BackendOperation, Catalog, OperationState
+from gateway.session.ports import BackendError, BackendOperation, OperationState
 from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.watches import Watches
 
 _log = structlog.get_logger(__name__)
 
@@ -54,16 +56,17 @@ class Execution:
         *,
         verdicts: Verdicts,
         recorder: Recorder,
-        catalog: Catalog,
+        locks: CatalogLocks,
         limits: SessionLimits,
         lose: Callable[[Session, str], Coroutine[Any, Any, None]],
     ) -> None:
         self._verdicts = verdicts
         self._recorder = recorder
-        self._catalog = catalog
+        self._locks = locks
         self._limits = limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
+        self.watches = Watches()
 
     async def _lose(self, session: Session, reason: str) -> None:
         """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
@@ -81,11 +84,17 @@ class Execution:
 
         Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
+        until = self._until()
         async with session.turn:
-            require_open(session)
-            await self._settle_pending(session)
-            await self._renew_views(session)
-            operation = await self._start(session, self._statement(session, text, session.context), timeout_s)
+            while True:
+                require_open(session)
+                await self._settle_pending(session)
+                await self._renew_views(session)
+                statement = self._statement(session, text, session.context)
+                with contextlib.suppress(barriers.ViewsMoved):
+                    operation = await self._start(session, statement, timeout_s, until=until)
+                    break
+                barriers.require_time(until)
         if wait:
             await self._wait(operation)
         return operation
@@ -99,8 +108,13 @@ class Execution:
             await self.close(operation)
             raise operation.error or BackendUnavailable("the operation ended without a result")
 
-    async def _start(self, session: Session, statement: Statement, timeout_s: int = 0) -> Operation:
-        """Judge, record and forward. The session's turn is held."""
+    def _until(self) -> float:
+        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
+
+    async def _start(
+        self, session: Session, statement: Statement, timeout_s: int = 0, *, until: float
+    ) -> Operation:
+        """Judge, record and forward. The session's turn is held. Raises ViewsMoved too."""
         if len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
@@ -108,28 +122,34 @@ class Execution:
         statement_id = new_event_id()
         begun = time.perf_counter()
         policies_version = self._verdicts.policies_version
-        judged = await barriers.look_again(
-            session,
-            statement,
-            judge=lambda one: self._verdicts.judge(one, session.client),
-            run=lambda one: self._run_inside(session, one),
-        )
-        verdict = without_ended_views(session, judged)
-        verdict = without_dangling_views(session, verdict)
+        verdict = await self._judge(session, statement)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
-        await self._recorder.decided(
+        verdict, hold = await barriers.bind(
+            session,
             verdict,
-            statement_id=statement_id,
-            client=session.client,
-            session=session.handle,
-            judged_s=time.perf_counter() - begun,
+            self._locks,
+            judge=lambda: self._judge(session, statement),
+            version=lambda: self._verdicts.catalog_version,
+            until=until,
         )
-        if isinstance(verdict, Refused):
-            raise StatementRefused(verdict, statement_id)
-        # INVARIANT (audit first): only below this line may the statement reach Spark.
-        operation = Operation(session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic())
-        operation.cleared = verdict
+        operation: Operation | None = None
+        try:
+            await self._recorder.decided(
+                verdict,
+                statement_id=statement_id,
+                client=session.client,
+                session=session.handle,
+                judged_s=time.perf_counter() - begun,
+            )
+            if isinstance(verdict, Refused):
+                raise StatementRefused(verdict, statement_id)
+            # INVARIANT (audit first): only below this line may the statement reach Spark.
+            operation = Operation(session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic())
+        finally:
+            if operation is None:
+                hold.end()
+        operation.cleared, operation.hold = verdict, hold
         operation.decided = True
         session.operations[operation.handle.guid] = operation
         operation.policies_version = policies_version
@@ -142,19 +162,31 @@ class Execution:
             require_open(session)
         return operation
 
+    async def _judge(self, session: Session, statement: Statement) -> Verdict:
+        judged = await barriers.look_again(
+            session,
+            statement,
+            judge=lambda one: self._verdicts.judge(one, session.client),
+            run=lambda one: self._run_inside(session, one),
+        )
+        return without_dangling_views(session, without_ended_views(session, judged))
+
     async def _forward(self, operation: Operation, cleared: Cleared, timeout_s: int) -> None:
         """Hand the statement to Spark; whatever goes wrong, its end is recorded."""
         session = operation.session
         if session.closed:
             self._forget(operation)
+            operation.hold.end()
             await self._recorder.completed(operation, "not_forwarded", "the session was closed")
             require_open(session)
         session.forwarding(cleared)
+        operation.hold.forwarding()
         try:
             upstream = await session.backend.execute(cleared, run_async=True, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
             operation.state = RUNNING
+            operation.hold.follow(lambda: self.watches.begin(self._ended(operation)))
         except BackendError as fault:
             operation.error = self.failure(operation, fault)
             raise operation.error from fault
@@ -167,6 +199,7 @@ class Execution:
                 self._forget(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
+                operation.hold.end(0 if known else self._limits.unsettled_s)
                 reason = "" if operation.error is not None else "the gateway gave the statement up"
                 await self._recorder.completed(operation, "failed", reason)
                 if not known:
@@ -180,9 +213,11 @@ class Execution:
         async with operation.lock:
             if not operation.running or operation.upstream is None:
                 return
+            known = True
             try:
                 state = await operation.upstream.status(progress)
             except BackendError as fault:
+                known = False
                 # Spark no longer knows the operation: its outcome cannot be learnt any more.
                 state = OperationState(
                     state=ERROR,
@@ -195,7 +230,7 @@ class Execution:
             except BackendUnavailable as fault:
                 await self.lost(operation, fault)
                 raise
-            await self._note(operation, state)
+            await self._note(operation, state, known=known)
 
     async def lost(self, operation: Operation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
@@ -207,20 +242,32 @@ class Execution:
         if operation.running:
             await self._note(operation, OperationState(state=FINISHED))
 
-    async def _note(self, operation: Operation, state: OperationState) -> None:
+    async def _note(self, operation: Operation, state: OperationState, *, known: bool = True) -> None:
+        """Note how an operation stands; `known`: Spark has said it."""
         if operation.closed:
             return
+        overtaken = operation.hold.overtaken
+        if overtaken and state.terminal:
+            # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
+            state = OperationState(state=ERROR)
         operation.state = state.state
         if state.has_result_set is not None:
             operation.has_result_set = state.has_result_set
         if not state.terminal:
             return
         certain = self._settle(operation)
+        operation.hold.end(self._held_after(state) if known else self._limits.unsettled_s)
         if state.state != FINISHED:
-            operation.error = self._ending(operation, state)
+            changed = barriers.overtaken(operation.statement_id)
+            operation.error = changed if overtaken else self._ending(operation, state)
             await self._recorder.completed(operation, _OUTCOMES[state.state])
         if not certain:
             await self._lose(operation.session, "a statement that changes names was stopped half-way")
+
+    def _held_after(self, state: OperationState) -> float:
+        """Seconds for which an operation that has ended may still be at work: Spark says at once that it
+        stopped."""
+        return 0 if state.state in (FINISHED, ERROR) else self._limits.stopped_s
 
     def _settle(self, operation: Operation) -> bool:
         """Put the operation's effects in force, once. False when what names mean is no longer certain."""
@@ -236,7 +283,6 @@ class Execution:
             session,
             cleared,
             operation.policies_version,
-            self._catalog,
             finished=operation.state == FINISHED,
             stopped=operation.state not in (FINISHED, ERROR),
         )
@@ -269,6 +315,7 @@ class Execution:
         await barriers.renew_views(
             session,
             self._verdicts.policies_version,
+            catalog_version=self._verdicts.catalog_version,
             judge=lambda statement: self._verdicts.judge(statement, session.client),
             run=lambda statement: self._run_inside(session, statement),
             drop=drop,
@@ -276,7 +323,10 @@ class Execution:
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
-        operation = await self._start(session, statement)
+        try:
+            operation = await self._start(session, statement, until=self._until())
+        except barriers.ViewsMoved:
+            raise barriers.overtaken("") from None
         await self._wait(operation)
         await self.close(operation)
 
@@ -323,22 +373,35 @@ class Execution:
         if stopped:
             operation.state = CLOSED
         self._settle(operation)
-        outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
-        await self._recorder.completed(operation, outcome, reason)
-        if upstream is not None and (stopped or not with_session):
-            await self._release(upstream, stopped, with_session)
+        held_s = self._limits.unsettled_s
+        try:
+            outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
+            await self._recorder.completed(operation, outcome, reason)
+            freed = upstream is None or (with_session and not stopped)
+            if upstream is not None and not freed:
+                freed = await self._release(upstream, stopped, with_session)
+            if freed:
+                held_s = self._limits.stopped_s
+        finally:
+            operation.hold.end(held_s)
 
-    async def _release(self, upstream: BackendOperation, running: bool, with_session: bool) -> None:
-        """Free what Spark holds for an operation; that Spark has already forgotten it does not matter."""
+    async def _release(self, upstream: BackendOperation, running: bool, with_session: bool) -> bool:
+        """Free what Spark holds for an operation; that Spark has already forgotten it does not matter.
+
+        Returns whether Spark has said that it does not run any more.
+        """
+        stopped = not running
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 if running:
                     with contextlib.suppress(BackendError):
                         await upstream.cancel()
+                        stopped = True
                 if not with_session:
                     await upstream.close()
         except (BackendError, BackendUnavailable, TimeoutError) as fault:
             _log.info("operation_not_closed_upstream", reason=type(fault).__name__)
+        return stopped
 
     def _forget(self, operation: Operation) -> None:
         operation.session.operations.pop(operation.handle.guid, None)

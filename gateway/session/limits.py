@@ -19,6 +19,18 @@ class SessionLimits:
     operations_per_session: int = 200
     settle_timeout_s: float = 300.0
     """How long the next statement waits for one that changes the meaning of names."""
+    catalog_wait_s: float = 30.0
+    """How long a statement waits for others that change tables or views that it names, or that use those that
+    it changes, before it is refused."""
+    overtake_s: float = 5.0
+    """How long a change of a table or view waits for statements that only read it and may not have been
+    analysed yet; then what these answer is no longer shown."""
+    stopped_s: float = 15.0
+    """How long what a statement has changed, or relied on, counts as changing after Spark has stopped it
+    half-way: it may still be at work in the metastore, and a cancel that comes while Spark plans is lost
+    until it is closed."""
+    unsettled_s: float = 60.0
+    """The same where Spark did not say that it has stopped it."""
     answer_rows: int = 100_000
     """Rows of an answer that the gateway filters itself, and of a metadata call."""
     fetch_rows: int = 1_000_000

@@ -17,6 +17,7 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.session.identifiers import Handle
+from gateway.session.locks import NO_HOLD
 from gateway.session.ports import BackendOperation
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Operation:
         "error",
         "handle",
         "has_result_set",
+        "hold",
         "kind",
         "lock",
         "policies_version",
@@ -128,6 +130,8 @@ class Operation:
         self.answer: LocalRows | None = None
         self.error: SluiceError | None = None
         self.has_result_set = True
+        self.hold = NO_HOLD
+        """The names of the catalog that it needs as they are, or changes."""
         self.state = PENDING
         self.decided = False
         self.completed = False

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter
 from gateway.session.answers import UnknownShape, filter_rows
+from gateway.session.barriers import overtaken
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
@@ -43,12 +44,17 @@ class Results:
         if operation.upstream is None:
             raise operation.error or NotFinished("the operation has no result")
         try:
-            return await operation.upstream.schema()
+            schema = await operation.upstream.schema()
         except BackendError as fault:
             raise self._execution.failure(operation, fault) from fault
         except BackendUnavailable as fault:
             await self._execution.lost(operation, fault)
             raise
+        if operation.hold.overtaken:
+            raise overtaken(operation.statement_id)
+        if operation.closed:
+            raise NotFinished("the operation has no result")
+        return schema
 
     async def fetch(
         self,
@@ -77,8 +83,10 @@ class Results:
             return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
             raise operation.error or NotFinished("the operation has no result")
+        # What is not known to have finished may turn out to have been overtaken by a change of its tables.
+        held = None if operation.terminal else _HeldFrame()
         try:
-            frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, sink)
+            frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
             await self._execution.lost(operation, fault)
             raise
@@ -89,12 +97,16 @@ class Results:
                 # It was finished and broke while rows were computed (incremental collect).
                 operation.error = failure
             raise failure
+        if not operation.terminal:
+            await self._execution.noticed_finished(operation)
+        if held is not None:
+            if operation.state != FINISHED:
+                raise operation.error or NotFinished("the operation has no result")
+            sink.write(bytes(held.data))
         operation.relayed_rows += frame.rows
         operation.relayed_bytes += frame.bytes
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
-        if not operation.terminal:
-            await self._execution.noticed_finished(operation)
         return frame
 
     async def run_to_end(self, session: Session, text: str) -> Sequence[Sequence[Any]]:
@@ -134,6 +146,21 @@ class Results:
             raise operation.error from fault
         operation.answer = LocalRows(shown, schema)
         operation.relayed_rows = len(shown)
+
+
+class _HeldFrame:
+    """Takes one reply whole, until it is known whether it may be shown."""
+
+    slow = False
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drained(self) -> None:
+        return
 
 
 def _is_filtered(operation: Operation) -> bool:

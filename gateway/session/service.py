@@ -23,6 +23,7 @@ from gateway.model.statement import Client
 from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import MetadataCalls
 from gateway.session.metrics import Metrics
@@ -78,6 +79,7 @@ class Sessions:
         policies: Callable[[], PolicySet],
         authority: Callable[[PolicySet], Authority],
         catalog: Catalog,
+        locks: CatalogLocks,
         backend: Backend,
         ledger: Ledger,
         gateway: str,
@@ -86,7 +88,8 @@ class Sessions:
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`stale` says why the policies in force are too old to be relied on, None when they are not."""
+        """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
+        are those of every endpoint of the process."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -105,7 +108,7 @@ class Sessions:
         self._execution = Execution(
             verdicts=self._verdicts,
             recorder=self.recorder,
-            catalog=catalog,
+            locks=locks,
             limits=self.limits,
             lose=self._close,
         )
@@ -212,6 +215,7 @@ class Sessions:
         """Close every session; new ones are refused from here on."""
         self._closing = True
         await self._close_all(list(self._sessions.values()), "the gateway is shutting down")
+        await self._execution.watches.close()
 
     async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
         if sessions:

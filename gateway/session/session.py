@@ -82,6 +82,8 @@ class TempView:
     basis: Basis = ()
     """What the cached relations were computed from that it reads; when inlined, also what the temporary views
     were made from."""
+    names: frozenset[TableName] = frozenset()
+    """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
@@ -128,6 +130,8 @@ class NamesInForce:
         self.context = context
         self.views: dict[str, TempView] = {}
         self.ended_views: set[str] = set()
+        self.views_version = -1
+        """Version of the catalog at which the temporary views were judged last."""
         self.relations: dict[str, CachedRelation] = {}
         self.turn = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
@@ -149,6 +153,10 @@ class NamesInForce:
     def stale_tables(self, cleared: Cleared) -> list[TableName]:
         """Return the tables of a statement's policies that Spark's session has to look at again first."""
         return [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
+
+    def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
+        """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
+        return cleared.names.union(*(view.names for view in self._views_read(cleared)))
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -276,11 +284,16 @@ class NamesInForce:
         for handle, relation in self.relations.items():
             if handle.partition(":")[2].encode() in cleared.forwarded_plan:
                 yield relation.basis
+        for view in self._views_read(cleared):
+            yield (view.made,)
+            yield view.basis
+
+    def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
+        """Return the temporary views that a statement reads, through others too."""
         for name in cleared.temp_views_read:
             if (view := self.views.get(name)) is not None:
-                for one in (view, *(self.views[n] for n in self._read_by(view))):
-                    yield (one.made,)
-                    yield one.basis
+                yield view
+                yield from (self.views[n] for n in self._read_by(view))
 
     def _read_by(self, view: TempView) -> set[str]:
         """Return the names of the views that a view reads, through others too."""
@@ -309,6 +322,7 @@ class NamesInForce:
             made=_judged(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
+            names=self.judged_by(cleared),
         )
         # Before the view takes the name: a DataFrame's may read the one that it replaces.
         read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())

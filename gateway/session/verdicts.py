@@ -76,6 +76,10 @@ class Verdicts:
     def policies_version(self) -> int:
         return self._policies().version
 
+    @property
+    def catalog_version(self) -> int:
+        return self._catalog.snapshot.version
+
     def visible_to(self, principal: Principal, client: Client) -> Callable[[Resource], bool]:
         """Return whether `principal` may know of a resource, under the policies of this instant.
 

@@ -48,7 +48,7 @@ def without_ended_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     """Refuse a statement that would read a table where its sender means a view that has ended."""
     if isinstance(verdict, Refused) or (name := session.ended_view_in(verdict)) is None:
         return verdict
-    return _refused(
+    return refused(
         verdict,
         "VIEW_ENDED",
         "42P01",
@@ -63,7 +63,7 @@ def without_dangling_views(session: NamesInForce, verdict: Verdict) -> Verdict:
         return verdict
     for effect in verdict.effects:
         if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name, by_name=True)):
-            return _refused(
+            return refused(
                 verdict,
                 "VIEW_IN_USE",
                 "2BP01",
@@ -72,7 +72,8 @@ def without_dangling_views(session: NamesInForce, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
+def refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
+    """Return the refusal of a statement that policies would let pass."""
     return Refused(
         statement=cleared.statement,
         code=code,

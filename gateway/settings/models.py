@@ -52,8 +52,7 @@ class ConnectListener(Section):
     port: Port = 15009
     """Port to listen on; 0 picks a free one."""
     tls: Tls | None = None
-    """Without it passwords and tokens cross the network in the clear, and PySpark sends them to `localhost`
-    only."""
+    """Without it passwords and tokens go in the clear, and PySpark sends them to `localhost` only."""
     calls: Count = 2000
     """Calls being answered at once; more are turned away. A running query is one call."""
     calls_per_connection: Count = 1000
@@ -217,8 +216,7 @@ class RangerAdminSettings(Section):
     service: Name
     """Name of the service in Ranger."""
     urls: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Addresses of the Admin, such as `https://ranger.internal:6182`; when one does not answer the next one
-    is asked."""
+    """Addresses of the Admin, such as `https://ranger.internal:6182`; if one is silent the next is asked."""
     user: Name | None = None
     """User of Ranger's to log in as."""
     password: Secret | None = None
@@ -359,6 +357,8 @@ class SessionSettings(Section):
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""
+    catalog_wait_s: Seconds = 30.0
+    """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
 
 
 class LoginSettings(Section):

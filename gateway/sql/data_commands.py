@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
-from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
+from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable
 from gateway.sql.scope import CannotClassify, Scope, table_resource
@@ -100,14 +100,14 @@ def truncate(scope: Scope) -> Wants:
     )
 
 
-def _altered(scope: Scope, pin: Pin, *, tells: bool) -> Wants:
+def _altered(scope: Scope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Wants:
     """`tells`: it names columns or values, and Spark says which of them there are."""
     return Wants(
         wants=(Want(table_resource(pin.table), "alter"),),
         pins=(pin,),
         raw=(pin.table,),
         read=(pin.table,) if tells else (),
-        effects=(CatalogChanged((pin.table,)),),
+        effects=(CatalogChanged((pin.table,), meaning=meaning),),
     )
 
 
@@ -116,11 +116,15 @@ def alter_table(scope: Scope) -> Wants:
 
     Renaming or dropping a column would take it out of the reach of a policy that names it.
     """
-    return _altered(scope, scope.target("table"), tells=True)
+    meaning: Meaning = "stays" if scope.command.node in _ON_PARTITIONS else "changes"
+    return _altered(scope, scope.target("table"), tells=True, meaning=meaning)
+
+
+_ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
 
 
 def comment_on_table(scope: Scope) -> Wants:
-    return _altered(scope, scope.target("table"), tells=False)
+    return _altered(scope, scope.target("table"), tells=False, meaning="stays")
 
 
 def add_partitions(scope: Scope) -> Wants:
@@ -130,7 +134,7 @@ def add_partitions(scope: Scope) -> Wants:
     for part in parts:
         if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
             raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
-    return _altered(scope, scope.target("table"), tells=True)
+    return _altered(scope, scope.target("table"), tells=True, meaning="stays")
 
 
 def set_table_properties(scope: Scope) -> Wants:
@@ -146,24 +150,24 @@ def unset_table_properties(scope: Scope) -> Wants:
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def alter_child(scope: Scope) -> Wants:
-    """Commands on a table's or a view's partitions and properties as a whole."""
-    return _altered(scope, scope.target("child"), tells=False)
+def repair_table(scope: Scope) -> Wants:
+    """MSCK REPAIR TABLE and RECOVER PARTITIONS: the table's partitions as a whole."""
+    return _altered(scope, scope.target("child"), tells=False, meaning="stays")
 
 
 def analyze_table(scope: Scope) -> Wants:
     """ANALYZE TABLE: the count of its rows is kept and not told; whether there is a partition is."""
-    return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")))
+    return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")), meaning="stays")
 
 
 def analyze_column(scope: Scope) -> Wants:
     """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
-    return _altered(scope, scope.target("child"), tells=True)
+    return _altered(scope, scope.target("child"), tells=True, meaning="stays")
 
 
 def set_view_properties(scope: Scope) -> Wants:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return alter_child(scope)
+    return _altered(scope, scope.target("child"), tells=False)
 
 
 def unset_view_properties(scope: Scope) -> Wants:
@@ -171,7 +175,7 @@ def unset_view_properties(scope: Scope) -> Wants:
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
     storage.check_properties([str(name) for name in names])
-    return alter_child(scope)
+    return _altered(scope, scope.target("child"), tells=False)
 
 
 def create_table_like(scope: Scope) -> Wants:
@@ -225,7 +229,7 @@ def refresh_table(scope: Scope) -> Wants:
     return Wants(
         wants=(Want(table_resource(existing.table), "refresh"),),
         pins=(existing,),
-        effects=(CatalogChanged((existing.table,)),),
+        effects=(CatalogChanged((existing.table,), meaning="stays"),),
     )
 
 
@@ -278,7 +282,7 @@ def create_database(scope: Scope) -> Wants:
     if location is not None:
         wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
-    effects = (CatalogChanged(databases=((catalog, database),)),)
+    effects = (CatalogChanged(databases=((catalog, database),), meaning="stays"),)
     return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
 
 
@@ -307,5 +311,5 @@ def alter_database(scope: Scope) -> Wants:
     return Wants(
         wants=(Want(Resource.database(catalog, database), "alter"),),
         namespaces=scope.pin_database(field),
-        effects=(CatalogChanged(databases=((catalog, database),)),),
+        effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
     )

@@ -102,6 +102,7 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
     (refused("VIEW_ENDED", "42P01"), Code.FAILED_PRECONDITION, AnalysisException),
     (refused("RELATION_ENDED", "42P01"), Code.FAILED_PRECONDITION, AnalysisException),
     (refused("CHECKPOINT_CHANGED", "55000"), Code.FAILED_PRECONDITION, AnalysisException),
+    (refused("CATALOG_BUSY", "55P03"), Code.FAILED_PRECONDITION, SparkException),
     (refused("LIMIT_EXCEEDED", "54000"), Code.RESOURCE_EXHAUSTED, AnalysisException),
     (refused("UNAVAILABLE", "57000"), Code.FAILED_PRECONDITION, SparkException),
     (refused("SOMETHING_NEW", "42000"), Code.PERMISSION_DENIED, AnalysisException),
@@ -244,7 +245,16 @@ def test_a_short_message_stays_as_it_is() -> None:
 
 ROOMS = ("backends", "frontends", "pipeline", "plan", "reader", "session", "sql", "wire")
 """Rooms that a call of Spark Connect goes through."""
-REFUSING = {"ArtifactRefusal", "ConfigRefusal", "NotRead", "ProtobufError", "Refused", "Stop", "_refused"}
+REFUSING = {
+    "ArtifactRefusal",
+    "ConfigRefusal",
+    "NotRead",
+    "ProtobufError",
+    "Refused",
+    "Stop",
+    "_refused",
+    "refused",
+}
 AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER"}
 """Codes of errors for the operator, before a door is open."""
 

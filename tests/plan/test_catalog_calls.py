@@ -195,8 +195,13 @@ def test_what_changes_the_session_or_the_catalog_says_so() -> None:
     assert wants_of("drop_temp_view", view_name="v").wants.effects == (DropTempView("v"),)
     table = TableName("spark_catalog", "hr", "t")
     assert wants_of("drop_table", table_name="t").wants.effects == (CatalogChanged((table,)),)
-    database = CatalogChanged(databases=(("spark_catalog", "d"),))
-    assert wants_of("create_database", db_name="d").wants.effects == (database,)
+    refreshed = CatalogChanged((table,), meaning="stays")
+    for operation in ("refresh_table", "recover_partitions"):
+        assert wants_of(operation, table_name="t").wants.effects == (refreshed,)
+    database = CatalogChanged(databases=(("spark_catalog", "d"),), meaning="stays")
+    assert wants_of("create_database", db_name="d").wants.effects == (database,), "its tables stay"
+    dropped = CatalogChanged(databases=(("spark_catalog", "d"),))
+    assert wants_of("drop_database", db_name="d").wants.effects == (dropped,)
 
 
 def test_what_shows_or_changes_rows_and_details_allows_no_obligation() -> None:

@@ -375,4 +375,47 @@ REMOVALS = (
         "influences = depends(reading.tree, text, table, read)",
         "test_pipeline_settings",
     ),
+    # The names that a verdict rests on
+    Removal(
+        "a verdict rests on what views read",
+        "pipeline.texts",
+        "*(body.names for body in bodies.values())",
+        "*()",
+        "test_pipeline_names",
+    ),
+    Removal(
+        "a verdict rests on what policies read",
+        "pipeline.texts",
+        "    yield from policies.tables\n",
+        "",
+        "test_pipeline_names",
+    ),
+    Removal(
+        "a verdict rests on what privileges are wanted on",
+        "pipeline.texts",
+        "    yield from wanted_tables(prepared.wants.wants)\n",
+        "",
+        "test_pipeline_names",
+    ),
+    Removal(
+        "a verdict on a plan rests on its reads",
+        "pipeline.plans",
+        "    yield from (one.name for one in facts.reads if one.name is not None)\n    yield from commanded",
+        "    yield from commanded",
+        "test_pipeline_names",
+    ),
+    Removal(
+        "a plan with effects cannot be withheld",
+        "pipeline.plans",
+        'read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",',
+        "read_only=True,",
+        "test_pipeline_names",
+    ),
+    Removal(
+        "a table that is not there is made",
+        "pipeline.judging",
+        'meaning="stays" if there else "changes"',
+        'meaning="stays"',
+        "test_pipeline_names",
+    ),
 )

@@ -697,6 +697,13 @@ REMOVALS = (
         "test_pipeline",
     ),
     Removal(
+        "a command on columns changes what the table's name means",
+        "sql.data_commands",
+        'meaning: Meaning = "stays" if scope.command.node in _ON_PARTITIONS else "changes"',
+        'meaning: Meaning = "stays"',
+        "test_pipeline_names",
+    ),
+    Removal(
         "ALTER VIEW serves everybody",
         "sql.data_commands",
         "return replace(_altered(scope, existing, tells=False), shares=True)",

@@ -29,12 +29,14 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Backend, BackendError, FrameSink, OperationState, RelayedFrame
 from gateway.session.service import Sessions
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
 ALICE = Principal(user="alice")
 CLIENT = Client(address="10.0.0.7")
+NONE: frozenset[TableName] = frozenset()
 
 
 class FakeLedger:
@@ -113,6 +115,10 @@ class FakeOperation:
         self._check()
         if self.fetch_error is not None:
             return RelayedFrame(bytes=0, rows=0, status=3, error=self.fetch_error)
+        if self.state.state != 2:
+            # Spark has no rows of a statement that has not finished, and may not even have looked at it.
+            error = BackendError("Expected states: [FINISHED], but found RUNNING", "HY000")
+            return RelayedFrame(bytes=0, rows=0, status=3, error=error)
         rows, self.rows = self.rows[:max_rows], self.rows[max_rows:]
         return await self.backend.relay_rows(rows, seqid, sink)
 
@@ -304,6 +310,10 @@ class FakeJudge:
     def __init__(self) -> None:
         self.refused: str | None = None
         self.effects: list[tuple[str, tuple[SessionEffect, ...]]] = []
+        self.names: list[tuple[str, frozenset[TableName]]] = []
+        """Pattern → the tables and views that such a statement is judged by."""
+        self.reads: dict[str, frozenset[str]] = {}
+        """Text → the temporary views that it reads."""
         self.rules: dict[str, AnswerRule] = {}
         self.scans: dict[str, tuple[ScanRecord, ...]] = {}
         self.needs: tuple[TableName, ...] = ()
@@ -332,7 +342,11 @@ class FakeJudge:
             decisions=(),
             scans=self.scans.get(statement.text, ()),
             snapshot_version=snapshot.version,
+            catalog_version=snapshot.catalog.version,
+            names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),
+            read_only=statement.text.startswith(("SELECT", "SLOW SELECT")),
             effects=effects,
+            temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),
         )
 
@@ -354,24 +368,33 @@ class Sink:
 class World:
     """A session service over fakes, with everything in reach."""
 
-    def __init__(self, limits: SessionLimits | None = None, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        limits: SessionLimits | None = None,
+        backend: Backend | None = None,
+        catalog: FakeCatalog | None = None,
+        locks: CatalogLocks | None = None,
+    ) -> None:
         self.order: list[str] = []
         self.ledger = FakeLedger(self.order)
         self.backend = FakeBackend(self.order)
-        self.catalog = FakeCatalog()
+        self.catalog = catalog or FakeCatalog()
         self.judge = FakeJudge()
         self.hidden: set[str] = set()
         self.policies = PolicySet(version=1)
         self.now = time.monotonic()
+        limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
+        self.locks = locks or CatalogLocks(self.catalog, limits)
         self.sessions = Sessions(
             judge=self.judge,
             policies=lambda: self.policies,
             authority=lambda _: FakeAuthority(self.hidden),
             catalog=self.catalog,
+            locks=self.locks,
             backend=backend or self.backend,
             ledger=self.ledger,
             gateway="gw-1",
-            limits=limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5),
+            limits=limits,
             clock=lambda: self.now,
         )
 

@@ -51,7 +51,9 @@ async def test_a_stream_is_not_started_again_for_its_view(plan: bytes, again: bo
     async def run(asked: Statement) -> None:
         ran.append(asked)
 
-    await renew_views(session, 2, judge=judge, run=run, drop=lambda name: statement(f"DROP {name}"))
+    await renew_views(
+        session, 2, catalog_version=1, judge=judge, run=run, drop=lambda name: statement(f"DROP {name}")
+    )
     assert ran[0].text == "DROP v"
     assert [one.plan for one in ran[1:]] == ([made.statement.plan] if again else [])
     assert session.ended_views == {"v"}

@@ -20,7 +20,7 @@ from gateway.session.connect.session import ConnectSession
 from gateway.session.connect.states import has_ended
 from gateway.session.failures import StatementFailed
 from gateway.session.limits import SessionLimits
-from gateway.session.ports import Catalog, ConnectBackend, RpcError
+from gateway.session.ports import ConnectBackend, RpcError
 from gateway.session.recorder import Recorder
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
@@ -45,7 +45,6 @@ class Endings:
         *,
         backend: ConnectBackend,
         recorder: Recorder,
-        catalog: Catalog,
         limits: SessionLimits,
         lose: Lose,
         secrets: Sequence[str],
@@ -53,7 +52,6 @@ class Endings:
         self.lose = lose
         self._backend = backend
         self._recorder = recorder
-        self._catalog = catalog
         self._limits = limits
         self._secrets = tuple(secrets)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,17 +86,21 @@ class Endings:
             session,
             operation.cleared,
             operation.policies_version,
-            self._catalog,
             finished=finished,
             stopped=stopped,
         )
+        operation.hold.end(self._limits.unsettled_s if stopped else 0)
         await self.surely(self._recorder.completed(operation, outcome, reason))
         if not certain:
             await self.lose(session, "a statement that changes names was stopped half-way")
 
-    async def failed(self, operation: ConnectOperation, fault: RpcError) -> RpcError:
+    async def failed(self, operation: ConnectOperation, fault: RpcError) -> RpcError | StatementFailed:
         """Note what an error of Spark means for an operation; return what the client may read of it."""
         session = operation.session
+        if operation.overtaken and not faults.ends_stream_only(fault) and not faults.ends_session(fault):
+            changed = barriers.overtaken(operation.statement_id)
+            await self.conclude(operation, "failed", changed, known=True)
+            return changed
         scrubbed = self.scrubbed(session, fault, self.scrubbing(operation))
         if faults.ends_stream_only(fault):
             return scrubbed
@@ -215,6 +217,7 @@ class Endings:
         finally:
             # Only now: of a call that was given up Spark would not say that it stopped.
             self._cancel_task(operation)
+            operation.hold.end(self._limits.stopped_s if let_go else self._limits.unsettled_s)
             if not let_go:
                 session.unstopped = True
 

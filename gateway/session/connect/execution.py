@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,11 +35,12 @@ from gateway.session.connect.session import ConnectSession
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_uuid
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.operation import changes_names
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
-from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
 from gateway.wire.connect import Message, pb, serialize
 
 _log = structlog.get_logger(__name__)
@@ -76,6 +78,7 @@ class ConnectExecution:
         verdicts: Verdicts,
         recorder: Recorder,
         endings: Endings,
+        locks: CatalogLocks,
         limits: SessionLimits,
         clock: Callable[[], float],
         drive: Callable[[ConnectOperation, Envelope], Coroutine[Any, Any, None]],
@@ -85,6 +88,7 @@ class ConnectExecution:
         self._verdicts = verdicts
         self._recorder = recorder
         self._endings = endings
+        self._locks = locks
         self._limits = limits
         self._clock = clock
         self._drive = drive
@@ -107,7 +111,6 @@ class ConnectExecution:
                 if known.reattachable and known.digest == request.digest and not known.released:
                     return known, None
                 raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
-            await self.prepare(session, client)
             wanted = Wanted(
                 operation_id=request.operation_id or new_uuid(),
                 client_type=request.client_type,
@@ -117,7 +120,7 @@ class ConnectExecution:
                 chunked=request.chunked,
                 chunk_bytes=request.chunk_bytes,
             )
-            return await self._begin(session, self.statement(session, request.plan), client, wanted)
+            return await self._prepared(session, request.plan, client, wanted)
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
@@ -125,21 +128,20 @@ class ConnectExecution:
         """Judge, record and make an analysis. Raises as `start` does, and scrubbed RpcErrors of Spark."""
         async with session.turn:
             session.require_open()
-            await self.prepare(session, client)
             wanted = Wanted(operation_id=new_uuid(), client_type=client_type)
-            statement = self.statement(session, plan)
-            operation, envelope = await self._begin(session, statement, client, wanted)
+            operation, envelope = await self._prepared(session, plan, client, wanted)
         return await self._analysis(operation, envelope)
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
         try:
             answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
+            operation.looked_up()
             operation.relayed_bytes = len(answer)
             await self._endings.conclude(operation, "finished")
             return answer
         except RpcError as fault:
             raise await self._endings.failed(operation, fault) from None
-        except BackendUnavailable as fault:
+        except (BackendUnavailable, StatementFailed) as fault:
             await self._endings.conclude(operation, "failed", fault)
             raise
         finally:
@@ -152,7 +154,10 @@ class ConnectExecution:
         Raises StatementRefused and StatementFailed.
         """
         wanted = Wanted(operation_id=new_uuid(), internal=True)
-        operation, _ = await self._begin(session, statement, client, wanted)
+        try:
+            operation, _ = await self._begin(session, statement, client, wanted, until=self._until())
+        except barriers.ViewsMoved:
+            raise barriers.overtaken("") from None
         try:
             await operation.ended.wait()
         finally:
@@ -184,6 +189,7 @@ class ConnectExecution:
         await barriers.renew_views(
             session,
             version,
+            catalog_version=self._verdicts.catalog_version,
             judge=judge,
             run=run,
             drop=lambda name: self.sql(session, f"DROP VIEW IF EXISTS {quoted(name)}"),
@@ -199,17 +205,22 @@ class ConnectExecution:
         plan.command.sql_command.input.sql.query = text
         return self.statement(session, PlanRequest(kind="execute", message=serialize(plan)))
 
-    async def _begin(
-        self, session: ConnectSession, statement: Statement, client: Client, wanted: Wanted
+    def _until(self) -> float:
+        return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
+
+    async def _prepared(
+        self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
-        """Judge, record, register; of what the gateway works off itself, begin it. The turn is held."""
-        if len(session.operations) >= self._limits.operations_per_session:
-            raise LimitExceeded(
-                f"this session has {len(session.operations)} open operations; let some of them end first"
-            )
-        statement_id = new_event_id()
-        begun = time.perf_counter()
-        version = self._verdicts.policies_version
+        """Begin a client's plan in a session that is ready for it. The turn is held."""
+        until = self._until()
+        while True:
+            await self.prepare(session, client)
+            with suppress(barriers.ViewsMoved):
+                statement = self.statement(session, plan)
+                return await self._begin(session, statement, client, wanted, until=until)
+            barriers.require_time(until)
+
+    async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
         verdict = await barriers.look_again(
             session,
             statement,
@@ -218,19 +229,55 @@ class ConnectExecution:
         )
         verdict = without_dangling_views(session, without_ended_views(session, verdict))
         verdict = self._within_bounds(session, _without_ended_relations(session, verdict))
-        verdict = await self._without_changed_checkpoint(session, verdict, client)
+        return await self._without_changed_checkpoint(session, verdict, client)
+
+    async def _begin(
+        self,
+        session: ConnectSession,
+        statement: Statement,
+        client: Client,
+        wanted: Wanted,
+        *,
+        until: float,
+    ) -> tuple[ConnectOperation, Envelope]:
+        """Judge, record, register; of what the gateway works off itself, begin it. The turn is held.
+
+        Raises ViewsMoved too.
+        """
+        if len(session.operations) >= self._limits.operations_per_session:
+            raise LimitExceeded(
+                f"this session has {len(session.operations)} open operations; let some of them end first"
+            )
+        statement_id = new_event_id()
+        begun = time.perf_counter()
+        version = self._verdicts.policies_version
+        verdict = await self._judge(session, statement, client)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
-        await self._recorder.decided(
+        verdict, hold = await barriers.bind(
+            session,
             verdict,
-            statement_id=statement_id,
-            client=client,
-            session=session.session_id,
-            judged_s=time.perf_counter() - begun,
-            operation=wanted.operation_id,
+            self._locks,
+            judge=lambda: self._judge(session, statement, client),
+            version=lambda: self._verdicts.catalog_version,
+            until=until,
         )
-        if isinstance(verdict, Refused):
-            raise StatementRefused(verdict, statement_id)
+        decided = False
+        try:
+            await self._recorder.decided(
+                verdict,
+                statement_id=statement_id,
+                client=client,
+                session=session.session_id,
+                judged_s=time.perf_counter() - begun,
+                operation=wanted.operation_id,
+            )
+            if isinstance(verdict, Refused):
+                raise StatementRefused(verdict, statement_id)
+            decided = True
+        finally:
+            if not decided:
+                hold.end()
         # INVARIANT (audit first): only below this line may the plan reach Spark.
         # What has no plan of a client's is a statement of the gateway's own.
         executes = statement.checkpoint is None and (
@@ -248,6 +295,7 @@ class ConnectExecution:
             tags=wanted.tags,
             reattachable=wanted.reattachable,
             kept=kept,
+            hold=hold,
         )
         operation.used_at = self._clock()
         session.operations[operation.operation_id] = operation
@@ -269,6 +317,9 @@ class ConnectExecution:
             await self._endings.conclude(operation, "not_forwarded", reason="the session was closed")
             session.require_open()
         session.forwarding(verdict)
+        hold.forwarding()
+        if hold.request.read_only:
+            hold.follow(lambda: self._see_looked_up(operation))
         if "RemoveCachedRemoteRelation" in verdict.plan_class:
             for handle in list(session.relations):
                 if handle.partition(":")[2].encode() in verdict.forwarded_plan:
@@ -301,6 +352,10 @@ class ConnectExecution:
             await self._endings.lose(session, "Spark did not say that a statement was stopped")
         session.require_open()
 
+    def _see_looked_up(self, operation: ConnectOperation) -> None:
+        """Find out that Spark has looked up the names of an execution that its client has left."""
+        self._endings.spawn(self._resolved(operation))
+
     async def _resolved(self, operation: ConnectOperation) -> None:
         if not operation.resolved.is_set():
             await self._watch(operation)
@@ -312,7 +367,7 @@ class ConnectExecution:
             return verdict
         registered = {e.handle for e in verdict.effects if isinstance(e, RegisterCode)}
         if len(session.context.handles | registered) > self._limits.handles and registered:
-            return _refused(
+            return refused(
                 verdict, "LIMIT_EXCEEDED", "54000", "this session has registered too many functions"
             )
         if not any(isinstance(effect, CreateTempView) for effect in verdict.effects):
@@ -321,7 +376,7 @@ class ConnectExecution:
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
         if session.kept_bytes + size <= self._limits.kept_plan_bytes:
             return verdict
-        return _refused(
+        return refused(
             verdict,
             "LIMIT_EXCEEDED",
             "54000",
@@ -336,7 +391,8 @@ class ConnectExecution:
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
         question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
-        operation, envelope = await self._begin(session, question, client, Wanted(operation_id=new_uuid()))
+        wanted = Wanted(operation_id=new_uuid())
+        operation, envelope = await self._begin(session, question, client, wanted, until=self._until())
         try:
             known = checkpoints.listed_in(await self._analysis(operation, envelope))
         except RpcError as fault:
@@ -383,16 +439,4 @@ def _without_ended_relations(session: ConnectSession, verdict: Verdict) -> Verdi
         sqlstate="42P01",
         message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
         "computed from, changed; compute it again",
-    )
-
-
-def _refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
-    return Refused(
-        statement=cleared.statement,
-        code=code,
-        sqlstate=sqlstate,
-        message=message,
-        plan_class=cleared.plan_class,
-        decisions=cleared.decisions,
-        snapshot_version=cleared.snapshot_version,
     )

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from gateway.errors import SluiceError
 from gateway.model.statement import Cleared
 from gateway.session.audit_records import Outcome
+from gateway.session.barriers import overtaken
 from gateway.session.connect.faults import spark_error
+from gateway.session.locks import NO_HOLD, Hold
 from gateway.session.operation import changes_names
 from gateway.wire.connect import parse, pb
 
@@ -116,6 +118,7 @@ class ConnectOperation:
         tags: tuple[str, ...] = (),
         reattachable: bool = False,
         kept: KeptAnswer | None = None,
+        hold: Hold = NO_HOLD,
     ) -> None:
         self.session = session
         self.operation_id = operation_id
@@ -131,6 +134,8 @@ class ConnectOperation:
         self.queries = queries_told_of(cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.kept = kept
+        self.hold = hold
+        """The names of the catalog that it needs as they are, or changes."""
         self.task: asyncio.Task[None] | None = None
         """Works off an operation whose answer is kept."""
         self.farewell: asyncio.Task[None] | None = None
@@ -158,12 +163,21 @@ class ConnectOperation:
         """Number of the reader that has it now; the one before is disconnected, as by Spark."""
 
     def looked_up(self) -> None:
-        """Note that Spark has looked up its names. Raises when it had ended here before: what names meant by
-        then is not known, and nothing of it may be shown."""
+        """Note that Spark has looked up its names. Raises when it had ended here before, or was overtaken by
+        a change: what names meant by then is not known, and nothing of it may be shown."""
         if self.ended.is_set() and not self.names_seen:
             raise spark_error("OPERATION_CANCELED")
+        if self.overtaken:
+            raise overtaken(self.statement_id)
         self.names_seen = True
         self.resolved.set()
+        if self.hold.request.read_only:
+            self.hold.end()
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether names of the catalog changed before it was known that Spark had looked them up."""
+        return self.hold.overtaken and not self.names_seen
 
     def end_farewell(self) -> None:
         """Read on no more: the client is back, or the end is known."""

@@ -31,6 +31,7 @@ from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Uploads
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, RpcError
 from gateway.session.recorder import Recorder
@@ -53,6 +54,7 @@ class ConnectSessions:
         policies: Callable[[], PolicySet],
         authority: Callable[[PolicySet], Authority],
         catalog: Catalog,
+        locks: CatalogLocks,
         backend: ConnectBackend,
         ledger: Ledger,
         gateway: str,
@@ -62,8 +64,9 @@ class ConnectSessions:
         stale: Callable[[], str | None] = lambda: None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`stale` says why the policies in force are too old to be relied on, None when they are not;
-        `secrets` is what no client may read in anything that Spark says: the token that it is shown."""
+        """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
+        old to be relied on, if they are; `secrets` is what no client may read in what Spark says, as its
+        token."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -80,12 +83,7 @@ class ConnectSessions:
             stale=stale,
         )
         self._endings = Endings(
-            backend=backend,
-            recorder=self.recorder,
-            catalog=catalog,
-            limits=self.limits,
-            lose=self._close,
-            secrets=secrets,
+            backend=backend, recorder=self.recorder, limits=self.limits, lose=self._close, secrets=secrets
         )
         self._streams = Streams(
             endings=self._endings,
@@ -101,6 +99,7 @@ class ConnectSessions:
             verdicts=self._verdicts,
             recorder=self.recorder,
             endings=self._endings,
+            locks=locks,
             limits=self.limits,
             clock=clock,
             drive=self._streams.drive,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.errors import BackendMismatch, BackendUnavailable
+from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
@@ -32,9 +33,10 @@ from gateway.model.statement import (
 from gateway.session.connect.faults import spark_error
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.limits import SessionLimits
+from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import pb, serialize
-from tests.session.fakes import ALICE, BOB, FakeAuthority, FakeCatalog, FakeLedger
+from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
 
@@ -552,6 +554,8 @@ class PlanJudge:
         self.refused: str | None = None
         self.effects: list[tuple[str, tuple[SessionEffect, ...]]] = []
         self.rules: dict[str, AnswerRule] = {}
+        self.names: list[tuple[str, frozenset[TableName]]] = []
+        """Pattern → the tables and views that such a plan is judged by."""
         self.scans: dict[str, tuple[ScanRecord, ...]] = {}
         self.changes: dict[str, dict[str, Any]] = {}
         """Pattern → fields of the Cleared."""
@@ -606,6 +610,9 @@ class PlanJudge:
             decisions=(),
             scans=self.scans.get(text, ()),
             snapshot_version=snapshot.version,
+            catalog_version=snapshot.catalog.version,
+            names=next((names for pattern, names in self.names if re.search(pattern, text)), NONE),
+            read_only=text.startswith(("ROWS", "TABLE")) or statement.plan.kind == "analyze",
             effects=effects,
             answer=self.rules.get(text, AnswerRule()),
             forwarded_plan=statement.plan.message + mark.encode(),
@@ -627,25 +634,35 @@ class PlanJudge:
 class World:
     """The service over fakes, with everything in reach."""
 
-    def __init__(self, limits: SessionLimits | None = None, *, spark: Spark | None = None) -> None:
+    def __init__(
+        self,
+        limits: SessionLimits | None = None,
+        *,
+        spark: Spark | None = None,
+        catalog: FakeCatalog | None = None,
+        locks: CatalogLocks | None = None,
+    ) -> None:
         self.order: list[str] = []
         self.ledger = FakeLedger(self.order)
         self.spark = spark or Spark(self.order)
         self.spark.order = self.order
-        self.catalog = FakeCatalog()
+        self.catalog = catalog or FakeCatalog()
         self.judge = PlanJudge()
         self.hidden: set[str] = set()
         self.policies = PolicySet(version=1)
         self.now = 1000.0
+        limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
+        self.locks = locks or CatalogLocks(self.catalog, limits)
         self.service = ConnectSessions(
             judge=self.judge,
             policies=lambda: self.policies,
             authority=lambda _: FakeAuthority(self.hidden),
             catalog=self.catalog,
+            locks=self.locks,
             backend=self.spark,
             ledger=self.ledger,
             gateway="gw-1",
-            limits=limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5),
+            limits=limits,
             clock=lambda: self.now,
         )
 

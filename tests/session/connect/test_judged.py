@@ -16,6 +16,7 @@ from gateway.policy.engine import engine_for
 from gateway.reader.pool import ReaderPool
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.failures import StatementRefused
+from gateway.session.locks import CatalogLocks
 from gateway.wire.connect import pb
 from tests.judge_world import World as JudgeWorld
 from tests.session.connect.fakes import (
@@ -67,6 +68,7 @@ class Judged(World):
             policies=lambda: self.policies,
             authority=engine_for,
             catalog=catalog,
+            locks=CatalogLocks(catalog),
             backend=self.spark,
             ledger=self.ledger,
             gateway="gw-1",

@@ -1,0 +1,290 @@
+"""Locks on names of the catalog: what a statement was judged by is what it runs on, whoever changes it
+meanwhile.
+
+INVARIANT (a name is judged as it will be resolved, across sessions): Spark resolves the names of a statement
+at a moment of its own choosing, some time after it was judged. Until that moment nobody replaces what they
+mean. So every statement holds its names from before it is forwarded: shared what it was judged by,
+exclusively what it changes, all at once or none, so that no two wait for each other. It lets go when Spark
+has said how it ended.
+
+A statement that only reads lets go as soon as Spark has analysed it. Where Spark does not say so before the
+end, a change waits for it `overtake_s` and then overtakes it: what an overtaken statement answers is never
+shown. A statement with effects cannot be taken back, so a change waits for its end, or is refused.
+
+One gateway process has one of these, for all its endpoints. What others do to the catalog is not seen here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from gateway.model.catalog import TableName
+from gateway.model.statement import CatalogChanged, Cleared
+from gateway.session.limits import SessionLimits
+from gateway.session.ports import Catalog
+
+_log = structlog.get_logger(__name__)
+
+Key = tuple[str, ...]
+"""A database by catalog and name, or a table by these and its own; folded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRequest:
+    """The names that a statement needs to keep their meaning, and those whose meaning it changes."""
+
+    shared: frozenset[Key] = frozenset()
+    """Tables, and the databases of all tables here: who drops a database drops its tables."""
+    exclusive: frozenset[Key] = frozenset()
+    changes: tuple[CatalogChanged, ...] = ()
+    read_only: bool = False
+
+    @classmethod
+    def of(cls, cleared: Cleared, names: Iterable[TableName]) -> LockRequest:
+        """Return what a statement locks that was judged by `names`."""
+        changes = tuple(effect for effect in cleared.effects if isinstance(effect, CatalogChanged))
+        changing = [effect for effect in changes if effect.meaning != "stays"]
+        tables = {_key(name) for effect in changing for name in effect.tables}
+        databases = {(c.lower(), d.lower()) for effect in changing for c, d in effect.databases}
+        read = {_key(name) for name in names}
+        within: set[Key] = {key[:2] for key in tables | read}
+        exclusive = frozenset[Key](tables | databases)
+        return cls(
+            shared=frozenset(read | within) - exclusive,
+            exclusive=exclusive,
+            changes=changes,
+            read_only=cleared.read_only and not changes,
+        )
+
+    def conflicts_with(self, other: LockRequest) -> bool:
+        return not (
+            self.exclusive.isdisjoint(other.exclusive)
+            and self.exclusive.isdisjoint(other.shared)
+            and self.shared.isdisjoint(other.exclusive)
+        )
+
+    def covers(self, other: LockRequest) -> bool:
+        """Whether who holds this may do what would ask for the other."""
+        return (
+            other.exclusive <= self.exclusive
+            and other.shared <= self.shared | self.exclusive
+            and (other.read_only or not self.read_only)
+        )
+
+
+class Hold:
+    """Names that a statement holds, from before it is forwarded to its end."""
+
+    __slots__ = ("_expiry", "_locks", "_wanted", "_watch", "over", "overtaken", "request")
+
+    def __init__(self, locks: CatalogLocks | None, request: LockRequest) -> None:
+        self.request = request
+        self.overtaken = False
+        """Names that it was judged by changed before it was known that Spark had analysed it."""
+        self.over = False
+        self._locks = locks
+        self._watch: Callable[[], None] | None = None
+        self._wanted = False
+        self._expiry: asyncio.TimerHandle | None = None
+
+    def forwarding(self) -> None:
+        """Forget what was known of the names that are about to change."""
+        self._invalidate(before=True)
+
+    def follow(self, watch: Callable[[], None]) -> None:
+        """Say what begins to find out how the statement ends; it is called once, when somebody waits for
+        it."""
+        self._watch = watch
+        if self._wanted and not self.over:
+            watch()
+
+    def want(self) -> None:
+        """Have its end found out: somebody waits for it."""
+        if not self._wanted:
+            self._wanted = True
+            if self._watch is not None:
+                self._watch()
+
+    def end(self, after_s: float = 0.0) -> None:
+        """Let go of the names, now or after some seconds, the earliest of what is said.
+
+        Later where Spark may not have let go itself: a statement that was stopped half-way may still do its
+        work. What is only read can be let go at once, since nobody is shown it any more.
+        """
+        if self.over:
+            return
+        self._invalidate()
+        if after_s > 0 and not self.request.read_only and self._locks is not None:
+            loop = asyncio.get_running_loop()
+            if self._expiry is None or self._expiry.when() > loop.time() + after_s:
+                self._cancel_expiry()
+                self._expiry = loop.call_later(after_s, self.end)
+            return
+        self._cancel_expiry()
+        self.over = True
+        if self._locks is not None:
+            self._locks.let_go(self)
+
+    def _cancel_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def _invalidate(self, *, before: bool = False) -> None:
+        # Whatever its outcome: a statement that failed may have done half of its work.
+        for change in self.request.changes:
+            if self._locks is not None and not (before and change.meaning == "stays"):
+                self._locks.catalog.invalidate(change.tables, change.databases)
+
+
+NO_HOLD = Hold(None, LockRequest(read_only=True))
+"""Of a statement that names nothing."""
+NO_HOLD.over = True
+
+
+class _Waiter:
+    __slots__ = ("entered", "hold", "timer")
+
+    def __init__(self, hold: Hold, entered: asyncio.Future[None]) -> None:
+        self.hold = hold
+        self.entered = entered
+        self.timer: asyncio.TimerHandle | None = None
+        """Runs while nothing but statements that only read is in the way."""
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class CatalogLocks:
+    """Who holds which names, and who waits for them: first come, first served."""
+
+    def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
+        self.catalog = catalog
+        self._limits = limits or SessionLimits()
+        self._shared: Counter[Key] = Counter()
+        self._exclusive: Counter[Key] = Counter()
+        self._holds: set[Hold] = set()
+        self._queue: list[_Waiter] = []
+
+    async def acquire(self, request: LockRequest, *, until: float) -> Hold | None:
+        """Hold names; waits for others until the loop's clock says `until`, then returns None."""
+        hold = Hold(self, request)
+        if not (request.shared or request.exclusive):
+            return hold
+        if self._is_free(request) and not self._is_barred(request, self._queue):
+            self._enter(hold)
+            return hold
+        waiter = _Waiter(hold, asyncio.get_running_loop().create_future())
+        self._queue.append(waiter)
+        self._serve()
+        try:
+            async with asyncio.timeout_at(until):
+                await waiter.entered
+        except TimeoutError:
+            # It may have entered just as its time was over.
+            return hold if hold in self._holds else None
+        except BaseException:
+            hold.over = True
+            self.let_go(hold)
+            raise
+        finally:
+            waiter.stop_timer()
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+                self._serve()
+        return hold
+
+    def let_go(self, hold: Hold) -> None:
+        """Take out a hold and let in whoever waited for it."""
+        if hold in self._holds:
+            self._holds.remove(hold)
+            self._count(hold.request, -1)
+            self._serve()
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _is_free(self, request: LockRequest) -> bool:
+        exclusive, shared = self._exclusive, self._shared
+        return not any(key in exclusive or key in shared for key in request.exclusive) and not any(
+            key in exclusive for key in request.shared
+        )
+
+    def _is_barred(self, request: LockRequest, before: Iterable[_Waiter]) -> bool:
+        """Whether it would overtake somebody who waits for the same names.
+
+        Who only reads may pass a change that waits for a statement with effects: it holds the names for a
+        moment only, and does not keep the change from its turn.
+        """
+        return any(
+            request.conflicts_with(waiter.hold.request)
+            and not (request.read_only and self._waits_for_effects(waiter.hold.request))
+            for waiter in before
+        )
+
+    def _in_the_way(self, request: LockRequest) -> list[Hold]:
+        return [hold for hold in self._holds if request.conflicts_with(hold.request)]
+
+    def _waits_for_effects(self, request: LockRequest) -> bool:
+        return any(not hold.request.read_only for hold in self._in_the_way(request))
+
+    def _enter(self, hold: Hold) -> None:
+        self._holds.add(hold)
+        self._count(hold.request, 1)
+        for waiter in self._queue:
+            if hold.request.conflicts_with(waiter.hold.request):
+                hold.want()
+
+    def _count(self, request: LockRequest, by: int) -> None:
+        for counter, keys in ((self._shared, request.shared), (self._exclusive, request.exclusive)):
+            for key in keys:
+                counter[key] += by
+                if not counter[key]:
+                    del counter[key]
+
+    def _serve(self) -> None:
+        """Let in who can be let in, in order; have the ends of those in the way found out."""
+        waiting: list[_Waiter] = []
+        for waiter in list(self._queue):
+            request = waiter.hold.request
+            if waiter.entered.done():
+                continue
+            barred = self._is_barred(request, waiting)
+            if not barred and self._is_free(request):
+                waiter.stop_timer()
+                self._queue.remove(waiter)
+                self._enter(waiter.hold)
+                waiter.entered.set_result(None)
+                continue
+            waiting.append(waiter)
+            in_the_way = self._in_the_way(request)
+            for hold in in_the_way:
+                hold.want()
+            if barred or not all(hold.request.read_only for hold in in_the_way):
+                waiter.stop_timer()
+            elif waiter.timer is None:
+                loop = asyncio.get_running_loop()
+                waiter.timer = loop.call_later(self._limits.overtake_s, self._overtake, waiter)
+
+    def _overtake(self, waiter: _Waiter) -> None:
+        """Let a change in although statements that only read may not have been analysed yet."""
+        waiter.timer = None
+        in_the_way = self._in_the_way(waiter.hold.request)
+        if waiter.entered.done() or not all(hold.request.read_only for hold in in_the_way):
+            return
+        for hold in in_the_way:
+            hold.overtaken = True
+            self._holds.remove(hold)
+            self._count(hold.request, -1)
+        _log.info("reads_overtaken", count=len(in_the_way))
+        self._serve()
+
+
+def _key(name: TableName) -> Key:
+    return name.catalog.lower(), name.database.lower(), name.table.lower()

@@ -1,0 +1,147 @@
+"""On real Spark: a view is replaced while others read it; no answer is of a text that was not judged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyhive.exc import Error
+from pyspark.errors import PySparkException
+
+from gateway.frontends.users import set_user
+from tests.e2e.running import RunningGateway, Spark, connect
+
+PASSWORD = "correct horse battery"
+PACK = """
+service: spark
+policies:
+  - name: everybody works here
+    on: {catalog: spark_catalog, database: race, table: "*", column: "*"}
+    allow: [{users: [ann, maker], access: [select, create, drop, alter, insert]}]
+  - name: rows that ann may see
+    on: {catalog: spark_catalog, database: race, table: guarded}
+    filter: [{users: [ann], where: "note <> 'RAW'"}]
+"""
+MADE = (
+    "CREATE DATABASE race",
+    "CREATE TABLE race.free USING parquet AS SELECT * FROM VALUES (1, 'open') AS t(id, note)",
+    "CREATE TABLE race.guarded USING parquet AS SELECT * FROM VALUES (1, 'RAW'), (2, 'seen') AS t(id, note)",
+    "CREATE VIEW race.v AS SELECT id, note FROM race.free",
+)
+"""Made by the operator, past the gateway."""
+TEXTS = {"seen": "guarded", "open": "free"}
+"""What one reads of the view, and the table that it is over."""
+ROUNDS = 12
+
+
+def replacing(shown: str) -> str:
+    return f"CREATE OR REPLACE VIEW race.v AS SELECT id, note FROM race.{TEXTS[shown]}"
+
+
+@pytest.fixture(scope="module")
+def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    spark.query(*MADE, user="loader")
+    directory = open_directory / "race"
+    directory.mkdir()
+    directory.chmod(0o711)
+    for user in ("ann", "maker"):
+        set_user(directory / "users.yaml", user, password=PASSWORD)
+    (directory / "pack.yaml").write_text(PACK)
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": spark.backend_settings(directory),
+        "policies": {"paths": ["pack.yaml"]},
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    (directory / "gateway.yaml").write_text(json.dumps(settings))
+    running = RunningGateway(directory / "gateway.yaml").start()
+    yield running
+    assert running.stop() == 0
+
+
+class Thrift:
+    """An open session of a user."""
+
+    def __init__(self, gateway: RunningGateway, user: str) -> None:
+        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
+
+    def __call__(self, text: str) -> list[Any]:
+        cursor = self._connection.cursor()
+        cursor.execute(text)
+        return sorted(cursor.fetchall()) if cursor.description else []
+
+    def begin(self, text: str) -> None:
+        """Have a statement run that nobody asks about any more."""
+        self._connection.cursor().execute(text, async_=True)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextlib.contextmanager
+def session(gateway: RunningGateway, endpoint: str, user: str) -> Iterator[Any]:
+    if endpoint == "thrift":
+        with contextlib.closing(Thrift(gateway, user)) as ask:
+            yield ask
+        return
+    with gateway.session(user, PASSWORD) as frames:
+        yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_a_read_waits_for_a_change_that_nobody_asks_about(gateway: RunningGateway, endpoint: str) -> None:
+    with (
+        contextlib.closing(Thrift(gateway, "maker")) as maker,
+        session(gateway, endpoint, "ann") as ann,
+    ):
+        maker(replacing("open"))
+        for shown in ("seen", "open", "seen", "open", "seen"):
+            ann("SELECT note FROM race.v")  # what the gateway knows of the view is fresh, and about to be old
+            maker.begin(replacing(shown))
+            assert ann("SELECT note FROM race.v") == [(shown,)]
+
+
+def read(gateway: RunningGateway, endpoint: str, over: threading.Event) -> list[Any]:
+    """Read the view again and again; return the answers. One may be asked to try again."""
+    answers = []
+    with session(gateway, endpoint, "ann") as ann:
+        while not over.is_set():
+            try:
+                answers.append(ann("SELECT note FROM race.v"))
+            except (Error, PySparkException) as error:
+                if "SLUICE_CATALOG_" not in str(error):
+                    raise
+    return answers
+
+
+def read_frames(gateway: RunningGateway, over: threading.Event) -> list[Any]:
+    answers = []
+    with gateway.session("ann", PASSWORD) as frames:
+        while not over.is_set():
+            rows = frames.table("race.v").select("note").collect()
+            answers.append([tuple(row) for row in rows])
+    return answers
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_whoever_replaces_a_view_others_see_no_raw_row(gateway: RunningGateway, endpoint: str) -> None:
+    over = threading.Event()
+    with session(gateway, endpoint, "maker") as maker, ThreadPoolExecutor() as pool:
+        reading = [pool.submit(read, gateway, one, over) for one in ("thrift", "connect")]
+        reading.append(pool.submit(read_frames, gateway, over))
+        try:
+            for turn in range(ROUNDS):
+                maker(replacing(("seen", "open")[turn % 2]))
+        finally:
+            over.set()
+        answers = [one.result(120) for one in reading]
+    assert all(answer in ([("seen",)], [("open",)]) for given in answers for answer in given)
+    assert all(answers), "readers are not held up for as long as it goes on"
