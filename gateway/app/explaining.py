@@ -15,6 +15,7 @@ from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable
+from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
@@ -41,7 +42,8 @@ def make_reader(settings: ReaderSettings) -> ReaderPool:
 
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     """Return the pipeline with its reader and the settings that change verdicts."""
-    rules = Rules(star=settings.policies.star, views=settings.policies.views)
+    policies = settings.policies
+    rules = Rules(star=policies.star, views=policies.views, unrecorded_views=policies.unrecorded_views)
     return partial(judge, reader=reader, rules=rules)
 
 
@@ -109,6 +111,8 @@ async def verdicts_without_sessions(
 
     Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
     """
+    users = read_users(settings.users.file) if settings.users.file.exists() else {}
+    principals = {name: user.principal for name, user in users.items()}
     async with make_reader(settings.reader) as reader:
         # Beside a gateway, whose cache it is.
         in_force = RulesInForce(settings.policies, reader, read_only=True)
@@ -121,6 +125,7 @@ async def verdicts_without_sessions(
                 limits=SessionLimits(),
                 metrics=Metrics(),
                 stale=rules.stale,
+                principals=lambda: principals,
             )
 
 

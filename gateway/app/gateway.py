@@ -154,6 +154,7 @@ class Gateway:
             metrics=self.metrics,
             limits=session_limits(settings.sessions),
             stale=rules.stale,
+            principals=lambda: users.principals,
         )
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
         port = connect_port = 0

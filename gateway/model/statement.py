@@ -42,6 +42,15 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What is to be recorded of a view before its text is changed: a property (`model/definers.py`)."""
+
+    view: TableName
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """SQL text or a plan, with the principal who sent it and the session that it arrived in."""
 
@@ -53,6 +62,8 @@ class Statement:
     refreshes: TableName | None = None
     """Set for a statement of the gateway's own: Spark's session shall look again at a table that policies
     read. Nobody needs a privilege for that, and no client can ask for it."""
+    records: Definition | None = None
+    """Set for a statement of the gateway's own: Spark shall keep who defines the view with its next text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,8 @@ class ScanRecord:
     columns: tuple[str, ...] | None
     """Columns used, or None when the analyst could not tell."""
     obligations: tuple[Obligation, ...] = ()
+    definer: str = ""
+    """Of what a view reads: whose access it was read by, when that was not the reader's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +199,10 @@ class Cleared:
     relation that it was given; this one is put in its place."""
     code: tuple[str, ...] = ()
     """For a plan: code of the user's that it carries and policies allow: `execute system.session.f`."""
+    definers: tuple[Principal, ...] = ()
+    """The definers of views whose access it rests on, as they were when it was judged."""
+    definition: Definition | None = None
+    """What has to be recorded before it is forwarded: it changes the text of a view."""
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

@@ -11,7 +11,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import AnswerRule, NeedsCatalog, ScanRecord
+from gateway.model.statement import AnswerRule, Definition, NeedsCatalog, ScanRecord
 from gateway.policy.engine import engine_for
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
@@ -30,7 +30,9 @@ class Rules:
     star: Literal["refuse", "visible"] = "refuse"
     """What `*` means on a table with columns that the principal may not select."""
     views: Literal["definer", "invoker"] = "definer"
-    """Whether reading a view needs select on its base tables too (`invoker`)."""
+    """Who needs select on what a view reads: its definer, or whoever reads it."""
+    unrecorded_views: Literal["operator", "owner", "invoker"] = "operator"
+    """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,10 @@ class Governed:
     """Whether a table that it reads has columns that the principal may not select."""
     hides_target: bool = False
     """The same of a table that it writes to."""
+    definers: frozenset[Principal] = frozenset()
+    """The definers of views by whose access it reads."""
+    definition: Definition | None = None
+    """What has to be recorded before it is forwarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +94,9 @@ class Judging:
     rules: Rules
     door: Literal["thrift", "connect"] = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
-    bodies: dict[TableName, Governed] = field(default_factory=dict)
-    """Views that were judged already: one that stands in many others is judged once."""
+    bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
+    """Views that were judged already, by those who read them: one that stands in many others is judged
+    once."""
 
     @property
     def period(self) -> int:

@@ -28,6 +28,7 @@ from gateway.model.reading import (
     RelationRole,
     Span,
     Splice,
+    ViewText,
 )
 
 Reply = dict[str, Any]
@@ -77,6 +78,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
             for told in reply["parameters"]
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
+        view_text=_view_text(reply["view_text"]),
     )
 
 
@@ -152,6 +154,13 @@ def _identity(told: Reply) -> Identity:
         sure=told["sure"],
         nested=told["nested"],
     )
+
+
+def _view_text(told: Reply | None) -> ViewText | None:
+    query = None if told is None else _span(told["query"])
+    if told is None or query is None:
+        return None
+    return ViewText(query=query, place=_span(told["place"]), listed=told["listed"])
 
 
 def _span(told: list[int] | None) -> Span | None:

@@ -99,7 +99,10 @@ async def look_again(
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
 ) -> Verdict:
-    """Judge a statement; Spark's session has looked at the tables that its policies read within the period.
+    """Judge a statement and have done what must be before it is forwarded.
+
+    Spark's session has looked at the tables that its policies read within the period; of a view whose text it
+    changes, Spark knows who defines it from then on.
 
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before.
@@ -112,14 +115,21 @@ async def look_again(
         # What was looked at for this very statement is fresh, should the period have ended meanwhile.
         stale = [table for table in session.stale_tables(verdict) if table not in looked]
         if not stale:
+            if verdict.definition is not None:
+                await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
             return verdict
         for table in stale:
-            try:
-                await run(replace(statement, text="", plan=None, refreshes=table))
-            except (StatementRefused, StatementFailed):
-                raise BackendUnavailable("Spark could not look again at what policies read") from None
+            await _run_own(replace(statement, text="", plan=None, refreshes=table), run)
             session.looked_at[table] = verdict.period
             looked.add(table)
+
+
+async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[None]]) -> None:
+    try:
+        await run(statement)
+    except (StatementRefused, StatementFailed):
+        what = "look again at what policies read" if statement.refreshes else "record who defines a view"
+        raise BackendUnavailable(f"Spark could not {what}") from None
 
 
 async def renew_views(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -60,6 +60,7 @@ class ConnectSessions:
         limits: SessionLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
+        principals: Callable[[], Mapping[str, Principal]] = dict,
         secrets: Sequence[str] = (),
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not;
@@ -78,6 +79,7 @@ class ConnectSessions:
             metrics=self.metrics,
             clock=clock,
             stale=stale,
+            principals=principals,
         )
         self._endings = Endings(
             backend=backend,
