@@ -51,7 +51,7 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, finish, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -389,7 +389,7 @@ class _Plan:
             texts=texts.written,
             echo=echo,
             code=facts.code,
-            decisions=distinct(evaluation.decisions),
+            decisions=distinct((*evaluation.decisions, *decisions_of(inside))),
             scans=(*records, *(scan for one in inside for scan in one.scans)),
             words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,

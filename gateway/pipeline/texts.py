@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
 from gateway.model.statement import Definition, NeedsCatalog, SessionContext
@@ -242,7 +243,7 @@ async def finish(
         reading=reading,
         wants=wants,
         allowed=allowed,
-        decisions=distinct(evaluation.decisions),
+        decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
         agree=agreement(usage) if prepared.scans else None,
@@ -263,6 +264,11 @@ async def finish(
         definers=definers_of(prepared.rights, bodies.values()),
         definition=definition,
     )
+
+
+def decisions_of(bodies: Iterable[Governed]) -> Iterable[Decision]:
+    """Return what was decided on the access by which views are read, for the record."""
+    return (decision for body in bodies for decision in body.decisions)
 
 
 def definers_of(rights: Rights, bodies: Iterable[Governed]) -> frozenset[Principal]:

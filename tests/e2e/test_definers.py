@@ -199,9 +199,8 @@ def test_everybody_gets_his_own_obligations(ask: Any, spark: Spark, endpoint: st
     ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
     ann("CREATE OR REPLACE VIEW dv.v_own COMMENT 'it''s' AS SELECT id, ssn FROM dv.people")
     ann("USE dv")
-    ann(
-        "create or replace view v_model\n  as\n    (\n  select id, upper(ssn) as ssn -- a model\n from people p\n)"
-    )
+    model = "select id, upper(ssn) as ssn -- a model\n from people p"
+    ann(f"create or replace view v_model\n  as\n    (\n  {model}\n)")
     for view in ("v_own", "v_model"):
         assert hal(f"SELECT * FROM dv.{view}") == ALL
         told = [(i, s.upper()) for i, s in ANALYSTS] if view == "v_model" else ANALYSTS
