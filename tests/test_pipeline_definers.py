@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.connect import plan as plans
 
 from gateway.model.definers import definer_of, definer_property
+from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
-from tests.plan.frames import message, sql, table
+from tests.plan.frames import command, message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -24,6 +27,9 @@ policies:
   - name: not this one
     on: {catalog: spark_catalog, database: d, table: unknown, column: "*"}
     allow: [{users: [eva], access: [select]}]
+  - name: what dan lends
+    on: {catalog: spark_catalog, database: d, table: inner, column: "*"}
+    allow: [{users: [dan, eva], access: [select]}]
   - name: dan and own may not see the pin
     on: {catalog: spark_catalog, database: d, table: t, column: [id, name, region]}
     allow: [{users: [dan, own], access: [select]}]
@@ -65,6 +71,8 @@ VIEWS = {
     "v_star": view("SELECT * FROM t", {"id": "int", "name": "string", "region": "string"}, "dan"),
     "v_code": view("SELECT spark_catalog.d.f(id) AS id FROM t", {"id": "int"}, "eva"),
     "unknown": view("SELECT id, pin FROM t", {"id": "int", "pin": "string"}, "dan"),
+    "inner": view("SELECT id, name FROM t", NAMES, "eva"),
+    "v_lent": view("SELECT id, name FROM inner", NAMES, "dan"),
     "v_over": view("SELECT id FROM unknown", {"id": "int"}, "eva"),
 }
 
@@ -144,6 +152,15 @@ async def test_plans_get_the_same(world: World, reader: ReaderPool) -> None:
     assert "dan, who defined it" in refused(
         await world.judge_plan(execute(table("spark_catalog.d.v_lost")), reader, user="ron")
     )
+
+
+async def test_what_a_definer_lends_is_lent_on(world: World, reader: ReaderPool) -> None:
+    # own may not know of the view within: dan lends it, and it is read by him as well.
+    own = forwarded(await world.judge("SELECT * FROM v_lent", reader, user="own", use="d"))
+    assert DANS in own
+    assert "concat('dan', name)" in own
+    eva = forwarded(await world.judge("SELECT * FROM v_lent", reader, user="eva", use="d"))
+    assert eva == "SELECT * FROM `spark_catalog`.`d`.`v_lent`"
 
 
 async def test_views_within_are_read_by_all_whose_access_shows_them(world: World, reader: ReaderPool) -> None:
@@ -235,3 +252,28 @@ async def test_records_are_bound_to_their_text() -> None:
     assert definer_of("SELECT 1", {key: "zz"}) == ""
     assert definer_of("SELECT 1", {key: "ff"}) == ""
     assert definer_of("SELECT 1", {"a": "b"}) is None
+
+
+async def test_a_text_with_arguments_is_not_stored(world: World, reader: ReaderPool) -> None:
+    altered = plans.SQL("ALTER VIEW d.v_made AS SELECT :a AS id, 'x' AS name", None, {"a": F.lit(1)}, [])
+    request = PlanRequest(kind="execute", message=command(altered).SerializeToString(deterministic=True))
+    verdict = await world.judge_plan(request, reader, user="dan")
+    assert isinstance(verdict, Refused), verdict
+    assert "may stand in queries only" in verdict.message
+
+
+async def test_a_plan_records_who_changes_a_view(world: World, reader: ReaderPool) -> None:
+    altered = plans.SQL("ALTER VIEW d.v_made AS SELECT id, name FROM d.t", None, None, [])
+    request = PlanRequest(kind="execute", message=command(altered).SerializeToString(deterministic=True))
+    verdict = await world.judge_plan(request, reader, user="own")
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.definition is not None
+    assert verdict.definition.value == b"own".hex()
+
+
+async def test_a_definer_is_who_he_is_now_and_not_who_he_was_at_login(reader: ReaderPool) -> None:
+    world = world_of()
+    world.principals["dan"] = Principal(user="dan", groups=frozenset({"leavers"}))
+    told = refused(await world.judge("TABLE v_lost", reader, user="dan", use="d"))
+    assert told.startswith("user dan needs select")
+    assert "as the definer of the view spark_catalog.d.v_lost" in told

@@ -122,9 +122,6 @@ def _classified(
     functions = function_wants(reading.functions, names)
     if isinstance(functions, NotGovernable):
         return functions
-    if wants.shares and reading.parameters:
-        # Spark stores the text with the arguments written in.
-        return NotGovernable("the text of a view cannot have parameters")
     if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
