@@ -36,6 +36,15 @@ policies:
   - name: eva sees all of it
     on: {catalog: spark_catalog, database: d, table: t, column: "*"}
     allow: [{users: [eva], access: [select]}]
+  - name: dan sees all of the other one
+    on: {catalog: spark_catalog, database: d, table: t2, column: "*"}
+    allow: [{users: [dan], access: [select]}]
+  - name: own does not
+    on: {catalog: spark_catalog, database: d, table: t2, column: [id, name, region]}
+    allow: [{users: [own], access: [select]}]
+  - name: region of dan
+    on: {catalog: spark_catalog, database: d, table: t2}
+    filter: [{users: [dan], where: "region = current_user()"}]
   - name: masks
     on: {catalog: spark_catalog, database: d, table: t, column: name}
     mask:
@@ -73,6 +82,8 @@ VIEWS = {
     "unknown": view("SELECT id, pin FROM t", {"id": "int", "pin": "string"}, "dan"),
     "inner": view("SELECT id, name FROM t", NAMES, "eva"),
     "v_lent": view("SELECT id, name FROM inner", NAMES, "dan"),
+    "v_wide": view("SELECT id FROM t2", {"id": "int"}, "dan"),
+    "v_wider": view("SELECT id, pin FROM t2", {"id": "int", "pin": "string"}, "dan"),
     "v_over": view("SELECT id FROM unknown", {"id": "int"}, "eva"),
 }
 
@@ -84,7 +95,11 @@ def world_of(**definers: str) -> World:
         for name, one in VIEWS.items()
     }
     people = {user: {"groups": []} for user in ("dan", "eva", "ron", "own")}
-    data = {"catalogs": ["spark_catalog"], "tables": {"spark_catalog.d.t": T}, "views": views}
+    data = {
+        "catalogs": ["spark_catalog"],
+        "tables": {"spark_catalog.d.t": T, "spark_catalog.d.t2": T},
+        "views": views,
+    }
     return World({**data, "people": people, "pack": PACK})
 
 
@@ -152,6 +167,15 @@ async def test_plans_get_the_same(world: World, reader: ReaderPool) -> None:
     assert "dan, who defined it" in refused(
         await world.judge_plan(execute(table("spark_catalog.d.v_lost")), reader, user="ron")
     )
+
+
+async def test_what_is_lent_does_not_rest_on_the_analyst(world: World, reader: ReaderPool) -> None:
+    # own may select what the text is said to use, and gets his own obligations: but not the pin, nor dan's eyes.
+    ins = forwarded(await world.judge("SELECT * FROM v_wide", reader, user="own", use="d"))
+    assert "(SELECT `id`, `name`, `region` FROM `spark_catalog`.`d`.`t2` AS `t2`) AS `t2`" in ins
+    # Said to use more, he reads it by dan's access, as dan would.
+    more = forwarded(await world.judge("SELECT * FROM v_wider", reader, user="own", use="d"))
+    assert "WHERE (region = 'dan')" in more
 
 
 async def test_what_a_definer_lends_is_lent_on(world: World, reader: ReaderPool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import Column, Table, TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.principal import Principal
 from gateway.pipeline.judging import Judging
@@ -143,6 +143,10 @@ def seen_by(
         wanted = [c for c in table.columns if used is None or c.name.lower() in used]
         if any(_lacks(view, table, wanted) for _, view in eyes):
             eyes = (*eyes, (definer, views[definer]))
+        elif table.kind is TableKind.VIEW or views[definer].masks or views[definer].row_filter is not None:
+            # Which columns are used is the analyst's word. Should there be more, they are not there: nobody
+            # sees by the definer's access what the definer's masks and filters were not laid on.
+            hidden = hidden.union(*(view.hidden for _, view in eyes))
     name = definer.user if definer.user != rights.readers[0].user else ""
     return SeenTable(hidden=hidden, eyes=eyes, used=used, definer=name)
 
