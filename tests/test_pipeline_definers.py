@@ -94,7 +94,7 @@ def world_of(**definers: str) -> World:
         f"spark_catalog.d.{name}": one | {"definer": definers.get(name, one["definer"])}
         for name, one in VIEWS.items()
     }
-    people = {user: {"groups": []} for user in ("dan", "eva", "ron", "own")}
+    people: dict[str, Any] = {user: {"groups": []} for user in ("dan", "eva", "ron", "own")}
     data = {
         "catalogs": ["spark_catalog"],
         "tables": {"spark_catalog.d.t": T, "spark_catalog.d.t2": T},
@@ -170,7 +170,7 @@ async def test_plans_get_the_same(world: World, reader: ReaderPool) -> None:
 
 
 async def test_what_is_lent_does_not_rest_on_the_analyst(world: World, reader: ReaderPool) -> None:
-    # own may select what the text is said to use, and gets his own obligations: but not the pin, nor dan's eyes.
+    # own may select what the text is said to use, without obligations. What else there is he does not get.
     ins = forwarded(await world.judge("SELECT * FROM v_wide", reader, user="own", use="d"))
     assert "(SELECT `id`, `name`, `region` FROM `spark_catalog`.`d`.`t2` AS `t2`) AS `t2`" in ins
     # Said to use more, he reads it by dan's access, as dan would.

@@ -11,7 +11,8 @@ from pydantic_core import ErrorDetails
 
 from gateway.errors import Faults
 from gateway.policy.documents import Document, FaultList, hint, parse_document
-from gateway.settings.models import Section, Settings
+from gateway.settings.models import Settings
+from gateway.settings.sections import Section
 
 Location = tuple[str | int, ...]
 

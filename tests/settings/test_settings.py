@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 from gateway.errors import Faults
 from gateway.settings.loading import check_settings, load_settings, parse_settings
-from gateway.settings.models import Secret, Settings
+from gateway.settings.models import Settings
 from gateway.settings.reference import page
+from gateway.settings.sections import Secret
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -63,8 +63,7 @@ class ConnectSessions:
         principals: Callable[[], Mapping[str, Principal]] = dict,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`stale` says why the policies in force are too old to be relied on, None when they are not;
-        `secrets` is what no client may read in anything that Spark says: the token that it is shown."""
+        """`secrets` is what no client may read in anything that Spark says: the token that it is shown."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -154,9 +153,8 @@ class ConnectSessions:
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
-            again = pb.ReattachExecuteRequest(
-                session_id=session.session_id, operation_id=operation.operation_id
-            )
+            again = pb.ReattachExecuteRequest(session_id=session.session_id)
+            again.operation_id = operation.operation_id
             requests.own(again, principal.user)
             stream = self._streams.again(operation, again)
         async with closing(stream):

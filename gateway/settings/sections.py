@@ -1,0 +1,57 @@
+"""What every section of the settings is made of: its base, its types of values, and references to secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from gateway.errors import Faults
+
+Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
+Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
+Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Section(BaseModel):
+    """Base of every section: frozen, and a misspelt key is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Secret(Section):
+    """A reference to a secret; the value itself never stands in the settings."""
+
+    env: Name | None = None
+    """Environment variable that holds the secret."""
+    file: Path | None = None
+    """File that holds the secret; one trailing line break is not part of it."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret is either `env: NAME` or `file: PATH`")
+        return self
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    __str__ = __repr__
+
+    def reveal(self) -> str:
+        """Return the secret. Raises Faults when the variable is not set or the file cannot be read."""
+        if self.env is not None:
+            value = os.environ.get(self.env)
+            if not value:
+                raise Faults([f"the environment variable `{self.env}` is not set"])
+            return value
+        path = self.file or Path()
+        try:
+            return path.read_text(encoding="utf-8").removesuffix("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Faults([f"the secret in `{path}` cannot be read: {error}"]) from None
