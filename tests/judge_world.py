@@ -47,6 +47,7 @@ class World:
         self.tables = {table.name.folded(): table for table in tables}
         definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
         self.policies = load_packs({"world.yaml": self.data["pack"]}, definitions, 1)
+        self.principals = {user: self.principal(user) for user in self.data["people"]}
 
     def principal(self, user: str) -> Principal:
         return Principal(user=user, groups=frozenset(self.data["people"][user]["groups"]))
@@ -55,7 +56,7 @@ class World:
         catalog = CatalogSnapshot(
             version=1, catalogs=frozenset(self.data["catalogs"]), tables=self.tables, missing=missing
         )
-        return Snapshot(policies=self.policies, catalog=catalog)
+        return Snapshot(policies=self.policies, catalog=catalog, principals=self.principals)
 
     async def judge(
         self,
@@ -107,8 +108,15 @@ class World:
             database=view["database"],
             output=tuple(view["output"]),
             collation=view.get("collation", ""),
+            definer=view.get("definer"),
         )
-        return Table(name=_name(name), kind=TableKind.VIEW, columns=_columns(view["columns"]), view=body)
+        return Table(
+            name=_name(name),
+            kind=TableKind.VIEW,
+            columns=_columns(view["columns"]),
+            owner=view.get("owner"),
+            view=body,
+        )
 
 
 def _columns(columns: dict[str, str]) -> tuple[Column, ...]:

@@ -242,6 +242,7 @@ class _InPeriod(World):
 
     def __init__(self, world: World, period: int) -> None:
         self.data, self.tables, self.policies = world.data, world.tables, world.policies
+        self.principals = world.principals
         self._context = AccessContext(period=period)
 
     def snapshot(self, missing: frozenset[TableName] = frozenset()) -> Snapshot:

@@ -79,6 +79,7 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         metrics=way.metrics,
         limits=way.limits,
         stale=way.stale,
+        principals=way.principals,
         secrets=(upstream.token,) if upstream.token else (),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +12,7 @@ from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
 from gateway.model.spark_configuration import SparkConfiguration
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -47,6 +48,7 @@ class Way:
     metrics: Metrics
     limits: SessionLimits
     stale: Callable[[], str | None]
+    principals: Callable[[], Mapping[str, Principal]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         metrics=way.metrics,
         limits=way.limits,
         stale=way.stale,
+        principals=way.principals,
     )
 
 

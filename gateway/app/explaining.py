@@ -16,6 +16,7 @@ from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
+from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
@@ -45,9 +46,11 @@ def make_reader(settings: ReaderSettings) -> ReaderPool:
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     """Return the pipeline with its reader and the settings that change verdicts. Raises Faults."""
     checkpoints, reserved = own_places(settings)
+    policies = settings.policies
     rules = Rules(
-        star=settings.policies.star,
-        views=settings.policies.views,
+        star=policies.star,
+        views=policies.views,
+        unrecorded_views=policies.unrecorded_views,
         checkpoints=checkpoints,
         reserved=reserved,
     )
@@ -133,6 +136,8 @@ async def verdicts_without_sessions(
 
     Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
     """
+    users = read_users(settings.users.file) if settings.users.file.exists() else {}
+    principals = {name: user.principal for name, user in users.items()}
     async with make_reader(settings.reader) as reader:
         # Beside a gateway, whose cache it is.
         in_force = RulesInForce(settings.policies, reader, read_only=True)
@@ -145,6 +150,7 @@ async def verdicts_without_sessions(
                 limits=SessionLimits(),
                 metrics=Metrics(),
                 stale=rules.stale,
+                principals=lambda: principals,
             )
 
 

@@ -157,6 +157,7 @@ class Gateway:
             metrics=self.metrics,
             limits=limits,
             stale=rules.stale,
+            principals=lambda: users.principals,
         )
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
         port = connect_port = 0

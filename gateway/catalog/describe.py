@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
+from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 
 Row = Sequence[Any]
@@ -85,7 +86,17 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
         database=namespace[1],
         output=tuple(str(column) for column in output),
         collation="" if collation in (None, _BINARY) else collation,
+        definer=definer_of(text, _properties(described)),
     )
+
+
+def _properties(described: Mapping[str, Any]) -> Mapping[str, str]:
+    told = described.get("table_properties")
+    if told is None:
+        return {}
+    if not isinstance(told, Mapping) or not all(isinstance(value, str) for value in told.values()):
+        raise NotUnderstood("properties that are not texts")
+    return told
 
 
 def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:

@@ -11,7 +11,8 @@
             view: {text: SELECT name FROM hr.employee}
 
 A view may say the `catalog` and `database` that it was written in and the `output` columns of its text;
-its own place and its own columns are meant otherwise.
+its own place and its own columns are meant otherwise. Its `definer` is the user whose access counts; without
+one it counts as made elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
 
 _TABLE_KEYS = frozenset({"columns", "owner", "provider", "location", "view"})
-_VIEW_KEYS = frozenset({"text", "catalog", "database", "output"})
+_VIEW_KEYS = frozenset({"text", "catalog", "database", "output", "definer"})
 
 
 class StaticCatalog:
@@ -163,6 +164,7 @@ class _Reader:
             catalog=self._optional(fields, "catalog", at) or name.catalog,
             database=self._optional(fields, "database", at) or name.database,
             output=tuple(str(column) for column in output),
+            definer=self._optional(fields, "definer", at),
         )
 
     def _mapping(self, value: Any, at: str, keys: frozenset[str] | None = None) -> Mapping[str, Any]:

@@ -352,8 +352,16 @@ class UserFile:
         self._path = path
         self._stamp = _stamp(path)
         self.users: Users = read_users(path)
+        self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
         self.faults: tuple[str, ...] = ()
         """What is wrong with the file as it is now; empty when it is in force."""
+
+    @property
+    def principals(self) -> Mapping[str, Principal]:
+        """Everybody in the file, by name."""
+        if self._principals[0] is not self.users:
+            self._principals = (self.users, {name: user.principal for name, user in self.users.items()})
+        return self._principals[1]
 
     def look(self) -> bool:
         """Read the file again if it has changed; True when other users are in force now."""

@@ -48,6 +48,9 @@ class ViewBody:
     """Names of the body's output columns, in order; they map one to one to the view's columns."""
     collation: str = ""
     """The view's DEFAULT COLLATION, which its strings have where they do not say another; empty: none."""
+    definer: str | None = None
+    """Who defined the view, as the gateway has recorded it. None: it has no record of the view, which was
+    made elsewhere; empty: its record is of another text, so that nobody vouches for this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,18 @@ class Identity:
     """Whether the statement has several queries, so that one name can mean different things in it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewText:
+    """Where a statement that makes a view, or changes its text, has that text."""
+
+    query: Span
+    """The text that Spark stores."""
+    place: Span | None
+    """Where properties can be added, None when the statement takes none: the AS before the query, or, with
+    `listed`, the bracket that opens the list of properties."""
+    listed: bool
+
+
 FieldValue = None | bool | int | float | str | tuple["FieldValue", ...] | Mapping[str, "FieldValue"]
 """A field of a plan node. A nested plan is a mapping with `node` (class name) and, for name nodes, `parts`;
 a nested query is only `{"node": …, "query": true}`."""
@@ -190,6 +202,8 @@ class Reading:
     """Every place that asks who the user is."""
     tree: ExpressionNode | None = None
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
+    view_text: ViewText | None = None
+    """Set for CREATE VIEW and ALTER VIEW … AS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +236,14 @@ class Splice:
     kind: str
     """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
     qualified name. `column`: a reference's span becomes another reference. `value`: an identity's span
-    becomes a string literal."""
+    becomes a string literal. `property`: a view gets a property beside its own."""
     query: str = ""
     """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets. For
     `value`: the literal, with the column's name when it is an output; the same as `text`."""
     alias: str = ""
     """For `guard` of a BARE scan: the alias that `text` gives it, unquoted."""
     parts: tuple[str, ...] = ()
-    """For `pin` and `column`: the new name parts, unquoted."""
+    """For `pin` and `column`: the new name parts, unquoted. For `property`: key and value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

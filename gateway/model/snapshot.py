@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gateway.model.catalog import CatalogSnapshot
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,8 @@ class Snapshot:
     catalog: CatalogSnapshot
     context: AccessContext = NO_CONTEXT
     """When and from where the statement came."""
+    principals: Mapping[str, Principal] = field(default_factory=dict)
+    """Everybody who may log in, with groups and attributes as they are now: who a view's definer is."""
 
     @property
     def version(self) -> str:

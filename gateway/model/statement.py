@@ -62,6 +62,15 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What is to be recorded of a view before its text is changed: a property (`model/definers.py`)."""
+
+    view: TableName
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """SQL text or a plan, with the principal who sent it and the session that it arrived in."""
 
@@ -75,6 +84,8 @@ class Statement:
     read. Nobody needs a privilege for that, and no client can ask for it."""
     checkpoint: Checkpoint | None = None
     """Set for a question of the gateway's own: which checkpoints are there under a user's location?"""
+    records: Definition | None = None
+    """Set for a statement of the gateway's own: Spark shall keep who defines the view with its next text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +189,8 @@ class ScanRecord:
     columns: tuple[str, ...] | None
     """Columns used, or None when the analyst could not tell."""
     obligations: tuple[Obligation, ...] = ()
+    definer: str = ""
+    """Of what a view reads: whose access it was read by, when that was not the reader's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +247,10 @@ class Cleared:
     checkpoint: Checkpoint | None = None
     """For a plan that starts a stream with a checkpoint: where that is. Before it is handed over, no other
     may be found in its directory, unless this one is too."""
+    definers: tuple[Principal, ...] = ()
+    """The definers of views whose access it rests on, as they were when it was judged."""
+    definition: Definition | None = None
+    """What has to be recorded before it is forwarded: it changes the text of a view."""
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

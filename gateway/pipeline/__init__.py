@@ -14,10 +14,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.catalog import TableName
+from gateway.model.principal import Principal
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
+    CatalogChanged,
     Checkpoint,
     Cleared,
+    Definition,
     NeedsCatalog,
     PlanRequest,
     Refused,
@@ -44,6 +47,8 @@ async def judge(
         return _refresh(statement, statement.refreshes, snapshot)
     if statement.checkpoint is not None:
         return _list_checkpoints(statement, statement.checkpoint, snapshot)
+    if statement.records is not None:
+        return _record(statement, statement.records, snapshot)
     judging = Judging(
         principal=statement.principal,
         snapshot=snapshot,
@@ -81,6 +86,8 @@ async def judge(
         period=snapshot.context.period,
         hides_columns=outcome.hides_columns,
         hides_target=outcome.hides_target,
+        definers=_by_user(outcome.definers),
+        definition=outcome.definition,
     )
 
 
@@ -90,6 +97,22 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
     The text is written here, whatever the statement says; it shows nothing, and changes nothing for anybody.
     """
     text = f"REFRESH TABLE {dotted((table.catalog, table.database, table.table))}"
+    return _own(statement, text, "RefreshTable", snapshot)
+
+
+def _record(statement: Statement, definition: Definition, snapshot: Snapshot) -> Cleared:
+    """Let the gateway record who defines a view, before a statement that was judged changes its text.
+
+    What is recorded counts with that text only, so nobody may see more or less of the view until then.
+    """
+    view = definition.view
+    name = dotted((view.catalog, view.database, view.table))
+    text = f"ALTER VIEW {name} SET TBLPROPERTIES ('{definition.key}' = '{definition.value}')"
+    changed = CatalogChanged((view,), meaning="stays")
+    return replace(_own(statement, text, "SetViewProperties", snapshot), effects=(changed,))
+
+
+def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -> Cleared:
     plan = b""
     if statement.context.door == "connect":
         from gateway.plan.guard import plan_of
@@ -98,7 +121,7 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
     return Cleared(
         statement=replace(statement, text=text),
         forwarded=text,
-        plan_class="RefreshTable",
+        plan_class=plan_class,
         decisions=(),
         scans=(),
         snapshot_version=snapshot.version,
@@ -125,6 +148,10 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
 
 def _sorted(tables: Iterable[TableName]) -> tuple[TableName, ...]:
     return tuple(sorted(tables, key=str))
+
+
+def _by_user(principals: Iterable[Principal]) -> tuple[Principal, ...]:
+    return tuple(sorted(principals, key=lambda principal: principal.user))
 
 
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
@@ -160,6 +187,8 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         period=judging.snapshot.context.period,
         hides_columns=plan.hides_columns,
         hides_target=plan.hides_target,
+        definers=_by_user(plan.definers),
+        definition=plan.definition,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
         echo=plan.echo,

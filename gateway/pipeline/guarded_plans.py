@@ -71,7 +71,7 @@ async def guard_reads(
                 else f"{read.name} has no change feed that could be read"
             )
         view = policies.views[name]
-        obliged = table is None or view is None or guard.has_obligations(table, view, vouched=False)
+        obliged = table is None or view is None or guard.has_obligations(table, view)
         found.append(
             Guarding(
                 read=read,
@@ -103,7 +103,6 @@ def _query(
         view,
         suffix=suffix,
         stream=read.streaming,
-        vouched=False,
         body=body,
         period=period if name.folded() in policies.reading else 0,
     )

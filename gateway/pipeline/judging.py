@@ -11,7 +11,14 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import AnswerRule, CatalogChanged, NeedsCatalog, ScanRecord, SessionEffect
+from gateway.model.statement import (
+    AnswerRule,
+    CatalogChanged,
+    Definition,
+    NeedsCatalog,
+    ScanRecord,
+    SessionEffect,
+)
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
@@ -31,7 +38,9 @@ class Rules:
     star: Literal["refuse", "visible"] = "refuse"
     """What `*` means on a table with columns that the principal may not select."""
     views: Literal["definer", "invoker"] = "definer"
-    """Whether reading a view needs select on its base tables too (`invoker`)."""
+    """Who needs select on what a view reads: its definer, or whoever reads it."""
+    unrecorded_views: Literal["operator", "owner", "invoker"] = "operator"
+    """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()
@@ -83,6 +92,10 @@ class Governed:
     """The same of a table that it writes to."""
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by."""
+    definers: frozenset[Principal] = frozenset()
+    """The definers of views by whose access it reads."""
+    definition: Definition | None = None
+    """What has to be recorded before it is forwarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +110,9 @@ class Judging:
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
-    bodies: dict[TableName, Governed] = field(default_factory=dict)
-    """Views that were judged already: one that stands in many others is judged once."""
+    bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
+    """Views that were judged already, by those who read them: one that stands in many others is judged
+    once."""
 
     @property
     def period(self) -> int:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
+from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
     Checkpoint,
+    Definition,
     NeedsCatalog,
     PlanRequest,
     ScanRecord,
@@ -50,8 +52,9 @@ from gateway.pipeline.policies import (
     policies_of,
     shown_only,
 )
+from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, finish, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -102,6 +105,8 @@ class GovernedPlan:
     names: frozenset[TableName]
     """Every table and view (folded) that it was judged by."""
     read_only: bool
+    definers: frozenset[Principal]
+    definition: Definition | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,7 @@ class _Plan:
         self.rendering = rendering
         self.names = Names(self.context, judging.snapshot.catalog.catalogs)
         self.evaluation: Evaluation = judging.evaluation()
+        self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.words: frozenset[int] = frozenset()
         """References without brackets that ask who the user is, by the identity of their messages."""
         self.meanings: tuple[Meaning | None, ...] = ()
@@ -191,7 +197,7 @@ class _Plan:
         evaluation.wants(facts.wants)
         evaluation.visibility(one.name for one in facts.reads if one.name is not None)
         for prepared in texts.all:
-            ask(prepared, evaluation)
+            ask(prepared, self.accessing)
         secrets = [part.secret for part in facts.parts if part.secret is not None]
         known = [evaluation.knows_of(secret) for secret in secrets]
         if (denied := evaluation.denied()) is not None:
@@ -218,9 +224,9 @@ class _Plan:
         refusal: Denied | None = None
         for step in (None, *texts.all):
             if step is None:
-                one = see_tables(reads, usage, evaluation)
+                one = see_tables(reads, usage, self.accessing)
             else:
-                one = see(step, usage if isinstance(usage, Usage) else texts.usage(step), evaluation)
+                one = see(step, usage if isinstance(usage, Usage) else texts.usage(step), self.accessing)
             if isinstance(one, Denied):
                 refusal = refusal or one
             else:
@@ -252,10 +258,10 @@ class _Plan:
         wants = facts.commanded
         if (absent := evaluation.absent(wants) or self._never_there(facts, texts)) is not None:
             return not_there(absent)
-        bodies = await view_bodies((*read, *commanded(wants)), judging, 0)
+        bodies = await view_bodies((*read, *commanded(wants)), seen[0], judging, 0)
         if not isinstance(bodies, dict):
             return bodies
-        policies = await policies_of(seen[0].views, judging)
+        policies = await policies_of(seen[0], judging)
         if isinstance(policies, NotGovernable):
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
@@ -276,7 +282,7 @@ class _Plan:
             if not isinstance(outcome, Governed):
                 return outcome
             governed.append(outcome)
-        records = scan_records(seen[0], vouched=False, evaluation=evaluation)
+        records = scan_records(seen[0], evaluation)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies.values(), records)
         refusal = evaluation.commanded(wants, obliged_names(bodies)) or refusal
         if isinstance(refusal, Denied):
@@ -402,7 +408,7 @@ class _Plan:
             texts=texts.written,
             echo=echo,
             code=facts.code,
-            decisions=distinct(evaluation.decisions),
+            decisions=distinct((*evaluation.decisions, *decisions_of(inside))),
             scans=scans,
             words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
@@ -411,7 +417,7 @@ class _Plan:
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),
-            hides_columns=any(v is not None and v.hidden for one in seen for v in one.views.values()),
+            hides_columns=any(one.hides_columns for one in seen),
             hides_target=evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed),
             checkpoint=placed[1] if placed is not None else None,
@@ -423,6 +429,8 @@ class _Plan:
                 *(one.names for one in inside)
             ),
             read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
+            definers=frozenset[Principal]().union(*(one.definers for one in inside)),
+            definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 
     def _answer(

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.meaning_settings import Influence, influence
+from gateway.model.principal import Principal
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord
 from gateway.pipeline.judging import Governed, Judging
+from gateway.pipeline.rights import together
+from gateway.pipeline.seeing import Seen
 from gateway.policy.engine import TableView
 from gateway.policy.masks import standard_masks
 from gateway.sql import guard, policy_text
@@ -27,7 +30,7 @@ class Policies:
     """What holds for the tables of a text, with texts that were read and mean only what they say."""
 
     views: Mapping[TableName, TableView | None]
-    """As given, with the identities of masks and filters bound where Spark does not know the user."""
+    """What is left for all whose eyes count, with the identities of masks and filters bound."""
     relations: frozenset[tuple[str, ...]]
     """The tables that masks and filters read."""
     reading: frozenset[TableName] = frozenset()
@@ -76,51 +79,49 @@ def shown_only(kept: Iterable[ScanRecord], bodies: Iterable[Governed], judging: 
 def past_guards(
     reading: Reading, wants: Wants, obliged: Sequence[TableName], judging: Judging
 ) -> Denied | None:
-    """Deny what would tell of guarded relations past their guard: plans, shared definitions, metadata."""
+    """Deny what would tell of guarded relations past their guard: plans, metadata."""
     if not obliged:
         return None
     name, user = obliged[0], judging.principal.user
     if wants.explains:
         return plan_shown(name, user)
-    if wants.shares:
-        return Denied(
-            f"{name} is filtered or masked for user {user}, and a view made from it would show that to all"
-        )
     if any(names_metadata(column.parts) for column in reading.columns):
         return metadata_shown(name, user)
     return None
 
 
-async def policies_of(
-    views: Mapping[TableName, TableView | None], judging: Judging
-) -> Policies | NotGovernable | NeedsCatalog:
+async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable | NeedsCatalog:
     """Check that row filters and masks speak of columns that exist; find the tables that they read.
 
     A column that is nowhere inside of the guard could be answered by a relation of the user's, outside of it.
     """
-    bound = dict(views)
+    views: dict[TableName, TableView | None] = {}
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
     changing = ""
-    for name, view in views.items():
+    for name, one in seen.tables.items():
         table = judging.snapshot.catalog.table(name)
-        if table is None or view is None:
+        if table is None or one is None:
+            views[name] = None
             continue
-        texts: dict[str, str] = {}
-        standard = _standard(view, table)
-        for text in _texts_of(view):
-            checked = await _checked(text, table, judging, standard=text in standard)
-            if not isinstance(checked, _Checked):
-                return checked
-            texts[text] = checked.text
-            relations |= checked.relations
-            if checked.relations:
-                reading.add(name.folded())
-            if checked.varying and not changing:
-                changing = f"what user {judging.principal.user} may see of {table.name} changes with it"
-        if any(text != written for text, written in texts.items()):
-            bound[name] = _with_texts(view, texts)
-    return Policies(views=bound, relations=frozenset(relations), reading=frozenset(reading), varying=changing)
+        bound = []
+        for principal, view in one.eyes:
+            texts: dict[str, str] = {}
+            standard = _standard(view, table)
+            for text in _texts_of(view):
+                checked = await _checked(text, table, principal, judging, standard=text in standard)
+                if not isinstance(checked, _Checked):
+                    return checked
+                texts[text] = checked.text
+                relations |= checked.relations
+                if checked.relations:
+                    reading.add(name.folded())
+                if checked.varying and not changing:
+                    changing = f"what user {principal.user} may see of {table.name} changes with it"
+            different = any(text != written for text, written in texts.items())
+            bound.append(_with_texts(view, texts) if different else view)
+        views[name] = together(one.hidden, bound)
+    return Policies(views=views, relations=frozenset(relations), reading=frozenset(reading), varying=changing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,9 @@ def _otherwise(
 
 
 async def _checked(
-    text: str, table: Table, judging: Judging, *, standard: bool
+    text: str, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | NotGovernable | NeedsCatalog:
-    """Return a policy's text as it is to be written, and what it depends on.
+    """Return a policy's text as it is to be written for a principal, and what it depends on.
 
     Who the user is stands in it as a literal, on every endpoint: Spark's cache tells plans apart by that, and
     Spark Connect does not know the user.
@@ -214,7 +215,7 @@ async def _checked(
     changes = bool(read) or varying(text, reading) is not None
     if not reading.identities:
         return _Checked(text, frozenset(read), changes)
-    splices = identity_splices(reading, judging.principal.user, (table, *tables), named=False)
+    splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, NotGovernable):
         return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
     return _Checked(guard.apply(text, splices), frozenset(read), changes)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
+from gateway.model.principal import Principal
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import ScanRecord
-from gateway.pipeline.judging import commanded, names_of
+from gateway.pipeline.judging import Judging, commanded, names_of
+from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
@@ -29,6 +31,8 @@ class Place:
     """It comes with arguments for its parameter markers."""
     aliases: frozenset[str] = frozenset()
     """Names (lower case) that are bound around it, as common table expressions would be."""
+    rights: Rights | None = None
+    """By whose access it is read, when that is not the principal's own: of the text of a view."""
 
 
 TOP = Place()
@@ -45,7 +49,7 @@ class Prepared:
     wants: Wants
     functions: tuple[Want, ...]
     scans: tuple[Scan, ...]
-    vouched: bool
+    rights: Rights
 
     @property
     def tables(self) -> tuple[TableName, ...]:
@@ -55,11 +59,18 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the principal may see of the tables that a text reads."""
+    """What may be seen of the tables that a text reads, by folded name; None: there is no such table."""
 
-    views: Mapping[TableName, TableView | None]
-    used: Mapping[TableName, tuple[str, ...] | None]
-    """Columns used of each table, None when the analyst could not tell."""
+    tables: Mapping[TableName, SeenTable | None]
+
+    @property
+    def hides_columns(self) -> bool:
+        return any(table is not None and table.hidden for table in self.tables.values())
+
+    def readers(self, name: TableName, judging: Judging) -> tuple[Principal, ...]:
+        """Return who reads a table, when it is a view: those whose eyes count for it."""
+        table = self.tables.get(name.folded())
+        return (judging.principal,) if table is None else table.readers
 
 
 def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False) -> Usage | Silent:
@@ -105,51 +116,60 @@ def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:
         evaluation.tried(usage_of(prepared, evaluation, hidden=True))
 
 
-def see(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Seen | Denied:
-    """Decide on the columns that a text uses; what is missing is left with the evaluation."""
-    return see_tables(
-        names_of(prepared.scans),
-        usage,
-        evaluation,
-        vouched=prepared.vouched,
-        in_view=prepared.place.depth > 0,
-    )
+def see(prepared: Prepared, usage: Usage | Silent, accessing: Accessing) -> Seen | Denied:
+    """Decide on the columns that a text uses; what is missing is left with the evaluations."""
+    return see_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
 
 
 def see_tables(
-    names: Iterable[TableName],
-    usage: Usage | Silent,
-    evaluation: Evaluation,
-    *,
-    vouched: bool = False,
-    in_view: bool = False,
+    names: Iterable[TableName], usage: Usage | Silent, accessing: Accessing, *, in_view: bool = False
 ) -> Seen | Denied:
-    views: dict[TableName, TableView | None] = {}
-    used: dict[TableName, tuple[str, ...] | None] = {}
+    tables: dict[TableName, SeenTable | None] = {}
     denied: Denied | None = None
+    evaluation = accessing.evaluation
     for name in dict.fromkeys(name.folded() for name in names):
-        table, view = evaluation.catalog.table(name), evaluation.view(name)
-        views[name] = view
-        if table is None or view is None:
+        table = evaluation.catalog.table(name)
+        seen = None if table is None else _see_table(table, usage, accessing, in_view=in_view)
+        if isinstance(seen, Denied):
+            denied = denied or seen  # the other tables are decided on all the same, for the record
             continue
-        columns = None if vouched else evaluation.columns(table, view, usage, in_view=in_view)
+        tables[name] = seen
+    return denied or Seen(tables=tables)
+
+
+def _see_table(
+    table: Table, usage: Usage | Silent, accessing: Accessing, *, in_view: bool
+) -> SeenTable | Denied:
+    hidden: frozenset[str] = frozenset()
+    used: tuple[str, ...] | None = None
+    views: dict[Principal, TableView] = {}
+    for principal in dict.fromkeys((*accessing.rights.readers, *accessing.rights.accessors)):
+        view = accessing.of(principal).table_view(table)
+        views[principal] = view
+        if principal not in accessing.rights.accessors:
+            continue
+        columns = accessing.of(principal).columns(table, view, usage, in_view=in_view)
         if isinstance(columns, Denied):
-            denied = denied or columns  # the other tables are decided on all the same, for the record
-            continue
-        used[name] = columns
-    return denied or Seen(views=views, used=used)
+            return columns
+        hidden, used = hidden | view.hidden, columns
+    return seen_by(table, views, accessing.rights, hidden, used)
 
 
-def scan_records(seen: Seen, *, vouched: bool, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
+def scan_records(seen: Seen, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
     """Return for the audit record what is read and what was done to it."""
     records = []
-    for name, view in seen.views.items():
+    for name, one in seen.tables.items():
         table = evaluation.catalog.table(name)
-        if table is not None and view is not None:
-            obligations = obligations_of(view, vouched=vouched)
-            records.append(
-                ScanRecord(
-                    table=table.name, access="select", columns=seen.used[name], obligations=obligations
-                )
+        if table is None or one is None:
+            continue
+        views = [together(one.hidden, [view]) for _, view in one.eyes]
+        records.append(
+            ScanRecord(
+                table=table.name,
+                access="select",
+                columns=one.used,
+                obligations=tuple(dict.fromkeys(o for view in views for o in obligations_of(view))),
+                definer=one.definer,
             )
+        )
     return tuple(records)

@@ -7,12 +7,14 @@ prepares everything within it first, so that what is missing is told all at once
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.decision import Decision
+from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
-from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.model.statement import Definition, NeedsCatalog, SessionContext
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -38,6 +40,7 @@ from gateway.pipeline.kept import (
     varying_text,
 )
 from gateway.pipeline.policies import Policies, past_guards, policies_of, shown_only
+from gateway.pipeline.rights import Accessing, Rights, own_rights, view_rights
 from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, scan_records, see, usage_of
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
@@ -49,9 +52,13 @@ from gateway.sql.parameters import MISPLACED
 from gateway.sql.wants import NotGovernable
 
 
-async def govern(text: str, context: SessionContext, judging: Judging, depth: int) -> Outcome:
-    """Run every pass on one text: the statement itself at depth 0, the body of a view below."""
-    prepared = await prepare(text, context, judging, Place(depth=depth, commands=depth == 0))
+async def govern(
+    text: str, context: SessionContext, judging: Judging, depth: int, rights: Rights | None = None
+) -> Outcome:
+    """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
+    by its own `rights`."""
+    place = Place(depth=depth, commands=depth == 0, rights=rights)
+    prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
     outcome = await _govern(prepared, judging)
@@ -60,8 +67,9 @@ async def govern(text: str, context: SessionContext, judging: Judging, depth: in
 
 async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
     evaluation = judging.evaluation()
-    ask(prepared, evaluation)
-    if (denied := evaluation.denied()) is not None:
+    accessing = Accessing(prepared.rights, evaluation)
+    ask(prepared, accessing)
+    if (denied := accessing.denied(judging)) is not None:
         return access_denied(denied, evaluation)
     if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(prepared.tables)))):
         return NeedsCatalog(unknown)
@@ -69,10 +77,12 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
     evaluation.context = replace(
         evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)
     )
-    seen = see(prepared, usage, evaluation)
+    seen = see(prepared, usage, accessing)
     note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
+    if (denied := accessing.denied(judging)) is not None:
+        return access_denied(denied, evaluation)
     return await finish(prepared, usage, seen, evaluation, judging)
 
 
@@ -127,9 +137,7 @@ def _classified(
         wants=wants,
         functions=functions,
         scans=scans,
-        # A view's owner vouched for what it reads, so its body asks for nothing of the reader by default;
-        # masks and filters of the reader hold all the same.
-        vouched=place.depth > 0 and judging.rules.views == "definer",
+        rights=place.rights or own_rights(judging.principal),
     )
 
 
@@ -142,9 +150,9 @@ def _bound_scans(reading: Reading, place: Place) -> bool:
     )
 
 
-def ask(prepared: Prepared, evaluation: Evaluation) -> None:
+def ask(prepared: Prepared, accessing: Accessing) -> None:
     """Put the text's wants to the policies, and the question whether its tables may be known at all."""
-    if not prepared.vouched:
+    for evaluation in accessing.accessors():
         evaluation.wants((*prepared.wants.wants, *prepared.functions))
         evaluation.visibility(names_of(prepared.scans))
 
@@ -166,10 +174,12 @@ async def finish(
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
         return not_there(absent)
-    bodies = await view_bodies(prepared.tables, judging, prepared.place.depth)
+    # The text that a view has had until now need not be open to who gives it another one.
+    named = names_of(prepared.scans) if wants.shares else prepared.tables
+    bodies = await view_bodies(named, seen, judging, prepared.place.depth)
     if not isinstance(bodies, dict):
         return bodies
-    policies = await policies_of(seen.views, judging)
+    policies = await policies_of(seen, judging)
     if isinstance(policies, NotGovernable):
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
@@ -179,15 +189,18 @@ async def finish(
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
         return not_governable(collated("the statement"))
-    records = scan_records(seen, vouched=prepared.vouched, evaluation=evaluation)
+    records = scan_records(seen, evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
         evaluation.commanded(wants, obliged_names(bodies))
         or past_guards(reading, wants, obliged, judging)
-        or shown_only(records if keeps(reading) else (), bodies.values(), judging)
+        or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)
     )
     if denied is not None:
         return access_denied(denied, evaluation)
+    if wants.shares:
+        # What is stored has none of them: they are laid on each who reads it.
+        records = tuple(replace(record, obligations=()) for record in records)
 
     written = guard.splices(text, reading, guarded)
     pinned = guard.pin_targets(reading, wants, prepared.names)
@@ -221,6 +234,15 @@ async def finish(
         | {parts for body in bodies.values() for parts in body.allowed}
     )
     splices = (*written[0], *pinned[0], *identities)
+    definition: Definition | None = None
+    if wants.shares and not wants.explains:
+        defined = guard.define_view(text, reading, wants.pins[0].table, splices, judging.principal.user)
+        if isinstance(defined, NotGovernable):
+            return not_governable(defined)
+        if isinstance(defined, Splice):
+            splices = (*splices, defined)
+        else:
+            definition = defined
     forwarded = guard.apply(text, splices)
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
@@ -230,7 +252,7 @@ async def finish(
         reading=reading,
         wants=wants,
         allowed=allowed,
-        decisions=distinct(evaluation.decisions),
+        decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
         words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
         agree=agreement(usage) if prepared.scans else None,
@@ -239,7 +261,7 @@ async def finish(
         answer=evaluation.answer(wants, obliged_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
-        hides_columns=any(view is not None and view.hidden for view in seen.views.values()),
+        hides_columns=seen.hides_columns,
         hides_target=evaluation.hides_target(wants),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
@@ -251,6 +273,8 @@ async def finish(
         names=frozenset(name.folded() for name in _judged_by(prepared, policies)).union(
             *(body.names for body in bodies.values())
         ),
+        definers=definers_of(prepared.rights, bodies.values()),
+        definition=definition,
     )
 
 
@@ -259,6 +283,17 @@ def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:
     yield from prepared.tables
     yield from wanted_tables(prepared.wants.wants)
     yield from policies.tables
+
+
+def decisions_of(bodies: Iterable[Governed]) -> Iterable[Decision]:
+    """Return what was decided on the access by which views are read, for the record."""
+    return (decision for body in bodies for decision in body.decisions)
+
+
+def definers_of(rights: Rights, bodies: Iterable[Governed]) -> frozenset[Principal]:
+    """Return the definers by whose access a text and the views within it are read."""
+    own = frozenset() if rights.definer is None else frozenset({rights.definer})
+    return own.union(*(body.definers for body in bodies))
 
 
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:
@@ -277,8 +312,7 @@ def _guarded(
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
     guarded: list[guard.GuardedRelation] = []
-    # A definition that others will read keeps the view's name: it is written out for each of them.
-    personal = not prepared.wants.shares and _binds(prepared, judging)
+    personal = _binds(prepared, judging)
     obliged_views = obliged_names(bodies)
     for relation, name in prepared.scans:
         folded = name.folded()
@@ -286,12 +320,15 @@ def _guarded(
         if table is None or view is None:
             guarded.append(guard.guard_missing(prepared.text, relation, name))
             continue
+        if prepared.wants.shares:
+            within = folded in obliged_views
+            guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
+            continue
         scan = guard.guard_scan(
             prepared.text,
             relation,
             table,
             view,
-            vouched=prepared.vouched,
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
@@ -321,9 +358,9 @@ def _identities(
     named: dict[int, Table | None] = {}
     for relation, name in prepared.scans:
         table = evaluation.catalog.table(name)
-        if table is not None and not prepared.vouched:
+        if table is not None:
             # A hidden column is not there for Spark, which would take its name for the function.
-            table = replace(table, columns=evaluation.selectable(table))
+            table = replace(table, columns=_selectable(table, prepared.rights, evaluation))
         named[id(relation)] = table
     splices = identity_splices(
         reading,
@@ -336,17 +373,27 @@ def _identities(
     return splices
 
 
+def _selectable(table: Table, rights: Rights, evaluation: Evaluation) -> tuple[Column, ...]:
+    columns = table.columns
+    for principal in rights.accessors:
+        found = replace(evaluation, principal=principal).selectable(table)
+        columns = tuple(column for column in columns if column in found)
+    return columns
+
+
 async def view_bodies(
-    names: Sequence[TableName], judging: Judging, depth: int
+    names: Sequence[TableName], seen: Seen, judging: Judging, depth: int
 ) -> dict[TableName, Governed] | Stop | NeedsCatalog:
-    """Govern the text of every persistent view among `names`, in the session that it was written in."""
+    """Govern the text of every persistent view among `names`, in the session that it was written in and by
+    its definer's access; `seen` says who reads it."""
     bodies: dict[TableName, Governed] = {}
     for name in dict.fromkeys(name.folded() for name in names):
         table = judging.snapshot.catalog.table(name)
         if table is None or table.kind is not TableKind.VIEW:
             continue
-        if name in judging.bodies:
-            bodies[name] = judging.bodies[name]
+        readers = seen.readers(name, judging)
+        if (name, readers) in judging.bodies:
+            bodies[name] = judging.bodies[name, readers]
             continue
         if table.view is None:
             return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
@@ -357,14 +404,17 @@ async def view_bodies(
         context = SessionContext(
             catalog=table.view.catalog, namespace=(table.view.database,), door=judging.door
         )
-        body = await govern(table.view.text, context, judging, depth + 1)
+        rights = view_rights(table, readers, judging)
+        if isinstance(rights, Denied):
+            return access_denied(rights, judging.evaluation())
+        body = await govern(table.view.text, context, judging, depth + 1, rights)
         if isinstance(body, Stop) and body.code == "SPARK":
             return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
         if not isinstance(body, Governed):
             return body
         if table.view.collation and nested_text(body) is not None:
             return not_governable(collated(f"the view {table.name}"))
-        bodies[name] = judging.bodies[name] = body
+        bodies[name] = judging.bodies[name, readers] = body
     return bodies
 
 

@@ -29,6 +29,7 @@ from gateway.model.reading import (
     RelationRole,
     Span,
     Splice,
+    ViewText,
 )
 
 Reply = dict[str, Any]
@@ -79,6 +80,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
         tree=_tree(reply["tree"]) if reply.get("tree") else None,
+        view_text=_view_text(reply["view_text"]),
     )
 
 
@@ -165,6 +167,13 @@ def _tree(told: Reply) -> ExpressionNode:
         children=tuple(_tree(child) for child in told["children"]),
         plans=tuple(_tree(plan) for plan in told["plans"]),
     )
+
+
+def _view_text(told: Reply | None) -> ViewText | None:
+    query = None if told is None else _span(told["query"])
+    if told is None or query is None:
+        return None
+    return ViewText(query=query, place=_span(told["place"]), listed=told["listed"])
 
 
 def _span(told: list[int] | None) -> Span | None:

@@ -61,9 +61,12 @@ def of_sharing(decision: Decision) -> dict[str, Any]:
     return {key: names for key, names in found.items() if names}
 
 
-def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+def of_decisions(decisions: Iterable[Decision], user: str) -> list[dict[str, Any]]:
     """List every decision; columns of one table that one policy settled alike share an entry, as in
-    Ranger's Hive handler: a table of 500 columns would otherwise write 500 times the same."""
+    Ranger's Hive handler: a table of 500 columns would otherwise write 500 times the same.
+
+    A decision on somebody else than `user`, the definer of a view, says on whom.
+    """
     found: list[dict[str, Any]] = []
     merged: dict[tuple[object, ...], dict[str, Any]] = {}
     for decision in decisions:
@@ -71,7 +74,8 @@ def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
         column = elements[-1][1] if elements and elements[-1][0] == "column" else None
         path = elements if column is None else elements[:-1]
         what = (decision.request.access, decision.allowed, decision.policy, decision.reason)
-        key = (path, column is None, *what, decision.datasets, decision.projects)
+        asked = decision.request.principal.user
+        key = (path, column is None, asked, *what, decision.datasets, decision.projects)
         entry = merged.get(key)
         if entry is None:
             entry = {
@@ -83,6 +87,8 @@ def of_decisions(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
                 "reason": decision.reason,
                 **of_sharing(decision),
             }
+            if asked != user:
+                entry["user"] = asked
             merged[key] = entry
             found.append(entry)
         if column is not None:
@@ -95,12 +101,13 @@ def of_policy(policy: PolicyRef) -> dict[str, Any]:
 
 
 def of_scan(scan: ScanRecord) -> dict[str, Any]:
-    return {
+    found = {
         "table": str(scan.table),
         "access": scan.access,
         "columns": None if scan.columns is None else list(scan.columns),
         "obligations": [of_obligation(obligation) for obligation in scan.obligations],
     }
+    return found | {"definer": scan.definer} if scan.definer else found
 
 
 def of_obligation(obligation: Obligation) -> Mapping[str, Any]:

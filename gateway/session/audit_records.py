@@ -93,7 +93,7 @@ def decided(
         "namespace": list(statement.context.namespace),
         "snapshot": verdict.snapshot_version or snapshot,
         "duration_us": duration_us,
-        "decisions": parts.of_decisions(verdict.decisions),
+        "decisions": parts.of_decisions(verdict.decisions, statement.principal.user),
         "resources": parts.resources_of(verdict),
         "policies": parts.policies_of(verdict),
     }
@@ -271,7 +271,7 @@ def call_decided(
         "reqData_sha256": digest(text),
         "verdict": "cleared" if refusal is None else "refused",
         "plan_class": call,
-        "decisions": parts.of_decisions(decisions),
+        "decisions": parts.of_decisions(decisions, principal.user),
         "resources": sorted({str(decision.request.resource) for decision in decisions}),
         "policies": sorted({d.policy.name for d in decisions} - {""}),
     }

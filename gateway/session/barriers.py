@@ -186,7 +186,7 @@ async def look_again(
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
 ) -> Verdict:
-    """Judge a statement; Spark's session has looked at the tables that its policies read within the period.
+    """Judge a statement, and have Spark's session look at the tables that its policies read, once a period.
 
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
     of a mapping table is blocked in sessions, too, that have read it before.
@@ -201,12 +201,25 @@ async def look_again(
         if not stale:
             return verdict
         for table in stale:
-            try:
-                await run(replace(statement, text="", plan=None, refreshes=table))
-            except (StatementRefused, StatementFailed):
-                raise BackendUnavailable("Spark could not look again at what policies read") from None
+            await _run_own(replace(statement, text="", plan=None, refreshes=table), run)
             session.looked_at[table] = verdict.period
             looked.add(table)
+
+
+async def record_definer(
+    statement: Statement, verdict: Verdict, run: Callable[[Statement], Awaitable[None]]
+) -> None:
+    """Have Spark know who defines a view before its text changes. The statement holds the view's name."""
+    if isinstance(verdict, Cleared) and verdict.definition is not None:
+        await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
+
+
+async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[None]]) -> None:
+    try:
+        await run(statement)
+    except (StatementRefused, StatementFailed):
+        what = "look again at what policies read" if statement.refreshes else "record who defines a view"
+        raise BackendUnavailable(f"Spark could not {what}") from None
 
 
 async def renew_views(

@@ -135,6 +135,7 @@ class Execution:
         )
         operation: Operation | None = None
         try:
+            await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,

@@ -87,9 +87,10 @@ class Sessions:
         limits: SessionLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
+        principals: Callable[[], Mapping[str, Principal]] = dict,
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
-        are those of every endpoint of the process."""
+        are those of every endpoint of the process; `principals` are those who may log in now."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -104,6 +105,7 @@ class Sessions:
             metrics=self.metrics,
             clock=clock,
             stale=stale,
+            principals=principals,
         )
         self._execution = Execution(
             verdicts=self._verdicts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -57,8 +57,10 @@ class Verdicts:
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         stale: Callable[[], str | None] = lambda: None,
+        principals: Callable[[], Mapping[str, Principal]] = dict,
     ) -> None:
-        """`stale` says why the policies are too old to be relied on, None when they are not."""
+        """`stale` says why the policies are too old to be relied on, None when they are not; `principals`
+        are those who may log in now."""
         self._judge = judge
         self._policies = policies
         self._authority = authority
@@ -68,6 +70,7 @@ class Verdicts:
         self._clock = clock
         self._now = now
         self._stale = stale
+        self._principals = principals
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._first: dict[Statement, asyncio.Event] = {}
         """Statements that somebody is the first to have judged; the event says that this has ended."""
@@ -138,7 +141,7 @@ class Verdicts:
     async def _judge_now(self, statement: Statement, client: Client, *, keepable: bool) -> Verdict:
         begun = time.perf_counter()
         # INVARIANT (a snapshot is one instant): the policies are taken once, however often the catalog grows.
-        policies = self._policies()
+        policies, principals = self._policies(), self._principals()
         catalog = self._catalog.snapshot
         stale = self._stale()
         if stale is not None:
@@ -151,10 +154,10 @@ class Verdicts:
             )
         context = self._context(client, "QUERY", statement.text)
         kept = self._find((statement, policies.version, catalog.version), context) if keepable else None
-        if kept is not None:
+        if kept is not None and all(principals.get(one.user) == one for one in kept.definers):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return kept
-        snapshot = Snapshot(policies=policies, catalog=catalog, context=context)
+        snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         for _ in range(self._limits.catalog_rounds):
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
@@ -163,7 +166,7 @@ class Verdicts:
                     self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
             catalog = await self._catalog.look_up(answer.tables)
-            snapshot = Snapshot(policies=policies, catalog=catalog, context=context)
+            snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         return Refused(
             statement=statement,
             code="NOT_GOVERNABLE",

@@ -296,7 +296,12 @@ class PolicySettings(Section):
     """What `SELECT *` does on a table with columns that the user may not select: be refused, or mean every
     column that the user may see."""
     views: Literal["definer", "invoker"] = "definer"
-    """Whether reading a view needs select on its base tables as well (`invoker`)."""
+    """Who needs select on what a view reads, besides select on the view for who reads it: its definer, who
+    created it or last changed its text, or whoever reads it (`invoker`)."""
+    unrecorded_views: Literal["operator", "owner", "invoker"] = "operator"
+    """Who is the definer of a view that was made past the gateway: whoever made it had Spark to himself, and
+    nobody needs a privilege (`operator`); the owner that the catalog has (`owner`); nobody, so that whoever
+    reads it needs select on what it reads (`invoker`)."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
 

@@ -245,7 +245,7 @@ def create_temp_view(scope: Scope) -> Wants:
 
 
 def create_view(scope: Scope) -> Wants:
-    """CREATE VIEW: persistent, so it serves everybody; refused when a source carries obligations."""
+    """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     _rests_on_tables(scope)
     pin = scope.target("child")

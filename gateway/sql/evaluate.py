@@ -62,8 +62,10 @@ class Evaluation:
     def view(self, name: TableName) -> TableView | None:
         """Return what the principal may see of a table; None when it does not exist."""
         table = self.catalog.table(name)
-        if table is None:
-            return None
+        return None if table is None else self.table_view(table)
+
+    def table_view(self, table: Table) -> TableView:
+        """Return what the principal may see of a table that is there."""
         resource = table_resource(table.name, table.owner)
         view = self.engine.table_view(self.principal, resource, table.columns, "select", self.context)
         self.facets |= view.facets
@@ -398,11 +400,11 @@ def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
     return tuple([c.name for c in table.columns if c.name in view.hidden])
 
 
-def masks_of(view: TableView, *, vouched: bool) -> Mapping[str, ColumnMask]:
-    """Return the masks that hold: all of them in a view's body, else those of selectable columns."""
-    return {n: mask for n, mask in view.masks.items() if vouched or view.allowed[n].allowed}
+def masks_of(view: TableView) -> Mapping[str, ColumnMask]:
+    """Return the masks of the columns that are shown."""
+    return {name: mask for name, mask in view.masks.items() if name not in view.hidden}
 
 
-def obligations_of(view: TableView, *, vouched: bool) -> tuple[Obligation, ...]:
-    masks = tuple(masks_of(view, vouched=vouched).values())
+def obligations_of(view: TableView) -> tuple[Obligation, ...]:
+    masks = tuple(masks_of(view).values())
     return masks if view.row_filter is None else (*masks, view.row_filter)

@@ -8,11 +8,13 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.model.catalog import Table, TableKind, TableName, ViewBody
 from gateway.model.decision import ColumnMask, RowFilter
-from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Splice
+from gateway.model.definers import definer_property
+from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
+from gateway.model.statement import Definition
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
@@ -109,28 +111,46 @@ def guard_scan(
     table: Table,
     view: TableView,
     *,
-    vouched: bool,
     body: str | None,
     within: bool,
     period: int = 0,
 ) -> GuardedRelation | NotGovernable:
-    """Return what stands in for one scan. `vouched`: a view's owner vouches for all columns of its sources.
+    """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
     carry obligations.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, vouched=vouched, body=body, period=period)
+    query = table_query(table, view, suffix=suffix, body=body, period=period)
     if isinstance(query, NotGovernable):
         return query
-    obliged = within or has_obligations(table, view, vouched=vouched)
+    obliged = within or has_obligations(table, view)
     return GuardedRelation(relation=relation, table=table, query=query, obliged=obliged)
 
 
-def has_obligations(table: Table, view: TableView, *, vouched: bool) -> bool:
+def define_scan(
+    text: str, relation: Relation, table: Table, view: TableView, *, within: bool
+) -> GuardedRelation:
+    """Return what stands for one scan in the text that a persistent view keeps: what is the same for all
+    who will read it, without masks and filters, which each of them gets by himself.
+
+    INVARIANT (hidden is not there): of a table with columns that the definer may not select, the text has a
+    list of the others, so that Spark does not find them when it analyses the text as it is.
+    """
+    suffix = relation.suffix.of(text) if relation.suffix else ""
+    query = None
+    if hidden := hidden_columns(table, view):
+        visible = [c.name for c in table.columns if c.name not in hidden]
+        source = named_source(table, suffix)
+        query = guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
+    return GuardedRelation(
+        relation=relation, table=table, query=query, obliged=within or has_obligations(table, view)
+    )
+
+
+def has_obligations(table: Table, view: TableView) -> bool:
     """Whether rows, columns or values of the table are not for the principal."""
-    hidden = not vouched and bool(hidden_columns(table, view))
-    return hidden or bool(masks_of(view, vouched=vouched)) or view.row_filter is not None
+    return bool(hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
 
 
 def table_query(
@@ -139,7 +159,6 @@ def table_query(
     *,
     suffix: str = "",
     stream: bool = False,
-    vouched: bool,
     body: str | None,
     period: int = 0,
 ) -> str | NotGovernable | None:
@@ -147,10 +166,10 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    if body is None and not has_obligations(table, view, vouched=vouched):
+    if body is None and not has_obligations(table, view):
         return None
-    hidden = () if vouched else hidden_columns(table, view)
-    masks = masks_of(view, vouched=vouched)
+    hidden = hidden_columns(table, view)
+    masks = masks_of(view)
     source: str | NotGovernable = named_source(table, suffix, stream=stream)
     if body is not None and table.view is not None:
         source = view_source(table, table.view, body)
@@ -350,6 +369,29 @@ def pin_targets(
             span=namespace.span, text=dotted(namespace.parts), kind="pin", parts=namespace.parts
         )
     return tuple(result.values()), frozenset(allowed)
+
+
+def define_view(
+    text: str, reading: Reading, view: TableName, splices: Sequence[Splice], user: str
+) -> Splice | Definition | NotGovernable:
+    """Say how it is recorded that `user` defines the view with the text that is stored once `splices` are
+    written in: with the statement that makes it, or by another one before the text of a view changes."""
+    found = reading.view_text
+    if found is None:
+        return NotGovernable("the text of the view could not be found in the statement")
+    start, end = found.query.start, found.query.end
+    within = [
+        replace(splice, span=Span(splice.span.start - start, splice.span.end - start))
+        for splice in splices
+        if start <= splice.span.start and splice.span.end <= end
+    ]
+    key, value = definer_property(apply(found.query.of(text), within), user)
+    if found.place is None:
+        return Definition(view=view, key=key, value=value)
+    kept = found.place.of(text)
+    added = f"'{key}' = '{value}'"
+    written = f"{kept}{added}, " if found.listed else f"TBLPROPERTIES ({added}) {kept}"
+    return Splice(span=found.place, text=written, kind="property", parts=(key, value))
 
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:

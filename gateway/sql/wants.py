@@ -84,7 +84,8 @@ class Wants:
     explains: bool = False
     """The answer prints the plan, so nothing in it may carry an obligation."""
     shares: bool = False
-    """The definition outlives the session and serves others (persistent views): no obligations either."""
+    """The definition outlives the session and serves others (persistent views): it is stored with who defines
+    it, and without masks and filters, which each reader gets by himself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -409,3 +409,27 @@ async def test_a_proof_can_be_repeated(reader: ReaderPool) -> None:
         assert await proof(reader, text, splices) == Proof(holds=True)
     changed = text.replace("CAST(a AS INT)", "INT(a)")
     assert not (await reader.prove(text, changed, [], [("t",)])).holds
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "holds"),
+    [
+        ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS", True),
+        ("CREATE VIEW v TBLPROPERTIES ('a' = 'b') AS SELECT 1", "('k' = 'x', ", True),
+        ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'y') AS", False),
+        ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x', 'l' = 'y') AS", False),
+        ("CREATE VIEW v AS SELECT 1", "/* TBLPROPERTIES ('k' = 'x') */ AS", False),
+        ("CREATE VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS SELECT 2 UNION", False),
+        ("CREATE VIEW v TBLPROPERTIES ('k' = 'b') AS SELECT 1", "('k' = 'x', ", False),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", "TBLPROPERTIES ('k' = 'x') AS", False),
+    ],
+)
+async def test_a_view_gets_the_one_property_that_is_told(
+    reader: ReaderPool, text: str, written: str, holds: bool
+) -> None:
+    found = (await reading(reader, text)).view_text
+    assert found is not None
+    assert found.query.of(text) == "SELECT 1"
+    assert found.place is not None
+    splice = Splice(span=found.place, text=written, kind="property", parts=("k", "x"))
+    assert (await proof(reader, text, [splice])).holds is holds

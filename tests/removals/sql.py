@@ -363,10 +363,10 @@ REMOVALS = (
         "plan.test_facts",
     ),
     Removal(
-        "masks hold within views, also on what may not be selected",
+        "masks of columns that are shown",
         "sql.evaluate",
-        "if vouched or view.allowed[n].allowed}",
-        "if view.allowed[n].allowed}",
+        "for name, mask in view.masks.items() if name not in view.hidden}",
+        "for name, mask in view.masks.items() if False}",
         "test_pipeline",
     ),
     Removal(
@@ -401,8 +401,8 @@ REMOVALS = (
     Removal(
         "hidden columns",
         "sql.guard",
-        "hidden = () if vouched else hidden_columns(table, view)",
-        "hidden = ()",
+        "    hidden = hidden_columns(table, view)\n    masks",
+        "    hidden = ()\n    masks",
         "test_pipeline",
     ),
     Removal(
@@ -425,6 +425,20 @@ REMOVALS = (
         " WHERE system.builtin.raise_error('{_APPEARED}') IS NULL",
         "",
         "test_pipeline_plans test_pipeline",
+    ),
+    Removal(
+        "a stored text has no columns that its definer may not select",
+        "sql.guard",
+        "if hidden := hidden_columns(table, view):",
+        "if hidden := ():",
+        "test_pipeline",
+    ),
+    Removal(
+        "a definer is recorded for the text as it is stored",
+        "sql.guard",
+        "definer_property(apply(found.query.of(text), within), user)",
+        "definer_property(found.query.of(text), user)",
+        "test_pipeline_definers",
     ),
     Removal(
         "bodies of views are guarded",

@@ -232,7 +232,7 @@ def test_time_has_microseconds_and_a_z() -> None:
 def test_what_a_resource_is_shared_in_stands_with_its_decision() -> None:
     shared = replace(decision("name"), datasets=("campaign",), projects=("spring",))
     verdict = replace(cleared(), decisions=(shared, decision("ssn")))
-    told = audit_parts.of_decisions(verdict.decisions)
+    told = audit_parts.of_decisions(verdict.decisions, "bob")
     assert [(one["columns"], one.get("datasets"), one.get("projects")) for one in told] == [
         (["name"], ["campaign"], ["spring"]),
         (["ssn"], None, None),

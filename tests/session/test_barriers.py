@@ -7,8 +7,17 @@ import pytest
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
-from gateway.model.statement import Cleared, Client, PlanRequest, Refused, SessionContext, Statement, Verdict
-from gateway.session.barriers import look_again, renew_views
+from gateway.model.statement import (
+    Cleared,
+    Client,
+    Definition,
+    PlanRequest,
+    Refused,
+    SessionContext,
+    Statement,
+    Verdict,
+)
+from gateway.session.barriers import look_again, record_definer, renew_views
 from gateway.session.failures import StatementFailed
 from gateway.session.session import Judged, NamesInForce, TempView
 from gateway.wire.connect import pb, serialize
@@ -67,6 +76,7 @@ class Looking:
 
     def __init__(self, *, periods: int = 0) -> None:
         self.period, self.periods = 7, periods
+        self.definition: Definition | None = None
         self.judged: list[Statement] = []
         self.ran: list[Statement] = []
 
@@ -81,6 +91,7 @@ class Looking:
             snapshot_version="1",
             policy_tables=(MAPPING,) if asked.refreshes is None else (),
             period=self.period,
+            definition=self.definition,
         )
 
     async def run(self, asked: Statement) -> None:
@@ -121,3 +132,29 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
         await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
     assert "blocked" not in str(raised.value)
     assert not session.looked_at
+
+
+async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    looking = Looking()
+    looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
+    asked = statement("ALTER VIEW v AS")
+    verdict = await look_again(session, asked, judge=looking.judge, run=looking.run)
+    await record_definer(asked, verdict, looking.run)
+    assert isinstance(verdict, Cleared)
+    assert [one.records for one in looking.ran] == [None, looking.definition]
+    assert not looking.ran[-1].text, "nothing of the client's is run for it"
+
+
+async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> None:
+    async def run(asked: Statement) -> None:
+        if asked.records is not None:
+            raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.v", "42P01", 0, "")
+
+    looking = Looking()
+    looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    asked = statement("ALTER VIEW v AS")
+    verdict = await look_again(session, asked, judge=looking.judge, run=run)
+    with pytest.raises(BackendUnavailable, match="who defines a view"):
+        await record_definer(asked, verdict, run)

@@ -45,14 +45,19 @@ class Judging:
             metrics=Metrics(),
             now=lambda: self.now,
             stale=lambda: self.stale,
+            principals=lambda: self.principals,
         )
+        self.principals: dict[str, Principal] = {}
+        self.definers: tuple[Principal, ...] = ()
         self.policies = PolicySet(version=1)
 
     async def _judged(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         self.seen.append(snapshot)
         await self.go.wait()
         verdict = await self._judge(statement, snapshot)
-        return replace(verdict, facets=self.facets) if isinstance(verdict, Cleared) else verdict
+        if isinstance(verdict, Cleared):
+            return replace(verdict, facets=self.facets, definers=self.definers)
+        return verdict
 
     async def ask(self, client: Client = HOME, text: str = "SELECT 1") -> Verdict:
         statement = Statement(text=text, principal=BOB, context=SessionContext())
@@ -73,6 +78,21 @@ async def test_without_conditions_one_clearance_serves_every_place_and_time() ->
         judging.now += timedelta(hours=3)
         assert isinstance(await judging.ask(client), Cleared)
     assert len(judging.seen) == 1
+
+
+async def test_a_clearance_by_a_definers_access_ends_when_the_definer_is_another() -> None:
+    judging = Judging()
+    ann = Principal(user="ann", groups=frozenset({"hr"}))
+    judging.principals, judging.definers = {"ann": ann}, (ann,)
+    for _ in range(2):
+        await judging.ask()
+    assert len(judging.seen) == 1
+    assert judging.seen[0].principals == {"ann": ann}
+    judging.principals = {"ann": Principal(user="ann")}
+    await judging.ask()
+    judging.principals = {}
+    await judging.ask()
+    assert [snapshot.principals for snapshot in judging.seen[1:]] == [{"ann": Principal(user="ann")}, {}]
 
 
 async def test_a_clearance_that_asked_for_the_address_serves_that_address() -> None:

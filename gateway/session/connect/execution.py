@@ -264,6 +264,7 @@ class ConnectExecution:
         )
         decided = False
         try:
+            await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -62,11 +62,12 @@ class ConnectSessions:
         limits: SessionLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
+        principals: Callable[[], Mapping[str, Principal]] = dict,
         secrets: Sequence[str] = (),
     ) -> None:
         """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
-        old to be relied on, if they are; `secrets` is what no client may read in what Spark says, as its
-        token."""
+        old to be relied on, if they are; `principals` are those who may log in now; `secrets` is what no
+        client may read in what Spark says, as its token."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics)
@@ -81,6 +82,7 @@ class ConnectSessions:
             metrics=self.metrics,
             clock=clock,
             stale=stale,
+            principals=principals,
         )
         self._endings = Endings(
             backend=backend, recorder=self.recorder, limits=self.limits, lose=self._close, secrets=secrets
@@ -151,9 +153,8 @@ class ConnectSessions:
         if envelope is not None:
             stream = self._streams.first(operation, envelope)
         else:
-            again = pb.ReattachExecuteRequest(
-                session_id=session.session_id, operation_id=operation.operation_id
-            )
+            again = pb.ReattachExecuteRequest(session_id=session.session_id)
+            again.operation_id = operation.operation_id
             requests.own(again, principal.user)
             stream = self._streams.again(operation, again)
         async with closing(stream):

@@ -78,6 +78,8 @@ final class Answers {
         told.put("aliases", walk.aliases);
         told.put("parameters", walk.markers.json());
         told.put("identities", walk.identities.json());
+        WrittenForms.ViewText view = parsed.forms().viewText();
+        told.put("view_text", view == null ? null : view.json());
         told.put("implicit_star", Boolean.valueOf(
             parsed.forms().implicitStar()
                 || walk.expressions.contains("InsertStarAction")

@@ -62,7 +62,9 @@ final class CanonicalDump {
     private final IdentityHashMap references;
     /** Parameter markers of the text: one without a name is known by its turn, not by its place. */
     Markers markers;
-    /** Nodes of `plans` and `names` that were met. */
+    /** Node that makes a view → key and value of a property that it has beside its own. */
+    IdentityHashMap properties = new IdentityHashMap();
+    /** Nodes of `plans`, `names` and `properties` that were met. */
     final IdentityHashMap met = new IdentityHashMap();
 
     CanonicalDump(IdentityHashMap plans, IdentityHashMap names, IdentityHashMap references) {
@@ -178,6 +180,11 @@ final class CanonicalDump {
             // The command repeats its table's name.
             elements.set(1, names.get(elements.get(0)));
         }
+        List added = (List) properties.get(product);
+        if (added != null) {
+            met.put(product, Boolean.TRUE);
+            addProperty(product, elements, (String) added.get(0), (String) added.get(1));
+        }
         for (int i = 0; i < elements.size(); i++) {
             if (i > 0) {
                 out.append(',');
@@ -194,6 +201,20 @@ final class CanonicalDump {
             }
             writeTags((TreeNode) product);
         }
+    }
+
+    private static void addProperty(scala.Product product, List elements, String key, String value) {
+        for (int i = 0; i < elements.size(); i++) {
+            if (product.productElementName(i).equals("properties")) {
+                scala.collection.immutable.Map own = (scala.collection.immutable.Map) elements.get(i);
+                if (own.contains(key)) {
+                    throw new Incomparable("the view has a property that is to be added");
+                }
+                elements.set(i, own.updated(key, value));
+                return;
+            }
+        }
+        throw new Incomparable("a view without properties");
     }
 
     /** The parser marks a written CAST and a function's alias; a mark of another kind cannot be compared. */

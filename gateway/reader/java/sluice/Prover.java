@@ -32,6 +32,8 @@ final class Prover {
     private final IdentityHashMap plans = new IdentityHashMap();
     /** Node of the original → name parts in place of its own. */
     private final IdentityHashMap names = new IdentityHashMap();
+    /** Node of the original that makes a view → key and value of a property that it gets beside its own. */
+    private final IdentityHashMap properties = new IdentityHashMap();
 
     /** Nodes of the original, of the guards and of the rewritten text that refer to a CTE in scope there. */
     private final IdentityHashMap references = new IdentityHashMap();
@@ -105,6 +107,8 @@ final class Prover {
             applied = column(span, (List) splice.get("parts"));
         } else if ("value".equals(kind)) {
             applied = value(span, (String) splice.get("query"));
+        } else if ("property".equals(kind)) {
+            applied = property((List) splice.get("parts"));
         } else {
             throw new Unproven("a splice of kind `" + kind + "` is unknown");
         }
@@ -224,6 +228,22 @@ final class Prover {
         return nodes.size();
     }
 
+    /** A persistent view gets one property, which must be new to it: the text must not have it twice. */
+    private int property(List pair) throws Unproven {
+        if (pair == null || pair.size() != 2 || !properties.isEmpty()) {
+            throw new Unproven("a splice that adds a property needs one key and one value");
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (command instanceof org.apache.spark.sql.catalyst.plans.logical.CreateView) {
+                properties.put(command, pair);
+                applied++;
+            }
+        }
+        return applied;
+    }
+
     private static void requireParts(List parts) throws Unproven {
         if (parts == null || parts.isEmpty()) {
             throw new Unproven("a splice that renames needs name parts");
@@ -233,8 +253,9 @@ final class Prover {
     private void compare(ParsedText after, PlanWalk afterWalk) throws Unproven {
         CanonicalDump dump = new CanonicalDump(plans, names, references);
         dump.markers = walk.markers;
+        dump.properties = properties;
         String expected = CanonicalDump.of(original.root, dump);
-        if (dump.met.size() != plans.size() + names.size()) {
+        if (dump.met.size() != plans.size() + names.size() + properties.size()) {
             throw new Unproven("a splice lies inside another one");
         }
         CanonicalDump dumpAfter = new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references);

@@ -29,7 +29,25 @@ final class WrittenForms {
         ParsedText.Span alias;
     }
 
+    /** Where a statement that makes a view, or changes its text, has that text. */
+    static final class ViewText {
+        ParsedText.Span query;
+        /** Where properties can be added: the AS before the query, or the bracket that opens their list. */
+        ParsedText.Span place;
+        boolean listed;
+
+        Map json() {
+            Map told = new HashMap();
+            told.put("query", query == null ? null : query.json());
+            told.put("place", place == null ? null : place.json());
+            told.put("listed", Boolean.valueOf(listed));
+            return told;
+        }
+    }
+
     private final ParsedText parsed;
+    /** Set when the statement makes a view or changes its text. */
+    private ViewText viewText;
     /** Range of a written name → its contexts, for names of every kind. */
     private final Map names = new HashMap();
     /** Range of a scan's name → Form. */
@@ -61,6 +79,11 @@ final class WrittenForms {
                 }
             }
         }
+    }
+
+    /** The text of the view that the statement makes or changes, or null. */
+    ViewText viewText() {
+        return viewText;
     }
 
     /** Whether columns are used without being named. */
@@ -184,6 +207,12 @@ final class WrittenForms {
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
         }
+        if (context instanceof SqlBaseParser.CreateViewContext) {
+            noteView((SqlBaseParser.CreateViewContext) context);
+        } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
+            viewText = new ViewText();
+            viewText.query = spanOf(((SqlBaseParser.AlterViewQueryContext) context).query());
+        }
         if (context instanceof SqlBaseParser.MultipartIdentifierContext
             || context instanceof SqlBaseParser.TableIdentifierContext
             || context instanceof SqlBaseParser.QualifiedNameContext
@@ -215,6 +244,26 @@ final class WrittenForms {
         } else if (context instanceof SqlBaseParser.OperatorPipeRightSideContext) {
             // Set operations take the columns of both sides by position.
             implicitStar |= ((SqlBaseParser.OperatorPipeRightSideContext) context).queryPrimary() != null;
+        }
+    }
+
+    private void noteView(SqlBaseParser.CreateViewContext context) {
+        if (context.query() == null) {
+            return;
+        }
+        viewText = new ViewText();
+        viewText.query = spanOf(context.query());
+        TerminalNode as = null;
+        for (int i = 0; i < context.getChildCount() && context.getChild(i) != context.query(); i++) {
+            as = context.getChild(i) instanceof TerminalNode ? (TerminalNode) context.getChild(i) : null;
+        }
+        if (!context.propertyList().isEmpty()) {
+            viewText.listed = true;
+            as = ((SqlBaseParser.PropertyListContext) context.propertyList().get(0)).LEFT_PAREN();
+        }
+        if (as != null) {
+            viewText.place =
+                new ParsedText.Span(as.getSymbol().getStartIndex(), as.getSymbol().getStopIndex() + 1);
         }
     }
 

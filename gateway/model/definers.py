@@ -1,0 +1,39 @@
+"""How it is written down who defined a view: as a property of the view itself, bound to its text.
+
+Only the gateway writes such properties (docs/adr/0016). One that is bound to another text says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+PREFIX = "sluice.definer."
+
+
+def definer_property(text: str, user: str) -> tuple[str, str]:
+    """Return key and value of the property that says that `user` has defined the view with this text.
+
+    Both are letters, digits and dots only, whatever the name is: they stand in literals, and Spark does not
+    take the name for a secret that it has to hide.
+    """
+    return f"{PREFIX}{_digest(text)}", user.encode("utf-8", "surrogatepass").hex()
+
+
+def definer_of(text: str, properties: Mapping[str, str]) -> str | None:
+    """Return who defined the view with this text.
+
+    None: the properties say nothing of any definer; empty: what they say is about another text.
+    """
+    told = {key.lower(): value for key, value in properties.items() if key.lower().startswith(PREFIX)}
+    if not told:
+        return None
+    value = told.get(f"{PREFIX}{_digest(text)}", "")
+    try:
+        return bytes.fromhex(value).decode("utf-8", "surrogatepass")
+    except (ValueError, UnicodeDecodeError):
+        return ""
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,210 @@
+"""By whose access a text is read, and whose masks and filters hold on what it reads (docs/adr/0016).
+
+A client's own text is read by its principal. The text of a view is read by the access of its definer, as that
+is now, and shows nobody more than the definer sees: where the reader's own access would not do, the masks and
+filters of both hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.decision import ColumnMask, RowFilter
+from gateway.model.principal import Principal
+from gateway.pipeline.judging import Judging
+from gateway.policy.engine import TableView
+from gateway.policy.masks import null_of
+from gateway.sql.evaluate import Denied, Evaluation
+from gateway.sql.scope import table_resource
+
+Eye = tuple[Principal, TableView]
+"""Somebody whose masks and filters hold on a table, and what they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """By whose access one text is read."""
+
+    readers: tuple[Principal, ...]
+    """Those who read it: the statement's principal, and the definers of views around it by whose access it is
+    read. The masks and filters of each of them hold."""
+    accessors: tuple[Principal, ...]
+    """Those who must have select on what it reads; nobody, where an operator vouches for it."""
+    definer: Principal | None = None
+    """Of the view whose text it is."""
+    view: TableName | None = None
+    """The view whose text it is."""
+
+
+def own_rights(principal: Principal) -> Rights:
+    """Return the rights by which a client's own text is read."""
+    return Rights(readers=(principal,), accessors=(principal,))
+
+
+def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -> Rights | Denied:
+    """Return the rights by which the text of a view is read; Denied when its definer is no longer there."""
+    definer = view.view.definer if view.view is not None else ""
+    if judging.rules.views == "invoker":
+        definer = ""
+    elif definer is None:
+        match judging.rules.unrecorded_views:
+            case "operator":
+                return Rights(readers=readers, accessors=(), view=view.name)
+            case "owner":
+                definer = view.owner or ""
+            case "invoker":
+                definer = ""
+    if not definer:
+        return Rights(readers=readers, accessors=readers, view=view.name)
+    principal = judging.snapshot.principals.get(definer)
+    if principal is None:
+        return _closed(view.name, definer, judging)
+    return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)
+
+
+@dataclass(slots=True)
+class Accessing:
+    """The evaluations of those by whose access one text is read; they share its decisions."""
+
+    rights: Rights
+    evaluation: Evaluation
+    """That of the statement's principal."""
+    _others: dict[Principal, Evaluation] = field(default_factory=dict)
+
+    def of(self, principal: Principal) -> Evaluation:
+        """Return the evaluation for one of them, in the circumstances of this moment."""
+        if principal == self.evaluation.principal:
+            return self.evaluation
+        found = self._others.get(principal)
+        if found is None:
+            # In a stored text a star means what it meant, whatever its definer may see by now.
+            found = replace(self.evaluation, principal=principal, missing=[], star_shows_visible=False)
+            self._others[principal] = found
+        found.context = self.evaluation.context
+        return found
+
+    def accessors(self) -> tuple[Evaluation, ...]:
+        return tuple(self.of(principal) for principal in self.rights.accessors)
+
+    def denied(self, judging: Judging) -> Denied | None:
+        """Return what is missing: to the principal in full, of others only that it is."""
+        missing = [*self.evaluation.missing]
+        for principal, evaluation in self._others.items():
+            if not evaluation.missing:
+                continue
+            if principal.user != judging.principal.user:
+                return _closed(self.rights.view, principal.user, judging)
+            missing += evaluation.missing
+        if not missing:
+            return None
+        needed = f"user {judging.principal.user} needs {', '.join(dict.fromkeys(missing))}"
+        if self.rights.definer is None or not _may_know(self.rights.view, judging):
+            return Denied(needed)
+        return Denied(f"{needed}, as the definer of the view {self.rights.view}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenTable:
+    """What is to be seen of one table."""
+
+    hidden: frozenset[str]
+    """Columns that one of those by whose access it is read may not select."""
+    eyes: tuple[Eye, ...]
+    used: tuple[str, ...] | None
+    """Columns used, None when the analyst could not tell."""
+    definer: str = ""
+    """By whose access it is read, when that is not the principal's own."""
+
+    @property
+    def readers(self) -> tuple[Principal, ...]:
+        return tuple(principal for principal, _ in self.eyes)
+
+    def view(self) -> TableView:
+        """Return what is left of the table for all its eyes together."""
+        return together(self.hidden, [view for _, view in self.eyes])
+
+
+def seen_by(
+    table: Table,
+    views: Mapping[Principal, TableView],
+    rights: Rights,
+    hidden: frozenset[str],
+    used: tuple[str, ...] | None,
+) -> SeenTable:
+    """Return what is to be seen of a table: by its readers, and by the definer where one of them needs the
+    definer's access. `views` are what each of them sees."""
+    eyes = tuple((reader, views[reader]) for reader in rights.readers)
+    definer = rights.definer
+    if definer is None:
+        return SeenTable(hidden=hidden, eyes=eyes, used=used)
+    if all(reader.user != definer.user for reader in rights.readers):
+        wanted = [c for c in table.columns if used is None or c.name.lower() in used]
+        if any(_lacks(view, table, wanted) for _, view in eyes):
+            eyes = (*eyes, (definer, views[definer]))
+        elif table.kind is TableKind.VIEW or views[definer].masks or views[definer].row_filter is not None:
+            # Which columns are used is the analyst's word. Should there be more, they are not there: nobody
+            # sees by the definer's access what the definer's masks and filters were not laid on.
+            hidden = hidden.union(*(view.hidden for _, view in eyes))
+    name = definer.user if definer.user != rights.readers[0].user else ""
+    return SeenTable(hidden=hidden, eyes=eyes, used=used, definer=name)
+
+
+def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
+    """Return what all of several may see of one table, without the columns `hidden`.
+
+    Rows pass every filter. A column that several mask by different expressions is NULL: the mask of a mask
+    would be computed from what is not there.
+    """
+    first = views[0]
+    if len(views) == 1 and first.hidden == hidden:
+        return first
+    masks: dict[str, ColumnMask] = {}
+    for view in views:
+        for column, mask in view.masks.items():
+            other = masks.get(column, mask)
+            masks[column] = mask if other.expression == mask.expression else _both(other, mask)
+            if "deny" in (other.predicate, mask.predicate):
+                masks[column] = replace(masks[column], predicate="deny")
+    filters = {view.row_filter.expression: view.row_filter for view in views if view.row_filter is not None}
+    return TableView(
+        allowed=first.allowed,
+        masks=masks,
+        row_filter=_all_of(tuple(filters.values())),
+        hidden=hidden,
+        facets=frozenset[str]().union(*(view.facets for view in views)),
+    )
+
+
+def _both(one: ColumnMask, other: ColumnMask) -> ColumnMask:
+    return replace(
+        one, mask_type="MASK_NULL", expression=null_of(one.column), facets=one.facets | other.facets
+    )
+
+
+def _all_of(filters: tuple[RowFilter, ...]) -> RowFilter | None:
+    if len(filters) < 2:
+        return filters[0] if filters else None
+    return replace(
+        filters[0],
+        expression=" AND ".join(f"({one.expression})" for one in filters),
+        facets=frozenset[str]().union(*(one.facets for one in filters)),
+    )
+
+
+def _lacks(view: TableView, table: Table, wanted: Sequence[Column]) -> bool:
+    """Whether one may not select something of what is wanted, or nothing at all of the table."""
+    return len(view.hidden) == len(table.columns) or any(c.name in view.hidden for c in wanted)
+
+
+def _may_know(view: TableName | None, judging: Judging) -> bool:
+    return view is not None and judging.evaluation().knows_of(table_resource(view))
+
+
+def _closed(view: TableName | None, definer: str, judging: Judging) -> Denied:
+    what = f"the view {view}" if _may_know(view, judging) else "a view that the statement reads"
+    return Denied(
+        f"{what} is closed, because user {definer}, who defined it, may not select everything that it reads; "
+        f"it opens when {definer} may, or when somebody who may defines it again"
+    )

@@ -1,0 +1,349 @@
+"""Views and who defined them: histories of several users, through both endpoints, on real Spark.
+
+`people` is masked and filtered for analysts, `secret` hides a column from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyhive import hive
+from pyspark.errors import PySparkException
+
+from gateway.frontends.users import remove_user, set_user
+from tests.e2e.running import RunningGateway, Spark, connect, until
+
+PASSWORD = "correct horse battery"
+GROUPS = {"ann": ["analysts"], "abe": ["analysts"], "hal": ["hr"], "ray": [], "zoe": ["movers"]}
+PACK = """
+service: spark
+policies:
+  - name: everybody reads and makes views
+    on: {catalog: spark_catalog, database: dv, table: "v*", column: "*"}
+    allow: [{users: [ann, abe, hal, ray, zoe], access: [select, create, drop, alter]}]
+  - name: the tables
+    on: {catalog: spark_catalog, database: dv, table: [people, free], column: "*"}
+    allow: [{groups: [analysts, hr, movers], access: [select]}]
+  - name: what analysts see of the secret
+    on: {catalog: spark_catalog, database: dv, table: secret, column: [id, name]}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: hr sees all of it
+    on: {catalog: spark_catalog, database: dv, table: secret, column: "*"}
+    allow: [{groups: [hr], access: [select]}]
+  - name: no numbers for analysts
+    on: {catalog: spark_catalog, database: dv, table: people, column: ssn}
+    mask: [{groups: [analysts], type: CUSTOM, show: "concat('x', ssn)"}]
+  - name: region of analysts
+    on: {catalog: spark_catalog, database: dv, table: people}
+    filter: [{groups: [analysts], where: "region = 'EU'"}]
+"""
+DENIED = """
+  - name: ann is denied
+    on: {catalog: spark_catalog, database: dv, table: [people, free, secret], column: "*"}
+    deny: [{users: [ann], access: [all]}]
+"""
+MADE = (
+    "CREATE DATABASE dv",
+    "CREATE TABLE dv.people USING parquet AS SELECT * FROM VALUES "
+    "(1, 'EU', '11'), (2, 'EU', '22'), (3, 'US', '33') AS t(id, region, ssn)",
+    "CREATE TABLE dv.free USING parquet AS SELECT * FROM VALUES (1), (2) AS t(id)",
+    "CREATE TABLE dv.secret USING parquet AS SELECT * FROM VALUES (1, 'a', 'CANARY') AS t(id, name, pin)",
+    "CREATE VIEW dv.v_elsewhere AS SELECT id, ssn FROM dv.people",
+)
+"""Made by the operator, past the gateway."""
+ALL = [(1, "11"), (2, "22"), (3, "33")]
+ANALYSTS = [(1, "x11"), (2, "x22")]
+ENDPOINTS = ("thrift", "connect")
+
+Ask = Callable[[str], list[Any]]
+
+
+class Place:
+    """A gateway of its own, whose policies and users change."""
+
+    def __init__(self, directory: Path, spark: Spark) -> None:
+        directory.mkdir()
+        directory.chmod(0o711)
+        self.directory = directory
+        for user, groups in GROUPS.items():
+            set_user(directory / "users.yaml", user, password=PASSWORD, groups=groups)
+        (directory / "pack.yaml").write_text(PACK)
+        settings = {
+            "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+            "backend": spark.backend_settings(directory),
+            "policies": {"paths": ["pack.yaml"], "reload_s": 0.1},
+            "users": {"file": "users.yaml"},
+            "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+            "logging": {"format": "json"},
+        }
+        (directory / "gateway.yaml").write_text(json.dumps(settings))
+        self.gateway = RunningGateway(directory / "gateway.yaml").start()
+
+    def policies(self, pack: str) -> None:
+        """Put a pack in force."""
+        file = self.directory / "pack.yaml"
+        if file.read_text() == pack:
+            return
+        before = self._version()
+        file.write_text(pack)
+        until(lambda: self._version() > before, "the policies are in force")
+
+    def users(self, change: Callable[[Path], object]) -> None:
+        """Change the user file and wait until it is in force."""
+        seen = self._reloads()
+        change(self.directory / "users.yaml")
+        until(lambda: self._reloads() > seen, "the users are in force")
+
+    def restart(self) -> None:
+        """Stop the gateway and start it anew."""
+        assert self.gateway.stop() == 0
+        self.gateway.start()
+
+    def _version(self) -> float:
+        _, metrics = self.gateway.admin("/metrics")
+        (line,) = (line for line in metrics.splitlines() if line.startswith("sluice_policy_version "))
+        return float(line.split()[1])
+
+    def _reloads(self) -> int:
+        return sum(record.get("event") == "users_reloaded" for record in self.gateway.records)
+
+
+@pytest.fixture(scope="module")
+def running(spark: Spark, open_directory: Path) -> Iterator[Place]:
+    spark.query(*MADE, user="loader")
+    place = Place(open_directory / "definers", spark)
+    yield place
+    assert place.gateway.stop() == 0
+
+
+@pytest.fixture
+def place(running: Place) -> Iterator[Place]:
+    yield running
+    running.policies(PACK)
+
+
+class Thrift:
+    """An open session of a user."""
+
+    def __init__(self, gateway: RunningGateway, user: str) -> None:
+        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
+        self._cursor = self._connection.cursor()
+
+    def __call__(self, text: str) -> list[Any]:
+        self._cursor.execute(text)
+        return sorted(self._cursor.fetchall()) if self._cursor.description else []
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def ask(place: Place) -> Iterator[Callable[[str, str], Ask]]:
+    """Open sessions: `ask(endpoint, user)(text)`."""
+    with contextlib.ExitStack() as opened:
+
+        def session(endpoint: str, user: str) -> Ask:
+            if endpoint == "thrift":
+                found = Thrift(place.gateway, user)
+                opened.callback(found.close)
+                return found
+            frames = opened.enter_context(place.gateway.session(user, PASSWORD))
+            return lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
+
+        yield session
+
+
+def refusal(ask: Ask, text: str) -> str:
+    """Return the words that a statement is refused with."""
+    try:
+        rows = ask(text)
+    except hive.OperationalError as error:
+        return str(error.args[0].status.errorMessage)
+    except PySparkException as error:
+        return str(error)
+    raise AssertionError(f"not refused, but answered {rows[:3]}")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_denial_closes_the_view_for_everybody(ask: Any, place: Place, endpoint: str) -> None:
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    ann("CREATE OR REPLACE VIEW dv.v_rev AS SELECT id FROM dv.free")
+    ann("CREATE OR REPLACE TEMPORARY VIEW t_rev AS SELECT id FROM dv.v_rev")
+    assert ann("SELECT * FROM dv.v_rev") == hal("SELECT * FROM dv.v_rev") == [(1,), (2,)]
+    assert ray("SELECT * FROM dv.v_rev") == ann("SELECT * FROM t_rev") == [(1,), (2,)]
+    place.policies(PACK + DENIED)
+    for session in (ann, ask("thrift", "ann"), ask("connect", "ann")):
+        assert "dv.free" in refusal(session, "SELECT * FROM dv.v_rev")
+        refusal(session, "CREATE OR REPLACE VIEW dv.v_new AS SELECT id FROM dv.free")
+        refusal(session, "CREATE OR REPLACE VIEW dv.v_new AS SELECT id FROM dv.v_rev")
+    refusal(ann, "SELECT * FROM t_rev")
+    for session in (hal, ray, ask("connect", "ray")):
+        told = refusal(session, "SELECT * FROM dv.v_rev")
+        assert "is closed, because user ann" in told
+        assert "dv.free" not in told
+    # Who has the access defines it anew, and it is open to everybody who may select from the view.
+    hal("ALTER VIEW dv.v_rev AS SELECT id FROM dv.free WHERE id = 1")
+    assert ann("SELECT * FROM dv.v_rev") == ray("SELECT * FROM dv.v_rev") == [(1,)]
+    place.policies(PACK)
+    assert hal("SELECT * FROM dv.v_rev") == [(1,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_everybody_gets_his_own_obligations(ask: Any, spark: Spark, endpoint: str) -> None:
+    """As dbt makes its models: what a masked analyst made is whole for whom nothing is hidden from."""
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    ann("CREATE OR REPLACE VIEW dv.v_own COMMENT 'it''s' AS SELECT id, ssn FROM dv.people")
+    ann("USE dv")
+    model = "select id, upper(ssn) as ssn -- a model\n from people p"
+    ann(f"create or replace view v_model\n  as\n    (\n  {model}\n)")
+    for view in ("v_own", "v_model"):
+        assert hal(f"SELECT * FROM dv.{view}") == ALL
+        told = [(i, s.upper()) for i, s in ANALYSTS] if view == "v_model" else ANALYSTS
+        assert ann(f"SELECT * FROM dv.{view}") == told
+        # By ann's access: ray sees what she sees.
+        assert ray(f"SELECT * FROM dv.{view}") == told
+    # What is stored is the user's own text with its names in full.
+    (text,) = [row[1] for row in spark.query("DESCRIBE EXTENDED dv.v_model") if row[0] == "View Text"]
+    assert "upper(ssn) as ssn -- a model" in text
+    assert "`spark_catalog`.`dv`.`people` p" in text
+    assert "concat" not in text
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_views_over_views_have_each_their_own_definer(ask: Any, place: Place, endpoint: str) -> None:
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    hal("CREATE OR REPLACE VIEW dv.v_base AS SELECT id, region, ssn FROM dv.people")
+    ann("CREATE OR REPLACE VIEW dv.v_top AS SELECT id, ssn FROM dv.v_base")
+    assert hal("SELECT * FROM dv.v_top") == ALL
+    assert ann("SELECT * FROM dv.v_top") == ANALYSTS
+    # ray may select both views: nobody's masks but his own hold, and he has none.
+    assert ray("SELECT * FROM dv.v_top") == ALL
+    no_base = PACK + (
+        "\n  - name: not the base\n    on: {catalog: spark_catalog, database: dv, table: v_base, column: '*'}"
+        "\n    deny: [{users: [ray], access: [all]}]\n"
+    )
+    place.policies(no_base)
+    # Now he reads the base by ann's access, who is masked and filtered there.
+    assert ray("SELECT * FROM dv.v_top") == ANALYSTS
+    refusal(ray, "SELECT * FROM dv.v_base")
+    place.policies(
+        PACK + "\n  - name: hal has left\n    on: {catalog: spark_catalog, database: dv, table: people, "
+        "column: '*'}\n    deny: [{users: [hal], access: [all]}]\n"
+    )
+    assert "is closed, because user hal" in refusal(ann, "SELECT * FROM dv.v_top")
+    assert "is closed, because user hal" in refusal(ray, "SELECT * FROM dv.v_top")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_hidden_columns_are_not_there_for_a_view_either(ask: Any, spark: Spark, endpoint: str) -> None:
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    ann("CREATE OR REPLACE VIEW dv.v_named AS SELECT id, name FROM dv.secret")
+    assert ann("SELECT * FROM dv.v_named") == ray("SELECT * FROM dv.v_named") == [(1, "a")]
+    hal("CREATE OR REPLACE VIEW dv.v_pin AS SELECT id, pin FROM dv.secret")
+    assert ann("SELECT * FROM dv.v_pin") == ray("SELECT * FROM dv.v_pin") == [(1, "CANARY")]
+    told = []
+    for column in ("pin", "nope"):
+        text = f"CREATE OR REPLACE VIEW dv.v_told AS SELECT {column} FROM dv.secret"
+        told.append(refusal(ann, text).replace(column, "?"))
+    assert told[0] == told[1]
+    refusal(ann, "CREATE OR REPLACE VIEW dv.v_told AS SELECT * FROM dv.secret")
+    refusal(ann, "ALTER VIEW dv.v_pin AS SELECT pin FROM dv.secret")
+    assert ("v_told",) not in [row[1:2] for row in spark.query("SHOW VIEWS IN dv")]
+    assert hal("SELECT * FROM dv.v_pin") == [(1, "CANARY")]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_nobody_writes_a_definer(ask: Any, spark: Spark, endpoint: str) -> None:
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    hal("CREATE OR REPLACE VIEW dv.v_forged TBLPROPERTIES ('meta.a' = 'b') AS SELECT id, pin FROM dv.secret")
+    shown = dict(spark.query("SHOW TBLPROPERTIES dv.v_forged"))
+    assert shown["meta.a"] == "b"
+    (key,) = [name for name in shown if name.startswith("sluice.definer.")]
+    assert bytes.fromhex(shown[key]) == b"hal"
+    for text in (
+        f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key}' = '72617a')",
+        f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key.upper()}' = '72617a')",
+        f"ALTER TABLE dv.v_forged SET TBLPROPERTIES ('{key}' = '72617a')",
+        f"ALTER VIEW dv.v_forged UNSET TBLPROPERTIES ('{key}')",
+        f"ALTER TABLE dv.v_forged UNSET TBLPROPERTIES IF EXISTS ('{key}')",
+        f"CREATE VIEW dv.v_two TBLPROPERTIES ('{key}' = '{shown[key]}') AS SELECT id, pin FROM dv.secret",
+        "CREATE VIEW dv.v_two TBLPROPERTIES (sluice.definer = 'hal') AS SELECT 1 AS id",
+        f"CREATE TABLE dv.v_two TBLPROPERTIES ('{key}' = '{shown[key]}') AS SELECT 1 AS id",
+        f"CREATE TABLE dv.v_two (id INT) USING parquet OPTIONS ('{key}' = '{shown[key]}')",
+    ):
+        refusal(hal, text)
+        refusal(ann, text)
+    assert dict(spark.query("SHOW TBLPROPERTIES dv.v_forged"))[key] == shown[key]
+    # Another text past the gateway: the record is of the old one, and the reader's own access counts.
+    spark.query("ALTER VIEW dv.v_forged AS SELECT id, pin AS pin FROM dv.secret")
+    hal("ALTER VIEW dv.v_forged SET TBLPROPERTIES ('meta.a' = 'c')")  # so that the gateway looks again
+    assert "needs select" in refusal(ray, "SELECT * FROM dv.v_forged")
+    assert hal("SELECT * FROM dv.v_forged") == [(1, "CANARY")]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_name_that_is_made_again_has_nothing_of_the_one_before(ask: Any, endpoint: str) -> None:
+    ann, hal, ray = (ask(endpoint, user) for user in ("ann", "hal", "ray"))
+    hal("CREATE OR REPLACE VIEW dv.v_again AS SELECT id, ssn FROM dv.people")
+    assert ray("SELECT * FROM dv.v_again") == ALL
+    ann("ALTER VIEW dv.v_again AS SELECT id, ssn FROM dv.people")
+    assert ray("SELECT * FROM dv.v_again") == ANALYSTS
+    assert ann("SELECT * FROM dv.v_again") == ANALYSTS
+    hal("ALTER VIEW dv.v_again RENAME TO dv.v_renamed")
+    assert ray("SELECT * FROM dv.v_renamed") == ANALYSTS
+    ann("DROP VIEW dv.v_renamed")
+    hal("CREATE VIEW dv.v_renamed AS SELECT id, ssn FROM dv.people")
+    assert ray("SELECT * FROM dv.v_renamed") == ALL
+    # IF NOT EXISTS changes nothing, and nobody.
+    ann("CREATE VIEW IF NOT EXISTS dv.v_renamed AS SELECT id, ssn FROM dv.people")
+    assert ray("SELECT * FROM dv.v_renamed") == ALL
+    # Spark refuses the new text: the old one and its definer stay.
+    refusal(ann, "ALTER VIEW dv.v_renamed AS SELECT id, nope FROM dv.people")
+    assert ray("SELECT * FROM dv.v_renamed") == ALL
+    hal("DROP VIEW dv.v_renamed")
+
+
+def test_definers_are_who_they_are_now(ask: Any, place: Place) -> None:
+    zoe, ray = ask("thrift", "zoe"), ask("connect", "ray")
+    zoe("CREATE OR REPLACE VIEW dv.v_moved AS SELECT id FROM dv.free")
+    assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
+    place.users(lambda file: set_user(file, "zoe", groups=["nobody"]))
+    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
+    refusal(zoe, "SELECT * FROM dv.v_moved")
+    place.users(lambda file: set_user(file, "zoe", groups=["movers"]))
+    assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
+    place.users(lambda file: remove_user(file, "zoe"))
+    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
+    place.users(lambda file: set_user(file, "zoe", password=PASSWORD, groups=["movers"]))
+    assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
+
+
+def test_a_definer_outlives_the_gateway(place: Place) -> None:
+    def rows(user: str) -> list[Any]:
+        session = Thrift(place.gateway, user)
+        try:
+            return session("SELECT * FROM dv.v_lasting")
+        finally:
+            session.close()
+
+    ann = Thrift(place.gateway, "ann")
+    ann("CREATE OR REPLACE VIEW dv.v_lasting AS SELECT id, ssn FROM dv.people")
+    ann.close()
+    place.restart()
+    assert rows("hal") == ALL
+    assert rows("ray") == ANALYSTS
+    place.policies(PACK + DENIED)
+    place.restart()
+    with pytest.raises(hive.OperationalError, match="is closed, because user ann"):
+        rows("ray")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_view_that_was_made_elsewhere_is_the_operators(ask: Any, endpoint: str) -> None:
+    assert ask(endpoint, "ray")("SELECT * FROM dv.v_elsewhere") == ALL
+    assert ask(endpoint, "ann")("SELECT * FROM dv.v_elsewhere") == ANALYSTS
