@@ -48,7 +48,7 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, finish, view_bodies
+from gateway.pipeline.texts import ask, finish, hidden_within, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -394,7 +394,8 @@ class _Plan:
             or any(one.provisional for one in inside),
             hides_columns=any(v is not None and v.hidden for one in seen for v in one.views.values()),
             hides_target=evaluation.hides_target(facts.commanded)
-            or any(one.hides_target for one in governed),
+            or any(one.hides_target for one in governed)
+            or hidden_within(bodies.values()),
             facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),
             varying=changing,

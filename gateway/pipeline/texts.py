@@ -7,7 +7,7 @@ prepares everything within it first, so that what is missing is told all at once
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.catalog import Table, TableKind, TableName
@@ -228,7 +228,8 @@ async def finish(
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=any(view is not None and view.hidden for view in seen.views.values()),
-        hides_target=evaluation.hides_target(wants),
+        # What a view's text names is as little the reader's to know as the names of a target.
+        hides_target=evaluation.hides_target(wants) or hidden_within(bodies.values()),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),
@@ -237,6 +238,11 @@ async def finish(
         varying=changing,
         policy_tables=policies.tables.union(*(body.policy_tables for body in bodies.values())),
     )
+
+
+def hidden_within(bodies: Iterable[Governed]) -> bool:
+    """Whether the text of a view names, or may name, columns that its reader may not select."""
+    return any(body.hides_columns or body.hides_target for body in bodies)
 
 
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:

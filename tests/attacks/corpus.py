@@ -2,6 +2,9 @@
 
 A file of `corpus/*.sql` is a class. Its first lines, which begin with `#`, say what is tried. A line that
 begins with `==` names a group of attacks, with its marks in brackets; every other line is one attack.
+`corpus/connect_plans.txtpb` holds plans of Spark Connect: what follows a `==` line is one plan, in protobuf's
+text format. `corpus/thrift_calls.yaml` holds metadata calls of HiveServer2.
+
 `;;` ends a statement within an attack: its statements run in one session, one after the other. `⏎` is the
 end of a line within a statement. A statement that begins with `@olga` is run by her, in a session of hers.
 
@@ -25,10 +28,14 @@ end of a line within a statement. A statement that begins with `@olga` is run by
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+import yaml
 
 from tests.attacks import world
 from tests.attacks.canaries import STEM
@@ -50,6 +57,7 @@ class Attack:
     """Its place in its class."""
     template: str
     marks: frozenset[str]
+    form: Literal["sql", "plan", "call"] = "sql"
 
     @property
     def id(self) -> str:
@@ -58,7 +66,7 @@ class Attack:
     @property
     def shapeless(self) -> bool:
         """Whether it is the same for every shape."""
-        return not re.search(r"\{(table|t|secret|path)\}", self.template)
+        return self.form == "call" or not re.search(r"\{(table|t|secret|path)\}", self.template)
 
     def script(self, shape: world.Shape, own: str, warehouse: str) -> list[str]:
         """Return its statements against a shape; `own` is a table name that is free."""
@@ -88,7 +96,8 @@ def fill(template: str, by_name: Mapping[str, str]) -> str:
 
 def written_in(text: str) -> list[str]:
     """Return what of the canaries a text holds itself: that may come back to who wrote it."""
-    return sorted(set(_WRITTEN.findall(text)), key=len, reverse=True)
+    found = set(_WRITTEN.findall(text))
+    return sorted(found | {name.strip("-_") for name in found}, key=len, reverse=True)
 
 
 def read(file: Path) -> list[Attack]:
@@ -110,6 +119,27 @@ def read(file: Path) -> list[Attack]:
     return attacks
 
 
+def read_plans(file: Path) -> list[Attack]:
+    attacks: list[Attack] = []
+    for block in re.split(r"^== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        head, _, template = block.partition("\n")
+        name, _, marks = head.partition("[")
+        found = frozenset(marks.rstrip("] ").split(", ")) - {""}
+        attacks.append(Attack(file.stem, name.strip(), len(attacks), template.strip(), found, "plan"))
+    return attacks
+
+
+def read_calls(file: Path) -> list[Attack]:
+    loaded: list[dict[str, object]] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return [
+        Attack(file.stem, str(call["call"]), number, json.dumps(call), frozenset({"loose"}), "call")
+        for number, call in enumerate(loaded)
+    ]
+
+
 def corpus() -> dict[str, list[Attack]]:
     """Return every attack by class."""
-    return {file.stem: read(file) for file in sorted(DIRECTORY.glob("*.sql"))}
+    found = {file.stem: read(file) for file in sorted(DIRECTORY.glob("*.sql"))}
+    found["connect_plans"] = read_plans(DIRECTORY / "connect_plans.txtpb")
+    found["thrift_calls"] = read_calls(DIRECTORY / "thrift_calls.yaml")
+    return found

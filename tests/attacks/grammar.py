@@ -24,7 +24,7 @@ GRAMMAR: dict[str, Rule] = {
         (3, "<query> LIMIT <n>"),
         (6, "<pipe>"),
         (4, "WITH <ctes> <query>"),
-        (3, "FROM <relation> <selection>"),
+        (3, "FROM <relation> SELECT <outputs> <clauses>"),
         (2, "CREATE OR REPLACE TEMP VIEW <name_of_view> AS <query> ;; SELECT * FROM <name_of_view>"),
         (1, "CACHE TABLE <name_of_view> AS <query> ;; SELECT * FROM <name_of_view>"),
         (1, "CREATE TABLE atk_mine.<own> AS <query> ;; SELECT * FROM atk_mine.<own>"),

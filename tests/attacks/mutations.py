@@ -63,24 +63,22 @@ class Mutator:
             self._swap,
             self._delete,
             self._repeat,
-            self._rename,
-            self._rename,
+            *(self._rename,) * 6,
             self._keyword,
-            self._quote,
-            self._comment,
+            *(self._quote,) * 2,
+            *(self._comment,) * 3,
             self._confuse,
-            self._case,
+            *(self._case,) * 2,
             self._punctuate,
-            self._splice,
-            self._splice,
-            self._nest,
-            self._wrap,
+            *(self._splice,) * 2,
+            *(self._nest,) * 3,
+            *(self._wrap,) * 5,
         )
 
     def mutated(self, text: str) -> str:
         """Return the statement after one to three mutations."""
         parts = tokens(text)
-        for _ in range(self.chance.randint(1, 3)):
+        for _ in range(self.chance.choice((1, 1, 1, 2, 3))):
             if not parts:
                 break
             parts = self.chance.choice(self._kinds)(parts)
@@ -152,8 +150,14 @@ class Mutator:
         return [i for i, part in enumerate(parts) if part.upper() in starts] or [self._at(parts)]
 
     def _nest(self, parts: list[str]) -> list[str]:
-        """Put another statement, in parentheses, where a name stands."""
+        """Put another statement where a relation stands, or where anything else does."""
         inner = self.chance.choice(self.others)
+        relations = [
+            i for i, part in enumerate(parts) if part == world.LIVE and parts[i + 1 : i + 2] == ["."]
+        ]
+        if relations and self.chance.random() < 0.7:
+            i = self.chance.choice(relations)
+            return [*parts[:i], f"({inner})", *parts[i + 3 :]]
         parts[self._word(parts)] = f"({inner})"
         return parts
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
+from google.protobuf import text_format
 
+from gateway.wire import calls
 from tests.attacks import canaries, world
-from tests.attacks.clients import ConnectSession, Endpoint, Kind, Outcome, ThriftSession, is_query
-from tests.attacks.corpus import Attack, written_in
+from tests.attacks.clients import ConnectSession, Endpoint, Kind, Outcome, ThriftSession, is_query, proto
+from tests.attacks.corpus import Attack, fill, values, written_in
 from tests.e2e.connect.attacker import RawClient
 from tests.e2e.running import RunningGateway, Spark
 
@@ -121,6 +125,12 @@ def doors(gateway: RunningGateway, spark: Spark) -> Iterator[Doors]:
 
 def try_attack(doors: Doors, attack: Attack, shape: world.Shape, endpoint: Door) -> Tally:
     """Run one attack against one shape through one endpoint, and judge what came of it."""
+    if attack.form == "plan":
+        text = fill(attack.template, values(shape, doors.own(), doors.warehouse))
+        plan = text_format.Parse(text, proto.Plan())
+        return try_plan(doors, plan.SerializeToString(), marks=attack.marks, way=attack.number)
+    if attack.form == "call":
+        return try_call(doors, attack.template)
     script = attack.script(shape, doors.own(), doors.warehouse)
     return try_script(doors, script, endpoint, marks=attack.marks)
 
@@ -164,6 +174,73 @@ def try_script(
         # What it did to its session is of no use to others.
         for who in {speaker(statement)[0] for statement in script} | {"direct", "direct-owner"}:
             doors.renew(endpoint, who)
+    return tally
+
+
+def try_plan(doors: Doors, data: bytes, *, marks: frozenset[str] = frozenset(), way: int = 0) -> Tally:
+    """Run a plan through the gateway, and over the copy where it was answered; `way` picks an analysis."""
+    tally = Tally()
+    plan = proto.Plan.FromString(data)
+    text = text_format.MessageToString(plan, as_one_line=True)
+
+    def say(what: str, detail: str) -> None:
+        tally.findings.append(Finding(what, (text,), "connect", detail))
+
+    session = doors.session("connect", world.ATTACKER)
+    assert isinstance(session, ConnectSession)
+    ours = session.execute(plan)
+    shown = [ours.shown, *session.notes]
+    if plan.HasField("root"):
+        shown.append(session.analyze(_analysis(plan, way)).shown)
+    tally.kinds[ours.kind] += 1
+    if leak := canaries.found(session.take(), shown, written=written_in(text)):
+        say("a canary", leak)
+    elif "refused" in marks and ours.kind != "refused":
+        say("not refused", ours.shown)
+    elif "loose" not in marks and ours.kind in ("answered", "failed"):
+        direct = doors.session("connect", "direct")
+        assert isinstance(direct, ConnectSession)
+        theirs = direct.execute(proto.Plan.FromString(world.bytes_over_the_copy(data)))
+        direct.take()
+        if different := difference("SELECT", ours, theirs):
+            say(*different)
+    if plan.HasField("command"):
+        doors.renew("connect", world.ATTACKER)
+    return tally
+
+
+_ANALYSES = ("schema", "tree_string", "explain", "input_files", "is_local", "semantic_hash", "same_semantics")
+
+
+def _analysis(plan: Any, way: int) -> Any:
+    """A request that analyses the plan in one of the ways that there are."""
+    request = proto.AnalyzePlanRequest()
+    kind = _ANALYSES[way % len(_ANALYSES)]
+    if kind == "same_semantics":
+        request.same_semantics.target_plan.CopyFrom(plan)
+        request.same_semantics.other_plan.CopyFrom(plan)
+        return request
+    getattr(request, kind).plan.CopyFrom(plan)
+    if kind == "explain":
+        request.explain.explain_mode = 1 + way % 5
+    return request
+
+
+def try_call(doors: Doors, written: str) -> Tally:
+    """Make a metadata call: it tells of nothing that is denied."""
+    tally = Tally()
+    fields = json.loads(written)
+    method = fields.pop("call")
+    session = doors.session("thrift", world.ATTACKER)
+    assert isinstance(session, ThriftSession)
+    request = calls.METHODS[method][0](sessionHandle=session.handle, **fields)
+    outcome = session.call(method, request)
+    tally.kinds[outcome.kind] += 1
+    leak = canaries.found(session.take(), [outcome.shown])
+    if leak is None and re.search(r"\bdenied\b", outcome.shown):
+        leak = outcome.shown
+    if leak:
+        tally.findings.append(Finding("a canary", (written,), "thrift", leak))
     return tally
 
 
@@ -222,18 +299,26 @@ def _same_absence(ours: Outcome, theirs: Outcome) -> bool:
 
 def share(attacks: Sequence[Attack], total: int) -> Iterator[tuple[Attack, world.Shape, Door]]:
     """Yield of each attack `total` runs: the shapes and endpoints go round by the attack's number."""
-    matrix = [(shape, endpoint) for shape in world.SHAPES for endpoint in ENDPOINTS]
     for attack in attacks:
+        matrix = list(_places(attack))
         # Steps that have nothing in common with the matrix's size visit all of it before any place twice.
-        for i in range(min(total, 2 if attack.shapeless else total)):
+        for i in range(min(total, len(matrix))):
             shape, endpoint = matrix[(attack.number * 7 + i * 5) % len(matrix)]
             yield attack, shape, endpoint
 
 
 def whole_matrix(attacks: Sequence[Attack]) -> Iterator[tuple[Attack, world.Shape, Door]]:
     for attack in attacks:
-        shapes = world.SHAPES[:1] if attack.shapeless else world.SHAPES
-        yield from ((attack, shape, endpoint) for shape in shapes for endpoint in ENDPOINTS)
+        yield from ((attack, shape, endpoint) for shape, endpoint in _places(attack))
+
+
+def _places(attack: Attack) -> Iterator[tuple[world.Shape, Door]]:
+    """Yield where an attack can be run."""
+    endpoints: tuple[Door, ...] = ENDPOINTS
+    if attack.form != "sql":
+        endpoints = ("connect",) if attack.form == "plan" else ("thrift",)
+    shapes = world.SHAPES[:1] if attack.shapeless else world.SHAPES
+    yield from ((shape, endpoint) for shape in shapes for endpoint in endpoints)
 
 
 def run(doors: Doors, trials: Iterable[tuple[Attack, world.Shape, Door]]) -> dict[str, Tally]:
