@@ -6,7 +6,7 @@
 
 `run` goes through the whole matrix unless it is given a share. `fuzz` says every finding as it comes, ends
 with how many statements it tried in a second, and fails when there was any. `floors` measures the share of
-each class that is answered and writes corpus/floors.yaml. All use the Spark of `make lab` when there is one.
+each class that is answered by day and writes floors.yaml. All use the Spark of `make lab` when there is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.attacks import fuzzing, world
 from tests.attacks.corpus import corpus
-from tests.attacks.trials import Doors, Tally, doors, run, share, whole_matrix, write_floors
+from tests.attacks.trials import Doors, Tally, by_day, doors, run, share, whole_matrix, write_floors
 from tests.e2e import standing
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 
@@ -49,7 +49,7 @@ def everything() -> Iterator[Doors]:
         directory = Path(name)
         directory.chmod(0o711)
         with some_spark(directory) as spark:
-            spark.query(*world.drops(), *world.statements(), user="loader")
+            world.build(spark)
             gateway = RunningGateway(world.write_settings(directory / "gateway", spark)).start()
             try:
                 with doors(gateway, spark) as opened:
@@ -88,8 +88,8 @@ def main() -> int:
             fuzzed = fuzzing.fuzz(opened, seed=given.seed, seconds=given.seconds)
             return told(fuzzed, time.monotonic() - began)
         if given.command == "floors":
-            attacks = [attack for those in corpus().values() for attack in those]
-            write_floors(run(opened, share(attacks, 1)))
+            day = [trial for attacks in corpus().values() for trial in by_day(attacks)]
+            write_floors(run(opened, day))
             return 0
         tallies: dict[str, Tally] = {}
         for name, attacks in corpus().items():

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyhive.exc import OperationalError
+
 from gateway.frontends.users import set_user
 from tests.attacks.canaries import HIDDEN_ROWS, STEM
 from tests.e2e.running import Spark
@@ -165,6 +167,17 @@ def statements() -> Iterator[str]:
 def drops() -> Iterator[str]:
     for database in (LIVE, COPY, MINE, HERS):
         yield f"DROP DATABASE IF EXISTS {database} CASCADE"
+
+
+def build(spark: Spark) -> None:
+    """Make both databases anew.
+
+    On a busy machine Spark now and then does not find the partitioned table that it makes; then once more.
+    """
+    try:
+        spark.query(*drops(), *statements(), user="loader")
+    except OperationalError:
+        spark.query(*drops(), *statements(), user="loader")
 
 
 _DIRECT = {LIVE: COPY, MINE: HERS}
