@@ -1,7 +1,7 @@
 """The corpus of attacks and the fuzzer: no canary gets out, and answers are those over governed data.
 
-By day one attack in three meets some shape of protection at some endpoint, by what it says; by night every one
-meets every shape at both.
+By day one attack in three meets some shape of protection at some endpoint, by what it says; by night every
+one meets every shape at both.
 A finding names its statements: `python -m tests.attacks run --class …` tries them alone.
 """
 
