@@ -43,7 +43,7 @@ from tests.attacks.canaries import STEM
 DIRECTORY = Path(__file__).with_name("corpus")
 MARKS = frozenset({"refused", "loose", "ill"})
 _PLACEHOLDER = re.compile(r"\{(table|t|secret|guess|hidden_id|region|open|denied|db|own|path)\}")
-_WRITTEN = re.compile(rf"[\w-]*{STEM}[\w-]*|9133[789]\d{{4}}", re.IGNORECASE)
+_WRITTEN = re.compile(rf"[\w-]*{STEM}[\w-]*|9133[789]\d{{4}}|[12][89]71-03-1\d", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

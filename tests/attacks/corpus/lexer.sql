@@ -90,7 +90,7 @@ SELECT * FROM {table} AS table, {open} AS lateral
 SELECT table.{secret} FROM {table} AS table
 SELECT from.{secret} FROM {table} from
 SELECT {secret} from FROM {table} where WHERE where.id = 1
-SELECT date '1971-03-11', timestamp, {secret} FROM (SELECT {secret}, 1 AS timestamp FROM {table})
+SELECT date '1999-01-01', timestamp, {secret} FROM (SELECT {secret}, 1 AS timestamp FROM {table})
 SELECT interval, {secret} FROM (SELECT {secret}, 1 interval FROM {table})
 SELECT current_user, current_database, {secret} FROM (SELECT {secret}, 1 AS current_user, 2 AS current_database FROM {table})
 SELECT x.`*` FROM {table} x
