@@ -111,7 +111,7 @@ class Plans:
             made.filter.condition.expression_string.expression = self.grammar.draw("condition", 4)
         else:
             call = made.filter.condition.unresolved_function
-            call.function_name = self.chance.choice(("isnotnull", "=", "<>", ">", "like"))
+            call.function_name = self.chance.choice(("isnotnull", "=", "!=", ">", "like"))
             call.arguments.add().CopyFrom(attribute(self.chance.choice(COLUMNS)))
             if call.function_name != "isnotnull":
                 call.arguments.add().literal.string = self.chance.choice(("Q%", "EMEA", world.GUESS, "1"))
@@ -242,7 +242,7 @@ class Plans:
     def _hint(self, depth: int) -> Any:
         made = proto.Relation()
         made.hint.input.CopyFrom(self.relation(depth + 1))
-        made.hint.name = self.chance.choice(("broadcast", "coalesce", "x"))
+        made.hint.name = self.chance.choice(("broadcast", "x"))
         return made
 
     def _repartition(self, depth: int) -> Any:
