@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
@@ -19,7 +20,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Evaluation
 from gateway.wire.connect import parse, pb
-from tests.judge_world import World
+from tests.judge_world import CASES, World
 from tests.plan.frames import message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -222,3 +223,55 @@ async def test_time_does_not_tell_them_apart_either(
     request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
     await world.judge_plan(request, reader, user="bob")
     assert len(calls) == 2 * looked
+
+
+EVERYBODY = {
+    "columns": {"id": "int", "who": "string", "e": "string", "pay": "decimal(10,2)", "region": "string"},
+    "text": "SELECT * FROM employee",
+    "database": "hr",
+    "output": ["id", "name", "email", "salary", "region"],
+}
+NAMES = {
+    "columns": {"who": "string"},
+    "text": "SELECT name FROM employee",
+    "database": "hr",
+    "output": ["name"],
+}
+
+
+@pytest.fixture(scope="module")
+def views() -> World:
+    """The world with two more views of employees, which bob may read."""
+    data = yaml.safe_load((CASES / "world.yaml").read_text(encoding="utf-8"))
+    data["views"] |= {"spark_catalog.hr.everybody": EVERYBODY, "spark_catalog.hr.names": NAMES}
+    data["pack"] = data["pack"].replace(
+        "[department, directory,", "[department, directory, everybody, names,"
+    )
+    return World(data)
+
+
+@pytest.mark.parametrize("star", ["refuse", "visible"])
+async def test_a_star_within_a_view_means_every_column(star: Any, views: World, reader: ReaderPool) -> None:
+    """Read as the invoker: with fewer columns Spark would not find the others, and name them."""
+    rules = Rules(star=star, views="invoker")
+    verdict = await views.judge("SELECT who FROM everybody", reader, user="bob", rules=rules)
+    assert isinstance(verdict, Refused), verdict
+    assert "employee" in verdict.message
+    assert "salary" not in verdict.message
+    assert isinstance(
+        await views.judge("SELECT who FROM everybody", reader, user="ann", rules=rules), Cleared
+    )
+
+
+async def test_names_within_a_view_are_not_told(views: World, reader: ReaderPool) -> None:
+    """Should its text fail on a column after all, Spark would tell names that its reader did not write."""
+    rules = Rules(star="visible", views="invoker")
+    request = PlanRequest(
+        kind="execute", message=message(table("names").select("who")).SerializeToString(deterministic=True)
+    )
+    for user, hides in (("bob", True), ("ann", False)):
+        text = await views.judge("SELECT who FROM names", reader, user=user, rules=rules)
+        plan = await views.judge_plan(request, reader, user=user, rules=rules)
+        for verdict in (text, plan):
+            assert isinstance(verdict, Cleared), verdict
+            assert verdict.hides_target is hides

@@ -234,7 +234,8 @@ class Cleared:
     """Whether a table that it reads has columns that the principal may not select: they are not there for it,
     and an error that a column is not found has to say so."""
     hides_target: bool = False
-    """Whether a table that it writes to has such columns, whose names Spark's errors must not tell."""
+    """Whether a table that it writes to, or one that a view's text reads, has such columns: Spark's errors
+    must not tell their names."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()

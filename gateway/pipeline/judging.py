@@ -89,7 +89,7 @@ class Governed:
     hides_columns: bool = False
     """Whether a table that it reads has columns that the principal may not select."""
     hides_target: bool = False
-    """The same of a table that it writes to."""
+    """The same of a table that it writes to, or that a view in it reads."""
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by."""
     definers: frozenset[Principal] = frozenset()

@@ -54,7 +54,7 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, decisions_of, finish, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -419,7 +419,8 @@ class _Plan:
             or any(one.provisional for one in inside),
             hides_columns=any(one.hides_columns for one in seen),
             hides_target=evaluation.hides_target(facts.commanded)
-            or any(one.hides_target for one in governed),
+            or any(one.hides_target for one in governed)
+            or hidden_within(bodies.values()),
             checkpoint=placed[1] if placed is not None else None,
             facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),

@@ -262,7 +262,8 @@ async def finish(
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
-        hides_target=evaluation.hides_target(wants),
+        # What a view's text names is as little the reader's to know as the names of a target.
+        hides_target=evaluation.hides_target(wants) or hidden_within(bodies.values()),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),
@@ -276,6 +277,11 @@ async def finish(
         definers=definers_of(prepared.rights, bodies.values()),
         definition=definition,
     )
+
+
+def hidden_within(bodies: Iterable[Governed]) -> bool:
+    """Whether the text of a view names, or may name, columns that its reader may not select."""
+    return any(body.hides_columns or body.hides_target for body in bodies)
 
 
 def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:

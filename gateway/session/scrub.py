@@ -72,7 +72,10 @@ _NOT_FOUND = frozenset(
 """Conditions that a column is not there."""
 NOT_SELECTABLE = "A column that may not be selected cannot be resolved either."
 """What is added then, whatever column was named: whoever lacks a privilege learns what to ask for."""
-UNNAMED = "the statement does not fit the table that it writes to, of which not every column may be selected"
+UNNAMED = (
+    "the statement does not fit a table that it writes to, or a view that it reads does not fit its table, "
+    "of which not every column may be selected"
+)
 WITHHELD = "the statement failed on a value; values are not shown because row filters or masks apply"
 UNKNOWN = "Spark could not run the statement"
 

@@ -126,7 +126,8 @@ class Evaluation:
             return None
         folded = table.name.folded()
         used = usage.columns.get(folded, frozenset())
-        if self.star_shows_visible:
+        # A view's star was every column when the view was made: it cannot mean fewer for one who reads it.
+        if self.star_shows_visible and not in_view:
             used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
         elif hidden and folded in usage.stars:
             self.decisions.extend(view.allowed[name] for name in hidden)

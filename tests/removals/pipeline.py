@@ -190,6 +190,13 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
+        "names within the text of a view",
+        "pipeline.texts",
+        "    return any(body.hides_columns or body.hides_target for body in bodies)\n",
+        "    return False\n",
+        "test_hidden_columns",
+    ),
+    Removal(
         "no plans over guarded tables",
         "pipeline.policies",
         "    if wants.explains:\n",
