@@ -1,0 +1,43 @@
+"""What may be refused, as data: anything else that is refused is a finding, like a wrong answer.
+
+Each rule says which steps it speaks of and how the refusal reads.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+QUERIES = ("read", "open", "collect", "describe")
+KEEPING = ("cache", "cache_as", "frame")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A refusal that is by design."""
+
+    why: str
+    steps: tuple[str, ...]
+    pattern: str
+
+    def speaks_of(self, do: str, error: str) -> bool:
+        return do in self.steps and re.search(self.pattern, error, re.DOTALL) is not None
+
+
+RULES = (
+    Rule("what varies is not cached", KEEPING, "Spark would go on showing its cached rows"),
+    Rule(
+        "what was made under other policies ended",
+        (*QUERIES, *KEEPING, "temp_view", "table", "insert", "drop_temp", "uncache"),
+        "ended because the policies changed|because the policies changed",
+    ),
+    Rule("a view over guarded tables is not shared", ("view", "alter_view"), "masks? or filters?|masked|hidden"),
+    Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
+    Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
+    Rule("what is denied is not read", (*QUERIES, *KEEPING, "temp_view", "table", "insert", "view"), "SLUICE_ACCESS_DENIED"),
+)
+
+
+def by_design(do: str, error: str) -> str | None:
+    """Return the reason for which a step may be refused so, or None."""
+    return next((rule.why for rule in RULES if rule.speaks_of(do, error)), None)
