@@ -8,8 +8,9 @@ import logging
 import time
 from pathlib import Path
 
-from tests.histories import generate, steps
+from tests.histories import generate, known, steps
 from tests.histories.lab import Lab, a_spark, lab
+from tests.histories.mends import MENDS, command
 from tests.histories.run import Counts, Failure, Run
 from tests.histories.shrink import shrunk
 
@@ -68,25 +69,52 @@ def replay(arguments: argparse.Namespace) -> int:
     status = 0
     with a_spark() as (spark, directory), lab(spark, directory / "histories") as where:
         for file in arguments.file:
-            failure = Run(where, Counts(), print).run(steps.read(file))
+            failure = Run(where, Counts(), lambda line: print(line, flush=True)).run(steps.read(file))
             print(f"{file}: {failure or 'nothing'}", flush=True)
             status |= failure is not None
     return status
 
 
+def mends(arguments: argparse.Namespace) -> int:
+    """Take each mend out and run its history, which must fail; with `--seeds`, made histories as well."""
+    unnoticed = []
+    with a_spark() as (spark, directory):
+        for item, file in known.written().items():
+            if item not in MENDS or (arguments.item and item not in arguments.item):
+                continue
+            with lab(spark, directory / f"without-{item}", command(item)) as where:
+                failure = Run(where, Counts()).run(steps.read(file))
+                print(f"without item {item}, {file.name}: {failure or 'NOTHING NOTICED'}", flush=True)
+                if failure is None:
+                    unnoticed.append(item)
+                for seed in range(arguments.seed, arguments.seed + arguments.seeds):
+                    failure = Run(where, Counts()).run(generate.history(seed, arguments.steps))
+                    if failure is not None:
+                        print(f"without item {item}, seed {seed}: {failure}", flush=True)
+                        break
+    print(f"unnoticed: {unnoticed or 'none'}")
+    return 1 if unnoticed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("fuzz", help="try new histories; what fails is shrunk and kept")
-    command.add_argument("--minutes", type=float, default=60)
-    command.add_argument("--seed", type=int, default=1, help="the first one")
-    command.add_argument("--steps", type=int, default=30, help="of each history, at least")
-    command.add_argument("--every", type=float, default=30, help="seconds between lines")
-    command.add_argument("--directory", type=Path, default=FOUND)
-    command.set_defaults(work=fuzz)
-    command = commands.add_parser("replay", help="run histories again")
-    command.add_argument("file", type=Path, nargs="+")
-    command.set_defaults(work=replay)
+    parsed = commands.add_parser("fuzz", help="try new histories; what fails is shrunk and kept")
+    parsed.add_argument("--minutes", type=float, default=60)
+    parsed.add_argument("--seed", type=int, default=1, help="the first one")
+    parsed.add_argument("--steps", type=int, default=30, help="of each history, at least")
+    parsed.add_argument("--every", type=float, default=30, help="seconds between lines")
+    parsed.add_argument("--directory", type=Path, default=FOUND)
+    parsed.set_defaults(work=fuzz)
+    parsed = commands.add_parser("replay", help="run histories again")
+    parsed.add_argument("file", type=Path, nargs="+")
+    parsed.set_defaults(work=replay)
+    parsed = commands.add_parser("mends", help="take each mend out, and show that its history fails")
+    parsed.add_argument("--item", type=int, action="append", help="only this one")
+    parsed.add_argument("--seed", type=int, default=1)
+    parsed.add_argument("--seeds", type=int, default=0, help="made histories that are tried as well")
+    parsed.add_argument("--steps", type=int, default=30)
+    parsed.set_defaults(work=mends)
     arguments = parser.parse_args()
     # PySpark writes every error of a query in full.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

@@ -67,6 +67,7 @@ class Thrift:
     def __init__(self, host: str, port: int, user: str, password: str | None) -> None:
         self._connection = connect(host, port, user, password)
         self._opened: dict[str, tuple[Any, list[Any]]] = {}
+        self._unwatched: list[Any] = []
 
     def run(self, text: str) -> Answer:
         cursor = self._connection.cursor()
@@ -89,6 +90,16 @@ class Thrift:
             return Answer(error=told(error))
         self._opened[name] = (cursor, [] if row is None else [row])
         return _of_thrift(cursor, self._opened[name][1])
+
+    def begin(self, text: str) -> Answer:
+        """Send a statement to be run asynchronously, and ask no more of it."""
+        cursor = self._connection.cursor()
+        self._unwatched.append(cursor)
+        try:
+            cursor.execute(text, async_=True)
+            return Answer()
+        except FAILURES as error:
+            return Answer(error=told(error))
 
     def fetch(self, name: str) -> Answer:
         cursor, rows = self._opened.pop(name)
@@ -145,6 +156,13 @@ class Connect:
     def collect(self, name: str) -> Answer:
         try:
             return collected(self.frames[name])
+        except FAILURES as error:
+            return Answer(error=told(error))
+
+    def filtered(self, table: str, condition: str) -> Answer:
+        """Return the rows of a table for which an expression is true, as a DataFrame says it."""
+        try:
+            return collected(self.spark.table(table).filter(condition))
         except FAILURES as error:
             return Answer(error=told(error))
 

@@ -155,7 +155,8 @@ class Maker:
         table = self._random.choice(MADE_OF)
         name = self._name(f"{user}_")
         text = self._filled(self._random.choice(MAKES), table)
-        if self._random.random() < 0.5:
+        is_table = self._random.random() < 0.5
+        if is_table:
             self._add("table", by, name=name, text=text)
             if self._random.random() < 0.4:
                 self._add("insert", by, name=name, text=text)
@@ -168,13 +169,13 @@ class Maker:
         self._everybody_reads(name)
         if self._random.random() < 0.2:
             self._made.remove(name)
-            if self._random.random() < 0.5:
+            if is_table and self._random.random() < 0.5:
                 to = self._name(f"{user}_")
                 self._add("rename", by, name=name, to=to)
                 self._made.append(to)
                 self._everybody_reads(to)
             else:
-                self._add("drop", by, name=name)
+                self._add("drop" if is_table else "drop_view", by, name=name)
 
     def read_half(self) -> None:
         """Half a result, the world changes, the other half."""

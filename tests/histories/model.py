@@ -255,7 +255,7 @@ class State:
     def _do_view(self, step: Step) -> None:
         self.views[step.name] = View(step.text, step.user)
 
-    _do_alter_view = _do_view
+    _do_alter_view = _do_unwatched = _do_view
 
     def _do_drop_view(self, step: Step) -> None:
         self.views.pop(step.name, None)

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tests.histories.clients import Answer, Connect, Session, open_session
+from tests.e2e.running import until
+from tests.histories.clients import Answer, Connect, Session, Thrift, open_session
 from tests.histories.lab import INTERPRETED, MARGIN_S, Lab
 from tests.histories.model import State
 from tests.histories.refusals import by_design
@@ -73,15 +74,15 @@ TEXTS: dict[str, str] = {
     "view": "CREATE OR REPLACE VIEW {name} AS {text}",
     "alter_view": "ALTER VIEW {name} AS {text}",
     "drop_view": "DROP VIEW {name}",
-    "table": "CREATE TABLE {name} USING parquet AS {text}",
+    "table": "CREATE TABLE {name} USING parquet {to} AS {text}",
     "insert": "INSERT INTO {name} {text}",
     "rename": "ALTER TABLE {name} RENAME TO {to}",
     "drop": "DROP TABLE {name}",
     "refused": "{text}",
 }
 """What a step of a session sends."""
-MAKING = frozenset({"temp_view", "cache_as", "view", "alter_view", "table", "insert", "frame"})
-COMPARED = frozenset({"read", "describe", "collect", "open", "fetch"})
+MAKING = frozenset({"unwatched", "temp_view", "cache_as", "view", "alter_view", "table", "insert", "frame"})
+COMPARED = frozenset({"read", "describe", "collect", "open", "fetch", "filtered"})
 
 
 def text_of(step: Step) -> str:
@@ -219,14 +220,31 @@ class Run:
             return session.fetch(step.name) if (step.by, step.name) in self._opened else SKIPPED
         if step.do == "same":
             return self._alike(step)
-        if step.do in {"frame", "collect"}:
+        if step.do == "unwatched":
+            return self._begun(session, step)
+        if step.do in {"frame", "collect", "filtered"}:
             if not isinstance(session, Connect):
                 return SKIPPED
+            if step.do == "filtered":
+                table = state.written(step.by, f"{{{step.name}}}")
+                return session.filtered(table, step.text.replace("current_user()", "current_user"))
             if step.do == "frame":
                 text = state.written(step.by, step.text)
                 return session.keep(step.name, text, cache=step.to == "cache")
             return session.collect(step.name) if step.name in session.frames else SKIPPED
         return session.run(state.written(step.by, text_of(step)))
+
+    def _begun(self, session: Session, step: Step) -> Answer:
+        """Begin to replace a view, and return when Spark's catalog has it: nobody asks for the end."""
+        if not isinstance(session, Thrift):
+            return SKIPPED
+        name, text = (self._state.written(step.by, part) for part in (f"{{{step.name}}}", step.text))
+        show = f"SHOW CREATE TABLE {self._state.database}.{step.name}"
+        before = self._lab.operator.run(show)
+        answer = session.begin(f"CREATE OR REPLACE VIEW {name} AS {text}")
+        if not answer.error:
+            until(lambda: self._lab.operator.run(show) != before, "the view is in the catalog")
+        return answer
 
     def _alike(self, step: Step) -> Answer:
         """Ask for two columns; an answer without error says that they were told apart, or found."""
@@ -298,6 +316,9 @@ class Run:
             return None if same else Failure(number, step, "it was changed", str(answer), (str(expected),))
         if step.do in COMPARED:
             return self._compared(state, number, done)
+        if step.do in MAKING and not answer.error:
+            must = state.candidates(step.by, step.text, done.start, done.end)[0].must_refuse
+            return Failure(number, step, f"this must be refused: {must}") if must else None
         if answer.error and not (step.do in MAKING and self._cannot_be_made(state, done)):
             return self._refused(number, step, answer)
         return None
@@ -355,6 +376,8 @@ class Run:
             return (kept.text, kept.slots != state.slots) if kept is not None else (None, False)
         if step.do == "describe":
             return f"DESCRIBE {{{step.name}}}", False
+        if step.do == "filtered":
+            return f"SELECT * FROM {{{step.name}}} WHERE {step.text}", False
         return step.text, False
 
     def _settle(self, number: int, done: Done) -> Failure | None:

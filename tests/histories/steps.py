@@ -62,6 +62,8 @@ DOCUMENTED = {
     "drop": "DROP TABLE `name`",
     "frame": "keep a DataFrame `name` of `text`; `to` is `cache` when Spark shall cache it",
     "collect": "collect the DataFrame `name`",
+    "filtered": "the rows of the relation `name` for which `text` is true, asked as a DataFrame in bare words",
+    "unwatched": "as `view`, over Thrift and asynchronously: nobody asks for its end but Spark's catalog",
     "open": "run `text` and take one row of its result, `name`",
     "fetch": "take the rest of the result `name`: it is of the moment at which it was opened",
     "stream": "a stream from table `name` to table `to` with the checkpoint `text`; it fails on its first batch "
