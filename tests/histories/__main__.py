@@ -18,6 +18,14 @@ FOUND = Path(__file__).parents[2] / ".run" / "histories"
 """Where histories that failed are written."""
 
 
+def tell(line: str) -> None:
+    print(line, flush=True)
+
+
+def ignore(line: str) -> None:
+    """Tell nothing of a step."""
+
+
 def told(counts: Counts, started: float) -> str:
     seconds = time.monotonic() - started
     return (
@@ -69,7 +77,7 @@ def replay(arguments: argparse.Namespace) -> int:
     status = 0
     with a_spark() as (spark, directory), lab(spark, directory / "histories") as where:
         for file in arguments.file:
-            failure = Run(where, Counts(), lambda line: print(line, flush=True)).run(steps.read(file))
+            failure = Run(where, Counts(), tell).run(steps.read(file))
             print(f"{file}: {failure or 'nothing'}", flush=True)
             status |= failure is not None
     return status
@@ -83,7 +91,7 @@ def mends(arguments: argparse.Namespace) -> int:
             if item not in MENDS or (arguments.item and item not in arguments.item):
                 continue
             with lab(spark, directory / f"without-{item}", command(item)) as where:
-                failure = Run(where, Counts()).run(steps.read(file))
+                failure = Run(where, Counts(), tell if arguments.tell else ignore).run(steps.read(file))
                 print(f"without item {item}, {file.name}: {failure or 'NOTHING NOTICED'}", flush=True)
                 if failure is None:
                     unnoticed.append(item)
@@ -112,6 +120,7 @@ def main() -> int:
     parsed = commands.add_parser("mends", help="take each mend out, and show that its history fails")
     parsed.add_argument("--item", type=int, action="append", help="only this one")
     parsed.add_argument("--seed", type=int, default=1)
+    parsed.add_argument("--tell", action="store_true", help="every step")
     parsed.add_argument("--seeds", type=int, default=0, help="made histories that are tried as well")
     parsed.add_argument("--steps", type=int, default=30)
     parsed.set_defaults(work=mends)

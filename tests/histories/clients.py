@@ -17,6 +17,8 @@ from tests.e2e.running import connect, connect_session
 
 FAILURES = (HiveError, PySparkException, TTransportException)
 
+STREAM_S = 180
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -156,6 +158,20 @@ class Connect:
     def collect(self, name: str) -> Answer:
         try:
             return collected(self.frames[name])
+        except FAILURES as error:
+            return Answer(error=told(error))
+
+    def stream(self, source: str, sink: str, checkpoint: str, *, fails: bool) -> Answer:
+        """Have a stream read all that there is of a table and append it to another one."""
+        try:
+            stream = self.spark.readStream.table(source)
+            if fails:
+                first, second, *others = stream.columns
+                stream = stream.selectExpr(f"{first} + CAST({second} AS INT) AS {first}", second, *others)
+            writer = stream.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+            query = writer.toTable(sink)
+            query.awaitTermination(STREAM_S)
+            return Answer()
         except FAILURES as error:
             return Answer(error=told(error))
 

@@ -53,6 +53,15 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "7-open-sessions",
         ),
     ),
+    8: (
+        Removal(
+            "hidden columns are not there",
+            "pipeline.seeing",
+            "if table is not None and not hidden and prepared.place.depth == 0:",
+            "if False:",
+            "8-hidden-columns",
+        ),
+    ),
     14: (
         Removal(
             "a new name opens nothing",

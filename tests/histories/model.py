@@ -67,6 +67,28 @@ class Verdict:
     tables: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """Whose access counts where a table is named: docs/adr/0016."""
+
+    reader: Asking
+    definer: Asking | None = None
+    """Of the view within which it is named; None outside, and for views of the operator, who may read all."""
+    within: str | None = None
+    """That view's text."""
+
+    def through(self, view: View, state: State, now: float) -> Eyes:
+        """Return whose access counts within a view."""
+        definer = None if view.definer == OPERATOR else state.user(view.definer, now)
+        return Eyes(self.reader, definer, view.text)
+
+    def lent(self, name: str, state: State) -> Iterator[Asking]:
+        """Yield all whose masks and filters hold: a definer lends what the definer sees, and not more."""
+        yield self.reader
+        if self.definer is not None and self.within and state.lacks(name, self.reader, self.within):
+            yield self.definer
+
+
 @dataclass(slots=True)
 class State:
     """Everything at one moment. `copy.deepcopy` of it is another possible world."""
@@ -90,6 +112,10 @@ class State:
         user = by.split(" ")[0]
         groups = self.sessions.get(by, self.groups[user])
         return self._asking(user, groups, now)
+
+    def user(self, name: str, now: float) -> Asking:
+        """Return a user with the groups of this moment, whatever sessions there are."""
+        return self._asking(name, self.groups[name], now)
 
     def _asking(self, user: str, groups: frozenset[str], now: float) -> Asking:
         blocked = frozenset(row[0] for row in self.tables["blocked"][-1].rows)
@@ -140,52 +166,50 @@ class State:
     def _rendered(
         self, by: str, text: str, now: float, versions: dict[str, int], verdict: Verdict
     ) -> Rendered:
-        who = self.asking(by, now)
+        reader = self.asking(by, now)
         views: dict[str, str] = {}
 
-        def put(name: str, through: str | None) -> str:
+        def put(name: str, eyes: Eyes) -> str:
             kept = self.keeps(by, name)
             if kept is not None:
                 if kept.slots != self.slots:
                     verdict.may_refuse = "a temporary view ends with its policies"
-                body = fill(kept.text, None)
+                body = fill(kept.text, Eyes(reader))
             elif name in self.views:
-                body = fill(self.views[name].text, self.views[name].definer)
+                body = fill(self.views[name].text, eyes.through(self.views[name], self, now))
             elif name in self.tables:
-                body = self._visible(name, through, who, versions, verdict).query()
+                body = self._visible(name, eyes, versions, verdict).query()
             else:
                 return name
             key = "g_" + hashlib.sha256(body.encode()).hexdigest()[:16]
             views.setdefault(key, body)
             return key
 
-        def fill(body: str, through: str | None) -> str:
-            body = body.replace("current_user()", f"'{who.user}'")
-            return _NAME.sub(lambda found: put(found[1], through), body)
+        def fill(body: str, eyes: Eyes) -> str:
+            body = body.replace("current_user()", f"'{reader.user}'")
+            return _NAME.sub(lambda found: put(found[1], eyes), body)
 
-        return Rendered(fill(text, None), views)
+        return Rendered(fill(text, Eyes(reader)), views)
 
-    def _visible(
-        self, name: str, through: str | None, who: Asking, versions: dict[str, int], verdict: Verdict
-    ) -> Relation:
-        """Return a table as who asks may see it, named or within a view of a definer."""
+    def _visible(self, name: str, eyes: Eyes, versions: dict[str, int], verdict: Verdict) -> Relation:
+        """Return a table as a query may see it that names it, or a view's text."""
         verdict.tables.add(name)
-        rules = governing(name, self.slots, who)
-        if through is None:
-            if rules.denied:
-                verdict.must_refuse = f"{who.user} may not read {name}"
-        else:
-            if rules.denied or rules.hidden:
-                verdict.may_refuse = f"{who.user} may not read all of {name} by itself"
-            if through != OPERATOR:
-                definer = self._asking(through, self.groups[through], who.now)
-                of_definer = governing(name, self.slots, definer)
-                if of_definer.denied:
-                    verdict.must_refuse = f"{through}, whose view it is, may not read {name}"
-                elif of_definer.hidden or of_definer.keeps or of_definer.shows:
-                    verdict.may_refuse = f"{through}, whose view it is, may not read all of {name}"
         relation = self.tables[name][versions.get(name, -1)]
-        return governed(relation, rules, who, hides=through is None)
+        rules = governing(name, self.slots, eyes.reader)
+        if eyes.within is None:
+            if rules.denied:
+                verdict.must_refuse = f"{eyes.reader.user} may not read {name}"
+            return governed(relation, rules, eyes.reader)
+        for who in eyes.lent(name, self):
+            relation = governed(relation, governing(name, self.slots, who), who, hides=False)
+        if eyes.definer is not None and self.lacks(name, eyes.definer, eyes.within):
+            verdict.must_refuse = f"{eyes.definer.user}, whose view it is, may not read all of it in {name}"
+        return relation
+
+    def lacks(self, name: str, who: Asking, text: str) -> bool:
+        """Whether somebody may not select all that a view's text uses of a table."""
+        rules = governing(name, self.slots, who)
+        return rules.denied or any(re.search(rf"\b{column}\b", text) for column in rules.hidden)
 
     # -- secrets ---------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import threading
 import time
 from collections import Counter
@@ -222,9 +223,13 @@ class Run:
             return self._alike(step)
         if step.do == "unwatched":
             return self._begun(session, step)
-        if step.do in {"frame", "collect", "filtered"}:
+        if step.do in {"frame", "collect", "filtered", "stream"}:
             if not isinstance(session, Connect):
                 return SKIPPED
+            if step.do == "stream":
+                source, sink = f"{state.database}.{step.name}", f"{state.database}.{step.to}"
+                place = f"{self._lab.checkpoints.as_uri()}/{state.database}_{step.text}"
+                return session.stream(source, sink, place, fails=bool(step.numbers))
             if step.do == "filtered":
                 table = state.written(step.by, f"{{{step.name}}}")
                 return session.filtered(table, step.text.replace("current_user()", "current_user"))
@@ -252,8 +257,8 @@ class Run:
         for column in (step.name, step.to):
             text = self._state.written(step.by, step.text.replace("{c}", column))
             answer = self._sessions[step.by].run(text)
-            texts.append(answer.error.replace(column, "{c}").split("[")[1:2] if answer.error else None)
-        if None in texts or texts[0] != texts[1]:
+            texts.append(_without(answer.error, column))
+        if "" in texts or texts[0] != texts[1]:
             return Answer(("told apart",), ("string",), ((str(texts),),))
         return Answer(error=str(texts[0]))
 
@@ -316,6 +321,8 @@ class Run:
             return None if same else Failure(number, step, "it was changed", str(answer), (str(expected),))
         if step.do in COMPARED:
             return self._compared(state, number, done)
+        if step.do == "stream" and step.numbers:
+            return None if answer.error else Failure(number, step, "this stream was to fail")
         if step.do in MAKING and not answer.error:
             must = state.candidates(step.by, step.text, done.start, done.end)[0].must_refuse
             return Failure(number, step, f"this must be refused: {must}") if must else None
@@ -396,6 +403,8 @@ class Run:
                 del self._opened[key]
         if step.do in {"table", "insert"}:
             return self._written(number, done)
+        if step.do == "stream":
+            return self._streamed(number, done)
         self._state.apply(step)
         if step.do in {"block", "unblock"}:
             self._lab.settle()
@@ -420,6 +429,23 @@ class Run:
                 return None
         return _wrong(number, step, stored, tried)
 
+    def _streamed(self, number: int, done: Done) -> Failure | None:
+        """What a stream wrote must be of what its user could see of its source."""
+        step = done.step
+        stored = self._stored(step.to)
+        text = f"SELECT * FROM {{{step.name}}}"
+        verdict, texts = self._state.candidates(step.by, text, done.start, done.end)
+        if verdict.must_refuse:
+            return Failure(number, step, f"this must be refused: {verdict.must_refuse}")
+        tried = []
+        for query in texts:
+            tried.append(self._lab.reference.answer("thrift", query))
+            if set(stored.rows) <= set(tried[-1].rows):
+                columns = tuple(zip(stored.names, map(_type, stored.types), strict=True))
+                self._state.wrote(step.to, Relation(columns, stored.rows))
+                return None
+        return _wrong(number, step, stored, tried)
+
     def _relation_answer(self, relation: Relation) -> Answer:
         rows = tuple(sorted(relation.rows, key=repr))
         return Answer(relation.names, (), rows)
@@ -432,6 +458,16 @@ def _named(history: Iterable[Step]) -> set[str]:
         found |= _named(step.both) | {step.name, step.to}
         found |= {name for name in (*TABLES, *VIEWS) if f"{{{name}}}" in step.text}
     return found
+
+
+_SUGGESTED = re.compile(r"\[(`[^\]]*`)\]|'proposal': '([^']*)'")
+_NUMBERS = re.compile(r"[0-9a-f-]{36}|[0-9a-f]{32}|(?<=#)\d+|(?<=line )\d+|(?<=pos )\d+")
+
+
+def _without(error: str, column: str) -> str:
+    """Return an error without the name that was asked for; suggestions come in the order of likeness to it."""
+    error = _SUGGESTED.sub(lambda m: str(sorted((m[1] or m[2]).split(", "))), error)
+    return _NUMBERS.sub("0", error).replace(column, "{c}")
 
 
 def _rows(table: Relation, rows: Iterable[tuple[object, ...]]) -> str:

@@ -237,7 +237,7 @@ policies:
     on: {catalog: spark_catalog, database: @, table: [open, people, owned, timed, mapped, docs, blocked], column: "*"}
     allow: [{users: [steward], access: [select, refresh, insert]}]
   - name: own things of u1
-    on: {catalog: spark_catalog, database: @, table: "u1_*", column: "*"}
+    on: {catalog: spark_catalog, database: @, table: ["u1_*", pe], column: "*"}
     allow:
       - {users: [u1], access: [select, refresh, create, drop, alter, insert, delete]}
       - {users: [u2, steward], access: [select]}
