@@ -16,8 +16,8 @@ from tests.histories import generate, known, steps
 from tests.histories.lab import Lab, lab
 from tests.histories.run import Counts, Run
 
-SEEDS = range(1, 5)
-STEPS = 25
+SEEDS = range(1, 4)
+STEPS = 20
 
 
 @pytest.fixture(scope="module")

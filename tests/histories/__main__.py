@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 from tests.histories import generate, known, steps
+from tests.histories.comparing import Failure
 from tests.histories.lab import Lab, a_spark, lab
 from tests.histories.mends import MENDS, command
-from tests.histories.run import Counts, Failure, Run
+from tests.histories.run import Counts, Run
 from tests.histories.shrink import shrunk
 
 FOUND = Path(__file__).parents[2] / ".run" / "histories"
@@ -29,7 +30,8 @@ def ignore(line: str) -> None:
 def told(counts: Counts, started: float) -> str:
     seconds = time.monotonic() - started
     return (
-        f"{seconds:7.0f} s: {counts.histories} histories, {counts.steps} steps ({counts.steps / seconds:.1f}/s), "
+        f"{seconds:7.0f} s: {counts.histories} histories, "
+        f"{counts.steps} steps ({counts.steps / seconds:.1f}/s), "
         f"{counts.statements} statements ({counts.statements / seconds:.1f}/s), "
         f"{sum(counts.refused.values())} refused, {sum(counts.answered.values())} answered"
     )

@@ -1,7 +1,7 @@
 """Makes histories from a seed: the same seed makes the same history, and nothing else decides.
 
-What is made is a sequence of episodes: something is made, kept or opened, the world changes, and everybody whom
-that could bear on asks again. Every step stands in the history by itself, so that it can be cut down.
+What is made is a sequence of episodes: something is made, kept or opened, the world changes, and everybody
+whom that could bear on asks again. Every step stands in the history by itself, so that it can be cut down.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Maker:
         return TEXT_COLUMNS.get(name, ("c",))
 
     def _filled(self, shape: str, table: str) -> str:
-        column = self._random.choice(self._columns(table))
+        column: str = self._random.choice(self._columns(table))
         return shape.replace("{t}", f"{{{table}}}").replace("{c}", column)
 
     def _query(self, table: str, by: str) -> str:
@@ -107,7 +107,8 @@ class Maker:
         own = [*self._temps.get(by, ()), *self._made]
         if own and self._random.random() < 0.35:
             return self._random.choice(own)
-        return self._random.choice(GUARDED if self._random.random() < 0.7 else READ)
+        relations: Sequence[str] = GUARDED if self._random.random() < 0.7 else READ
+        return self._random.choice(relations)
 
     def _read(self, by: str, table: str) -> None:
         self._add("read", by, text=self._query(table, by))
@@ -132,7 +133,9 @@ class Maker:
         by = self._random.choice(self._sessions)
         table = self._random.choice(MADE_OF)
         text = self._filled(self._random.choice(MAKES), table)
-        kind = self._random.choice(("temp_view", "temp_view", "cache_as", "cache_as", "cache", "frame", "frame"))
+        kind = self._random.choice(
+            ("temp_view", "temp_view", "cache_as", "cache_as", "cache", "frame", "frame")
+        )
         if kind == "cache":
             self._add("cache", by, name=table)
         elif kind == "frame" and " connect " in by:
@@ -199,7 +202,9 @@ class Maker:
         for turn in range(1, 5):
             change = Step(do="view", by=steward, name=name, text=texts[turn % 2])
             by = self._random.choice(self._analysts)
-            self._steps.append(Step(do="pair", both=(Step(do="read", by=by, text=self._query(name, by)), change)))
+            self._steps.append(
+                Step(do="pair", both=(Step(do="read", by=by, text=self._query(name, by)), change))
+            )
             self._everybody_reads(name)
         self._made.append(name)
 
@@ -276,7 +281,10 @@ class Maker:
         self._read(by, "timed")
         name = self._name("t_")
         self._add(
-            self._random.choice(("temp_view", "cache_as")), by, name=name, text="SELECT id, note AS c FROM {timed}"
+            self._random.choice(("temp_view", "cache_as")),
+            by,
+            name=name,
+            text="SELECT id, note AS c FROM {timed}",
         )
         self._temps.setdefault(by, []).append(name)
         self._everybody_reads("timed")

@@ -1,7 +1,7 @@
 """The histories of issue 9: what each is about, and which of them the code does not hold yet.
 
-MERGE: when a mend lands, take its item out of NOT_YET. Then its written history must hold, and new histories try
-its ground as well. Nothing else has to be changed; a history that holds before its item is taken out fails CI.
+When a mend lands, take its item out of NOT_YET. Then its written history must hold, and made histories try
+its ground as well. Nothing else has to be changed; a history that holds before that fails CI.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FRESH_S = 0.5
 MARGIN_S = 0.1
 """What is waited beyond a bound: clocks are read on the way."""
 INTERPRETED = "SET spark.sql.codegen.wholeStage = false"
-"""Sessions do without generated code: to compile that of a query takes longer than to run it over a few rows."""
+"""Sessions do without generated code: compiling that of a query takes longer than a few rows."""
 
 
 class Reference:
@@ -126,10 +126,12 @@ def _replace(file: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def lab(spark: Spark, directory: Path, command: Sequence[str] = ("-m", "gateway")) -> Iterator[Lab]:
-    """Start a gateway for histories before a Spark, as the end-to-end tests do; `command` runs another one."""
+    """Start a gateway for histories, as the end-to-end tests do; `command` runs another one."""
     file = write_settings(directory, spark)
     (directory / "histories").mkdir()
-    (directory / "histories" / "pack.yaml").write_text(pack("default", {}, (directory / "checkpoints").as_uri()))
+    (directory / "histories" / "pack.yaml").write_text(
+        pack("default", {}, (directory / "checkpoints").as_uri())
+    )
     checkpoints = directory / "checkpoints"
     checkpoints.mkdir()
     checkpoints.chmod(0o777)

@@ -1,7 +1,7 @@
 """The mends of issue 9, each with the text that stands there without it: its history must fail then.
 
-`python -m tests.histories mends` starts a gateway without each, one after the other, and runs its history. The
-way is that of `tests/removing.py`; what tests of the rooms hold as well is taken from `tests/removals/`.
+`python -m tests.histories mends` starts a gateway without each, one after the other, and runs its history.
+The way is that of `tests/removing.py`.
 """
 
 from __future__ import annotations

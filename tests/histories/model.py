@@ -1,7 +1,7 @@
 """What there is at a moment, and what each session must be answered then.
 
-The model holds tables, views, policies and groups as plain Python. For a query it gives texts for a reference:
-the same query over relations that hold just the rows and values that its user may see at that moment.
+The model holds tables, views, policies and groups as plain Python. For a query it gives texts for a
+reference: the same query over relations that hold just what its user may see at that moment.
 """
 
 from __future__ import annotations

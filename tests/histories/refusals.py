@@ -35,12 +35,21 @@ RULES = (
         (*QUERIES, *KEEPING, "temp_view", "table", "insert", "drop_temp", "uncache"),
         "ended because the policies changed|because the policies changed",
     ),
-    Rule("a view over guarded tables is not shared", ("view", "alter_view"), "masks? or filters?|masked|hidden", 6),
+    Rule(
+        "a view over guarded tables is not shared",
+        ("view", "alter_view"),
+        "masks? or filters?|masked|hidden",
+        6,
+    ),
     Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
     Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
     Rule("a stream goes on with its own checkpoint", ("stream",), "CHECKPOINT|checkpoint"),
     Rule("what changes is waited for", (*QUERIES, *KEEPING, "table", "insert"), "try again|is being changed"),
-    Rule("what is denied is not read", (*QUERIES, *KEEPING, "temp_view", "table", "insert", "view"), "SLUICE_ACCESS_DENIED"),
+    Rule(
+        "what is denied is not read",
+        (*QUERIES, *KEEPING, "temp_view", "table", "insert", "view"),
+        "SLUICE_ACCESS_DENIED",
+    ),
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import threading
 import time
 from collections import Counter
@@ -12,27 +11,13 @@ from dataclasses import dataclass, field
 
 from tests.e2e.running import until
 from tests.histories.clients import Answer, Connect, Session, Thrift, open_session
+from tests.histories.comparing import Failure, among, without, wrong
 from tests.histories.lab import INTERPRETED, MARGIN_S, Lab
 from tests.histories.model import State
 from tests.histories.refusals import by_design
+from tests.histories.sent import COMPARED, MAKING, text_of
 from tests.histories.steps import Step
 from tests.histories.world import LATE, NEVER, PASSWORD, TABLES, VIEWS, Relation, secrets_in
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a history found: the step, who received what, and what the model says."""
-
-    number: int
-    step: Step
-    what: str
-    got: str = ""
-    expected: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [f"step {self.number}: {self.step}", f"  {self.what}", f"  got:      {self.got}"]
-        lines += [f"  expected: {one}" for one in self.expected]
-        return "\n".join(lines)
 
 
 @dataclass(slots=True)
@@ -59,38 +44,6 @@ class Done:
 
 
 SKIPPED = Answer(error="skipped")
-
-TEXTS: dict[str, str] = {
-    "read": "{text}",
-    "describe": "DESCRIBE {name}",
-    "show": "SHOW TABLES IN {db}",
-    "use": "USE {db}",
-    "set": "SET {text}",
-    "temp_view": "CREATE OR REPLACE TEMPORARY VIEW {name} {to} AS {text}",
-    "drop_temp": "DROP VIEW IF EXISTS {name}",
-    "cache": "CACHE TABLE {name}",
-    "cache_as": "CACHE TABLE {name} AS {text}",
-    "uncache": "UNCACHE TABLE IF EXISTS {name}",
-    "refresh": "REFRESH TABLE {name}",
-    "view": "CREATE OR REPLACE VIEW {name} AS {text}",
-    "alter_view": "ALTER VIEW {name} AS {text}",
-    "drop_view": "DROP VIEW {name}",
-    "table": "CREATE TABLE {name} USING parquet {to} AS {text}",
-    "insert": "INSERT INTO {name} {text}",
-    "rename": "ALTER TABLE {name} RENAME TO {to}",
-    "drop": "DROP TABLE {name}",
-    "refused": "{text}",
-}
-"""What a step of a session sends."""
-MAKING = frozenset({"unwatched", "temp_view", "cache_as", "view", "alter_view", "table", "insert", "frame"})
-COMPARED = frozenset({"read", "describe", "collect", "open", "fetch", "filtered"})
-
-
-def text_of(step: Step) -> str:
-    """Return what a step sends, its relations still as `{name}`."""
-    name, to = f"{{{step.name}}}", f"{{{step.to}}}" if step.do == "rename" else step.to
-    text = TEXTS[step.do]
-    return text.replace("{name}", name).replace("{to}", to).replace("{text}", step.text)
 
 
 class Run:
@@ -180,13 +133,13 @@ class Run:
         for order in ((first, second), (second, first)):
             state = copy.deepcopy(self._state)
             found = None
-            for one in order:
-                found = found or self._judge(state, number, one)
-                if not one.answer.error:
-                    state.apply(one.step)
+            for act in order:
+                found = found or self._judge(state, number, act)
+                if not act.answer.error:
+                    state.apply(act.step)
             if found is None:
-                for one in order:
-                    found = found or self._settle(number, one)
+                for act in order:
+                    found = found or self._settle(number, act)
                 return found
             failures.append(found)
         return failures[0]
@@ -257,7 +210,7 @@ class Run:
         for column in (step.name, step.to):
             text = self._state.written(step.by, step.text.replace("{c}", column))
             answer = self._sessions[step.by].run(text)
-            texts.append(_without(answer.error, column))
+            texts.append(without(answer.error, column))
         if "" in texts or texts[0] != texts[1]:
             return Answer(("told apart",), ("string",), ((str(texts),),))
         return Answer(error=str(texts[0]))
@@ -351,19 +304,19 @@ class Run:
             if answer.error:
                 return self._refused(number, step, answer)
             expected, _ = self._opened[step.by, step.name]
-            return None if _among(answer, expected, step) else _wrong(number, step, answer, expected)
+            return None if among(answer, expected, step) else wrong(number, step, answer, expected)
         text, may_end = self._asked(state, step)
         if text is None:
             return None
         verdict, texts = state.candidates(step.by, text, done.start, done.end)
         tried: list[Answer] = []
         for query in () if verdict.must_refuse else texts:
-            expected = self._lab.reference.answer(step.endpoint, query)
-            tried.append(expected)
-            if answer.error and expected.error:
+            one = self._lab.reference.answer(step.endpoint, query)
+            tried.append(one)
+            if answer.error and one.error:
                 return None
             # Of what is half taken all are needed: which one it is shows when the rest is there.
-            if step.do != "open" and not answer.error and _among(answer, (expected,), step):
+            if step.do != "open" and not answer.error and among(answer, (one,), step):
                 return None
         if step.do == "open" and not answer.error and not verdict.must_refuse:
             self._opened[step.by, step.name] = (tried, state.entitled(step.by, done.start))
@@ -374,7 +327,7 @@ class Run:
             return self._refused(number, step, answer)
         if verdict.must_refuse:
             return Failure(number, step, f"this must be refused: {verdict.must_refuse}", str(answer))
-        return _wrong(number, step, answer, tried)
+        return wrong(number, step, answer, tried)
 
     def _asked(self, state: State, step: Step) -> tuple[str | None, bool]:
         """Return the query that a step asks, and whether what it asks of may have ended."""
@@ -427,7 +380,7 @@ class Run:
                 columns = tuple(zip(stored.names, map(_type, stored.types), strict=True))
                 state.wrote(step.name, Relation(columns, stored.rows))
                 return None
-        return _wrong(number, step, stored, tried)
+        return wrong(number, step, stored, tried)
 
     def _streamed(self, number: int, done: Done) -> Failure | None:
         """What a stream wrote must be of what its user could see of its source."""
@@ -444,7 +397,7 @@ class Run:
                 columns = tuple(zip(stored.names, map(_type, stored.types), strict=True))
                 self._state.wrote(step.to, Relation(columns, stored.rows))
                 return None
-        return _wrong(number, step, stored, tried)
+        return wrong(number, step, stored, tried)
 
     def _relation_answer(self, relation: Relation) -> Answer:
         rows = tuple(sorted(relation.rows, key=repr))
@@ -460,16 +413,6 @@ def _named(history: Iterable[Step]) -> set[str]:
     return found
 
 
-_SUGGESTED = re.compile(r"\[(`[^\]]*`)\]|'proposal': '([^']*)'")
-_NUMBERS = re.compile(r"[0-9a-f-]{36}|[0-9a-f]{32}|(?<=#)\d+|(?<=line )\d+|(?<=pos )\d+")
-
-
-def _without(error: str, column: str) -> str:
-    """Return an error without the name that was asked for; suggestions come in the order of likeness to it."""
-    error = _SUGGESTED.sub(lambda m: str(sorted((m[1] or m[2]).split(", "))), error)
-    return _NUMBERS.sub("0", error).replace(column, "{c}")
-
-
 def _rows(table: Relation, rows: Iterable[tuple[object, ...]]) -> str:
     return Relation(table.columns, tuple(rows)).query()
 
@@ -477,19 +420,3 @@ def _rows(table: Relation, rows: Iterable[tuple[object, ...]]) -> str:
 def _type(thrift_type: str) -> str:
     name = thrift_type.removesuffix("_TYPE").lower()
     return {"bigint": "bigint"}.get(name, name)
-
-
-def _matches(answer: Answer, expected: Answer, step: Step) -> bool:
-    if (answer.names, answer.types) != (expected.names, expected.types):
-        return False
-    if "ORDER BY id" in step.text:
-        return answer.rows == expected.rows
-    return answer.sorted().rows == expected.sorted().rows
-
-
-def _among(answer: Answer, expected: Iterable[Answer], step: Step) -> bool:
-    return any(not one.error and _matches(answer, one, step) for one in expected)
-
-
-def _wrong(number: int, step: Step, answer: Answer, expected: Iterable[Answer]) -> Failure:
-    return Failure(number, step, "another answer than over a governed copy", str(answer), tuple(map(str, expected)))

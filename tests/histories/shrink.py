@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.histories.run import Failure
+from tests.histories.comparing import Failure
 from tests.histories.steps import Step
 
 TRIES = 80

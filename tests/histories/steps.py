@@ -1,7 +1,7 @@
 """A history is a list of small steps, one JSON object a line: it can be kept, read, cut down and run again.
 
-Texts name relations as `{people}`; who runs them fills in the database. A step whose ground is missing, because
-an earlier one was cut out or refused, does nothing.
+Texts name relations as `{people}`; who runs them fills in the database. A step whose ground is missing,
+because an earlier one was cut out or refused, does nothing.
 """
 
 from __future__ import annotations
@@ -62,12 +62,11 @@ DOCUMENTED = {
     "drop": "DROP TABLE `name`",
     "frame": "keep a DataFrame `name` of `text`; `to` is `cache` when Spark shall cache it",
     "collect": "collect the DataFrame `name`",
-    "filtered": "the rows of the relation `name` for which `text` is true, asked as a DataFrame in bare words",
-    "unwatched": "as `view`, over Thrift and asynchronously: nobody asks for its end but Spark's catalog",
+    "filtered": "the rows of the relation `name` for which `text` holds, as a DataFrame in bare words",
+    "unwatched": "as `view`, over Thrift and asynchronously: nobody asks the gateway for its end",
     "open": "run `text` and take one row of its result, `name`",
     "fetch": "take the rest of the result `name`: it is of the moment at which it was opened",
-    "stream": "a stream from table `name` to table `to` with the checkpoint `text`; it fails on its first batch "
-    "when `numbers` is not empty",
+    "stream": "a stream from table `name` to table `to` with the checkpoint `text`; with `numbers` it fails",
     "refused": "`text` must be refused, or fail",
     "same": "`text` with {c} must fail alike for the columns `name` and `to`",
     "end": "end the session; the next step of that name begins another",

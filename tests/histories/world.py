@@ -84,7 +84,10 @@ TABLES: Mapping[str, Relation] = {
         (4, "Kpeople4nameK", "u2", "EMEA", "Kpeople4ssnK", 9700004),
     ),
     "owned": _relation(
-        "id int, owner string, note string", (1, "u1", "Kowned1K"), (2, "u2", "Kowned2K"), (3, "u2", "Kowned3K")
+        "id int, owner string, note string",
+        (1, "u1", "Kowned1K"),
+        (2, "u2", "Kowned2K"),
+        (3, "u2", "Kowned3K"),
     ),
     "timed": _relation(
         "id int, until timestamp, note string", (1, NEVER, "Ktimed1K"), (2, 1_000_000_000.0, "Ktimed2K")
@@ -225,7 +228,11 @@ policies:
     on: [{catalog: spark_catalog}, {catalog: spark_catalog, database: @}]
     allow: [{users: [u1, u2, steward], access: [use, show]}]
   - name: tables that are read
-    on: {catalog: spark_catalog, database: @, table: [open, people, owned, timed, mapped, docs, "shared_*"], column: "*"}
+    on:
+      catalog: spark_catalog
+      database: @
+      table: [open, people, owned, timed, mapped, docs, "shared_*"]
+      column: "*"
     allow: [{users: [u1, u2, steward], access: [select, refresh]}]
   - name: what the views say
     on: {catalog: spark_catalog, database: @, table: [mine, others, over_mapped, over_people], column: "*"}
@@ -234,7 +241,11 @@ policies:
     on: {catalog: spark_catalog, database: @, table: staff, column: [id, owner, note]}
     allow: [{users: [u1, u2, steward], access: [select, refresh]}]
   - name: the steward fills
-    on: {catalog: spark_catalog, database: @, table: [open, people, owned, timed, mapped, docs, blocked], column: "*"}
+    on:
+      catalog: spark_catalog
+      database: @
+      table: [open, people, owned, timed, mapped, docs, blocked]
+      column: "*"
     allow: [{users: [steward], access: [select, refresh, insert]}]
   - name: own things of u1
     on: {catalog: spark_catalog, database: @, table: ["u1_*", pe], column: "*"}
@@ -283,14 +294,13 @@ def pack(database: str, slots: Mapping[str, str], checkpoints: str) -> str:
         table, _, column = what.partition(".")
         who = f"users: [{audience}]" if audience in USERS else f"groups: [{audience}]"
         on = f"catalog: spark_catalog, database: {database}, table: {table}"
-        items = {
-            "filter": lambda: f'filter: [{{{who}, where: "{FILTERS[table][variant][0]}"}}]'.replace(
-                "{db}", database
-            ),
-            "mask": lambda: f"mask: [{{{who}, {MASKS[what][variant][0]}}}]",
-            "hide": lambda: f"deny: [{{{who}, access: [select]}}]",
-            "deny": lambda: f"deny: [{{{who}, access: [select, refresh]}}]",
-        }[kind]()
+        if kind == "filter":
+            where = FILTERS[table][variant][0].replace("{db}", database)
+            items = f'filter: [{{{who}, where: "{where}"}}]'
+        elif kind == "mask":
+            items = f"mask: [{{{who}, {MASKS[what][variant][0]}}}]"
+        else:
+            items = f"deny: [{{{who}, access: [select]}}]"
         if kind == "deny":
             column = '"*"'
         on += f", column: {column}" if column else ""
