@@ -31,7 +31,7 @@ _NUMBERS = re.compile(r"[0-9a-f-]{36}|[0-9a-f]{32}|(?<=#)\d+|(?<=line )\d+|(?<=p
 
 
 def without(error: str, column: str) -> str:
-    """Return an error without the name that was asked for; suggestions come in the order of likeness to it."""
+    """Return an error without the name that was asked for, to which suggestions are ordered by likeness."""
     error = _SUGGESTED.sub(lambda m: str(sorted((m[1] or m[2]).split(", "))), error)
     return _NUMBERS.sub("0", error).replace(column, "{c}")
 

@@ -104,7 +104,7 @@ class Maker:
 
     def _relation(self, by: str) -> str:
         """Return something to read: most often what policies guard."""
-        own = [*self._temps.get(by, ()), *self._made]
+        own: list[str] = [*self._temps.get(by, ()), *self._made]
         if own and self._random.random() < 0.35:
             return self._random.choice(own)
         relations: Sequence[str] = GUARDED if self._random.random() < 0.7 else READ

@@ -154,7 +154,10 @@ class Run:
     def _do(self, step: Step) -> Done:
         """Do a step; nothing is judged, so that two can be done at once."""
         start = time.time()
-        answer = self._of_session(step) if step.by else self._of_operator(step)
+        try:
+            answer = self._of_session(step) if step.by else self._of_operator(step)
+        except AssertionError as error:  # of the operator's own: a finding like any other
+            answer = Answer(error=f"broken: {error}")
         self._counts.statements += 1
         return Done(step, answer, start, time.time())
 
