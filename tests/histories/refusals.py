@@ -44,7 +44,7 @@ RULES = (
     Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
     Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
     Rule("a stream goes on with its own checkpoint", ("stream",), "CHECKPOINT|checkpoint"),
-    Rule("what changes is waited for", (*QUERIES, *KEEPING, "table", "insert"), "try again|is being changed"),
+    Rule("what changes is waited for", (*QUERIES, *KEEPING, "table", "insert"), "CATALOG_BUSY"),
     Rule(
         "what is denied is not read",
         (*QUERIES, *KEEPING, "temp_view", "table", "insert", "view"),
