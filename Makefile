@@ -4,6 +4,7 @@
 #   make quick   lint, types and the tests of the pure rooms, within a minute: after every change
 #   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla: before every commit
 #   make night   the whole suite, its wide matrices and long soaks included, for hours
+#   make fuzz    new histories of several users against a model, for an hour or `MINUTES=…`
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
 #   make help    the rest
@@ -24,12 +25,14 @@ NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 ARGS ?=
 # Processes that share the suite; each has a Spark of its own as soon as it needs one.
 LANES ?= 2
+# How long `make fuzz` goes on.
+MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo quick test night lab check bench npm-test lint-deploy format clean distclean
+.PHONY: help setup demo quick test night fuzz lab check bench npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +68,9 @@ test: $(STAMP)
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+
+fuzz: $(STAMP)
+	@exec $(PY) -m tests.histories fuzz --minutes $(MINUTES) $(ARGS)
 
 lab: $(STAMP)
 	@exec $(PY) -m tests.e2e.standing

@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,12 +163,16 @@ def until(true: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None
 
 
 class RunningGateway:
-    """`sluice serve` as a process of its own, as an operator runs it."""
+    """`sluice serve` as a process of its own, as an operator runs it.
+
+    `command` is what Python runs; another one may change the code before it runs it.
+    """
 
     host = "127.0.0.1"
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, command: Sequence[str] = ("-m", "gateway")) -> None:
         self.config = config
+        self.command = command
         self.port = 0
         self.connect_port = 0
         self.admin_port = 0
@@ -180,7 +184,7 @@ class RunningGateway:
         """Start it and return when it says that it is ready."""
         self._ready = queue.Queue()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gateway", "serve", "-c", str(self.config)],
+            [sys.executable, *self.command, "serve", "-c", str(self.config)],
             stderr=subprocess.PIPE,
             text=True,
         )

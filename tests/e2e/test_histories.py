@@ -1,0 +1,49 @@
+"""Histories of two analysts and a steward, through both endpoints, against governed copies as of each step.
+
+Written ones are those of issue 9, each of which fails when its mend is taken out (`python -m tests.histories
+mends` shows it); made ones are the first of `make fuzz`. The module costs about 100 s of CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import Spark
+from tests.histories import generate, known, steps
+from tests.histories.lab import Lab, lab
+from tests.histories.run import Counts, Run
+
+SEEDS = range(1, 4)
+STEPS = 20
+
+
+@pytest.fixture(scope="module")
+def where(spark: Spark, open_directory: Path) -> Iterator[Lab]:
+    with lab(spark, open_directory / "histories") as made:
+        yield made
+
+
+def not_yet(item: int) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(reason="not mended yet", strict=True)] if item in known.NOT_YET else []
+
+
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, id=file.stem, marks=not_yet(item)) for item, file in known.written().items()]
+)
+def test_a_written_history(where: Lab, file: Path) -> None:
+    failure = Run(where, Counts()).run(steps.read(file))
+    assert failure is None, str(failure)
+
+
+def test_made_histories(where: Lab) -> None:
+    """A gateway that refuses everything passes no history, but it could pass half of each."""
+    counts = Counts()
+    for seed in SEEDS:
+        failure = Run(where, counts).run(generate.history(seed, STEPS))
+        assert failure is None, f"seed {seed}\n{failure}"
+    assert counts.steps >= len(SEEDS) * STEPS
+    answered, refused = sum(counts.answered.values()), sum(counts.refused.values())
+    assert refused < answered / 2, (counts.answered, counts.refused)
