@@ -4,7 +4,8 @@
 #   make quick   lint, types and the tests of the pure rooms, within a minute: after every change
 #   make test    the whole suite, with real Spark, PostgreSQL, beeline, PyHive and impyla: before every commit
 #   make night   the whole suite, its wide matrices and long soaks included, for hours
-#   make fuzz    new histories of several users against a model, for an hour or `MINUTES=…`
+#   make fuzz    new histories of several users against a model, for an hour or `MINUTES=…`; then new attacks,
+#                for a third of that
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
 #   make help    the rest
@@ -70,7 +71,8 @@ night: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 
 fuzz: $(STAMP)
-	@exec $(PY) -m tests.histories fuzz --minutes $(MINUTES) $(ARGS)
+	@$(PY) -m tests.histories fuzz --minutes $(MINUTES) $(ARGS)
+	@exec $(PY) -m tests.attacks fuzz --seconds $$(($(MINUTES) * 20)) $(ARGS)
 
 lab: $(STAMP)
 	@exec $(PY) -m tests.e2e.standing

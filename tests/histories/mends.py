@@ -44,6 +44,7 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "5-who-asks",
         ),
     ),
+    6: (_RULES["a definer needs the access"],),
     7: (
         Removal(
             "sessions look again at what policies read",
@@ -60,6 +61,24 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "if table is not None and not hidden and prepared.place.depth == 0:",
             "if False:",
             "8-hidden-columns",
+        ),
+    ),
+    12: (
+        Removal(
+            "a checkpoint is of one stream only",
+            "pipeline.checkpoints",
+            "name=_name(*rest))",
+            "name=_name(FORM))",
+            "12-reused-checkpoints",
+        ),
+    ),
+    13: (
+        Removal(
+            "changes of the catalog and what they bear on exclude each other",
+            "session.locks",
+            "if self._is_free(request) and not self._is_barred(request, self._queue):",
+            "if True:",
+            "13-a-window-for-others",
         ),
     ),
     14: (
