@@ -330,7 +330,14 @@ def views() -> Iterator[Attack]:
     yield of("a view over the vault", lambda s: s.table("cw.vault_view"))
     yield of("a view over the vault by SQL", lambda s: s.sql("SELECT * FROM cw.vault_view"))
     yield of(
-        "a persistent view of masked data", lambda s: s.sql("CREATE VIEW cwm.leak AS SELECT * FROM cw.people")
+        "a persistent view of masked data",
+        lambda s: s.sql("CREATE OR REPLACE VIEW cwm.leak AS SELECT * FROM cw.people"),
+        lambda s: s.table("cwm.leak"),
+        lambda s: s.sql("SELECT * FROM cwm.leak"),
+        refused=False,
+    )
+    yield of(
+        "a persistent view of the vault", lambda s: s.sql("CREATE VIEW cwm.vaulted AS SELECT * FROM cw.vault")
     )
     yield of("a temporary view of the vault", lambda s: s.table("cw.vault").createTempView("v"))
     yield of("a temporary view by SQL", lambda s: s.sql("CREATE TEMP VIEW v AS SELECT * FROM cw.vault"))
