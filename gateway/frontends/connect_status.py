@@ -165,7 +165,8 @@ def _of_refusal(error: StatementRefused) -> RpcStatus:
         told = _CLASS.match(error.text.lstrip())
         classes = NOT_PARSED.get(told[1], PARSE) if told is not None else PARSE
         return _of_ours(code, error.text, error.sqlstate, classes)
-    classes = ANALYSIS if error.sqlstate[:2] in ("42", "0A", "2B", "54", "55") else OTHER
+    analysed = error.sqlstate[:2] in ("42", "0A", "2B", "54") or error.sqlstate == "55000"
+    classes = ANALYSIS if analysed else OTHER
     return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})
 
 

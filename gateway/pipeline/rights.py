@@ -79,8 +79,7 @@ class Accessing:
             return self.evaluation
         found = self._others.get(principal)
         if found is None:
-            # In a stored text a star means what it meant, whatever its definer may see by now.
-            found = replace(self.evaluation, principal=principal, missing=[], star_shows_visible=False)
+            found = replace(self.evaluation, principal=principal, missing=[])
             self._others[principal] = found
         found.context = self.evaluation.context
         return found

@@ -90,7 +90,10 @@ class Place:
         if file.read_text() == pack:
             return
         before = self._version()
-        file.write_text(pack)
+        # At once: of half a file the gateway would make policies of their own.
+        new = self.directory / "pack.new"
+        new.write_text(pack)
+        new.replace(file)
         until(lambda: self._version() > before, "the policies are in force")
 
     def users(self, change: Callable[[Path], object]) -> None:

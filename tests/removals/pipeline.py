@@ -162,13 +162,6 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
-        "a stored star is every column",
-        "pipeline.rights",
-        "missing=[], star_shows_visible=False)",
-        "missing=[])",
-        "test_pipeline_definers",
-    ),
-    Removal(
         "closed views are named to who may know of them",
         "pipeline.rights",
         'what = f"the view {view}" if _may_know(view, judging) else',

@@ -274,8 +274,8 @@ REMOVALS = (
     Removal(
         "a star shows visible columns by a setting only",
         "sql.evaluate",
-        "if self.star_shows_visible:",
-        "if True:",
+        "if self.star_shows_visible and not in_view:",
+        "if not in_view:",
         "test_pipeline",
     ),
     Removal(
