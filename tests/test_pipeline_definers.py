@@ -42,6 +42,12 @@ policies:
   - name: own does not
     on: {catalog: spark_catalog, database: d, table: t2, column: [id, name, region]}
     allow: [{users: [own], access: [select]}]
+  - name: who comes late sees some of it
+    on: {catalog: spark_catalog, database: d, table: t2, column: "*"}
+    allow: [{groups: [late], access: [select]}]
+  - name: some
+    on: {catalog: spark_catalog, database: d, table: t2}
+    filter: [{groups: [late], where: "id < 7"}]
   - name: region of dan
     on: {catalog: spark_catalog, database: d, table: t2}
     filter: [{users: [dan], where: "region = current_user()"}]
@@ -301,3 +307,12 @@ async def test_a_definer_is_who_he_is_now_and_not_who_he_was_at_login(reader: Re
     told = refused(await world.judge("TABLE v_lost", reader, user="dan", use="d"))
     assert told.startswith("user dan needs select")
     assert "as the definer of the view spark_catalog.d.v_lost" in told
+
+
+async def test_an_old_login_sees_no_more_than_the_definer_that_one_has_become(reader: ReaderPool) -> None:
+    world = world_of(v_wide="eva")
+    refused(await world.judge("TABLE v_wide", reader, user="eva", use="d"))
+    world.principals["eva"] = Principal(user="eva", groups=frozenset({"late"}))
+    # By herself, in this session, she may not read it: the view is read by what she may now.
+    refused(await world.judge("SELECT id FROM t2", reader, user="eva", use="d"))
+    assert "(id < 7)" in forwarded(await world.judge("TABLE v_wide", reader, user="eva", use="d"))

@@ -141,6 +141,13 @@ REMOVALS = (
         "test_pipeline_definers",
     ),
     Removal(
+        "who was in other groups at login is somebody else",
+        "pipeline.rights",
+        "if definer not in rights.readers:",
+        "if all(reader.user != definer.user for reader in rights.readers):",
+        "test_pipeline_definers",
+    ),
+    Removal(
         "what is lent does not rest on the analyst",
         "pipeline.rights",
         "hidden = hidden.union(*(view.hidden for _, view in eyes))",
