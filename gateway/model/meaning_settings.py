@@ -43,6 +43,8 @@ HARMLESS = frozenset(
     spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.cbo.enabled
     spark.sql.cbo.joinReorder.dp.threshold spark.sql.cbo.joinReorder.enabled
     spark.sql.cbo.planStats.enabled spark.sql.cbo.starSchemaDetection
+    spark.sql.codegen.fallback spark.sql.codegen.hugeMethodLimit spark.sql.codegen.maxFields
+    spark.sql.codegen.methodSplitThreshold spark.sql.codegen.wholeStage
     spark.sql.debug.maxToStringFields spark.sql.defaultSizeInBytes
     spark.sql.exchange.reuse spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
     spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes

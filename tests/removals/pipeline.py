@@ -241,8 +241,8 @@ REMOVALS = (
     Removal(
         "what was not rewritten is accounted for",
         "pipeline.texts",
-        'if not loose:',
-        'if True:',
+        "if not loose:",
+        "if True:",
         "test_pipeline",
     ),
     Removal(
