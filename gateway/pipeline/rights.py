@@ -139,8 +139,8 @@ def seen_by(
     definer = rights.definer
     if definer is None:
         return SeenTable(hidden=hidden, eyes=eyes, used=used)
-    # One who is in other groups now than at login is somebody else: what is masked or filtered for the one need
-    # not be for the other.
+    # Who is in other groups now than at login is somebody else: what is masked for one need not be for the
+    # other.
     if definer not in rights.readers:
         wanted = [c for c in table.columns if used is None or c.name.lower() in used]
         if any(_lacks(view, table, wanted) for _, view in eyes):

@@ -255,6 +255,8 @@ class ConnectExecution:
         verdict = await self._judge(session, statement, client)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
+            # It may have waited for long: what policies say counts now.
+            verdict = await self._judge(session, statement, client)
         verdict, hold = await barriers.bind(
             session,
             verdict,
