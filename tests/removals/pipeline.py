@@ -255,7 +255,7 @@ REMOVALS = (
     Removal(
         "no commands past masks and filters",
         "pipeline.texts",
-        "evaluation.commanded(wants, obliged_names(bodies))\n        or",
+        "evaluation.commanded(wants, untold_names(bodies))\n        or",
         "None\n        or",
         "test_pipeline",
     ),
@@ -419,7 +419,7 @@ REMOVALS = (
     Removal(
         "raw rows are not shown by plans",
         "pipeline.plans",
-        "refusal = evaluation.commanded(wants, obliged_names(bodies)) or refusal",
+        "refusal = evaluation.commanded(wants, untold_names(bodies)) or refusal",
         "pass",
         "test_pipeline_plans",
     ),
