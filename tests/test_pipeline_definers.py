@@ -13,6 +13,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import pb
 from tests.judge_world import World
 from tests.plan.frames import command, message, sql, table
 
@@ -42,6 +43,12 @@ policies:
   - name: own does not
     on: {catalog: spark_catalog, database: d, table: t2, column: [id, name, region]}
     allow: [{users: [own], access: [select]}]
+  - name: who comes late sees some of it
+    on: {catalog: spark_catalog, database: d, table: t2, column: "*"}
+    allow: [{groups: [late], access: [select]}]
+  - name: some
+    on: {catalog: spark_catalog, database: d, table: t2}
+    filter: [{groups: [late], where: "id < 7"}]
   - name: region of dan
     on: {catalog: spark_catalog, database: d, table: t2}
     filter: [{users: [dan], where: "region = current_user()"}]
@@ -301,3 +308,34 @@ async def test_a_definer_is_who_he_is_now_and_not_who_he_was_at_login(reader: Re
     told = refused(await world.judge("TABLE v_lost", reader, user="dan", use="d"))
     assert told.startswith("user dan needs select")
     assert "as the definer of the view spark_catalog.d.v_lost" in told
+
+
+async def test_an_old_login_sees_no_more_than_the_definer_that_one_has_become(reader: ReaderPool) -> None:
+    world = world_of(v_wide="eva")
+    refused(await world.judge("TABLE v_wide", reader, user="eva", use="d"))
+    world.principals["eva"] = Principal(user="eva", groups=frozenset({"late"}))
+    # By herself, in this session, she may not read it: the view is read by what she may now.
+    refused(await world.judge("SELECT id FROM t2", reader, user="eva", use="d"))
+    assert "(id < 7)" in forwarded(await world.judge("TABLE v_wide", reader, user="eva", use="d"))
+
+
+async def test_the_text_of_a_view_is_told_to_who_may_see_all_that_it_reads(
+    world: World, reader: ReaderPool
+) -> None:
+    for user, told in (("eva", True), ("own", False), ("ron", False)):
+        described = await world.judge("DESCRIBE EXTENDED v_plain", reader, user=user, use="d")
+        assert isinstance(described, Cleared)
+        assert described.answer.details is told, user
+        shown = await world.judge("SHOW CREATE TABLE v_plain", reader, user=user, use="d")
+        assert isinstance(shown, Cleared) is told, user
+        explained = await world.judge("EXPLAIN SELECT id FROM v_plain", reader, user=user, use="d")
+        assert isinstance(explained, Cleared) is told, user
+        # Errors of Spark, which hold plans, come without names.
+        asked = await world.judge("SELECT nope FROM v_plain", reader, user=user, use="d")
+        assert isinstance(asked, Cleared)
+        assert asked.hides_target is not told, user
+        for frame in (table("d.v_plain"), sql("SELECT id FROM d.v_plain")):
+            request = pb.AnalyzePlanRequest()
+            request.explain.plan.CopyFrom(message(frame))
+            asked_for = PlanRequest(kind="analyze", message=request.SerializeToString(deterministic=True))
+            assert isinstance(await world.judge_plan(asked_for, reader, user=user), Cleared) is told, user

@@ -7,7 +7,7 @@ what may not be read together sees everything that is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
@@ -37,7 +37,6 @@ from gateway.pipeline.judging import (
     distinct,
     not_governable,
     not_there,
-    obliged_names,
     together,
     wanted_tables,
 )
@@ -54,7 +53,7 @@ from gateway.pipeline.policies import (
 )
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
-from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, view_bodies
+from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -283,8 +282,8 @@ class _Plan:
                 return outcome
             governed.append(outcome)
         records = scan_records(seen[0], evaluation)
-        refusal = self._past_guards(facts, texts, guarding, governed, bodies.values(), records)
-        refusal = evaluation.commanded(wants, obliged_names(bodies)) or refusal
+        refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
+        refusal = evaluation.commanded(wants, untold_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
@@ -307,8 +306,8 @@ class _Plan:
         facts: PlanFacts,
         texts: PlanTexts,
         guarding: tuple[Guarding, ...],
-        governed: Iterable[Governed],
-        bodies: Iterable[Governed],
+        governed: Sequence[Governed],
+        bodies: Mapping[TableName, Governed],
         records: tuple[ScanRecord, ...],
     ) -> Denied | NotGovernable | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
@@ -320,8 +319,11 @@ class _Plan:
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views for one in governed) or self.reading.handles)
         if self.reading.analysis in ("explain", "input_files"):
-            if obliged:
-                return plan_shown(obliged[0], user)
+            # A plan has the names of all that a view reads.
+            untold = [*obliged, *sorted(untold_names(bodies), key=str)]
+            untold += [one.scans[0].table for one in governed if one.hides_target and one.scans]
+            if untold:
+                return plan_shown(untold[0], user)
             if kept:
                 return NotGovernable("a plan over a temporary view would print what the view was made of")
         named = plan_names_metadata(self.reading) or any(
@@ -332,7 +334,7 @@ class _Plan:
         if named and kept:
             return NotGovernable("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
-        return shown_only(scans if keeps else (), bodies, self.judging)
+        return shown_only(scans if keeps else (), bodies.values(), self.judging)
 
     async def _written(
         self,
@@ -441,7 +443,7 @@ class _Plan:
         for part in facts.parts:
             if part.wants.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.wants, obliged_names(bodies))
+            rule = self.evaluation.answer(part.wants, untold_names(bodies))
             if part.details is not None and not self.evaluation.holds(part.details):
                 rule = replace(rule, details=False)
             return rule

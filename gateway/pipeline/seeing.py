@@ -67,6 +67,13 @@ class Seen:
     def hides_columns(self) -> bool:
         return any(table is not None and table.hidden for table in self.tables.values())
 
+    @property
+    def lends(self) -> bool:
+        """Whether one of those who read it may not select all of what it reads by himself."""
+        return any(
+            table is not None and any(view.hidden for _, view in table.eyes) for table in self.tables.values()
+        )
+
     def readers(self, name: TableName, judging: Judging) -> tuple[Principal, ...]:
         """Return who reads a table, when it is a view: those whose eyes count for it."""
         table = self.tables.get(name.folded())

@@ -49,7 +49,7 @@ from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.wants import NotGovernable
+from gateway.sql.wants import NotGovernable, Wants
 
 
 async def govern(
@@ -192,8 +192,8 @@ async def finish(
     records = scan_records(seen, evaluation)
     obliged = [scan.table.name for scan in guarded if scan.obliged and judging.exists(scan.table)]
     denied = (
-        evaluation.commanded(wants, obliged_names(bodies))
-        or past_guards(reading, wants, obliged, judging)
+        evaluation.commanded(wants, untold_names(bodies))
+        or past_guards(reading, wants, [*obliged, *_unexplained(wants, bodies)], judging)
         or shown_only(records if keeps(reading) or wants.shares else (), bodies.values(), judging)
     )
     if denied is not None:
@@ -258,12 +258,14 @@ async def finish(
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
-        answer=evaluation.answer(wants, obliged_names(bodies)),
+        answer=evaluation.answer(wants, untold_names(bodies)),
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
         # What a view's text names is as little the reader's to know as the names of a target.
-        hides_target=evaluation.hides_target(wants) or hidden_within(bodies.values()),
+        hides_target=evaluation.hides_target(wants)
+        or hidden_within(bodies.values())
+        or (prepared.place.depth > 0 and seen.lends),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),
@@ -277,6 +279,18 @@ async def finish(
         definers=definers_of(prepared.rights, bodies.values()),
         definition=definition,
     )
+
+
+def untold_names(bodies: Mapping[TableName, Governed]) -> frozenset[TableName]:
+    """Return the views of which nothing but their columns may be told: their sources carry obligations, or
+    their texts name what the reader may not select."""
+    return obliged_names(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
+
+
+def _unexplained(wants: Wants, bodies: Mapping[TableName, Governed]) -> Iterator[TableName]:
+    """Yield the views whose plan may not be shown: it has the names of all that they read."""
+    if wants.explains:
+        yield from sorted(untold_names(bodies), key=str)
 
 
 def hidden_within(bodies: Iterable[Governed]) -> bool:

@@ -104,8 +104,10 @@ async def bind(
             return _busy(verdict, request), NO_HOLD
         bound = False
         try:
-            if not _is_current(session, verdict, request, version()):
-                # Now that nobody changes them.
+            if hold.waited and verdict.temp_views_read:
+                raise ViewsMoved
+            if hold.waited or not _is_current(session, verdict, request, version()):
+                # Now that nobody changes them, and by the policies of now.
                 verdict = await judge()
                 if isinstance(verdict, Refused):
                     return verdict, NO_HOLD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import structlog
@@ -125,6 +125,8 @@ class Execution:
         verdict = await self._judge(session, statement)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
+            # It may have waited for long: what policies say counts now.
+            verdict = await self._judge(session, statement)
         verdict, hold = await barriers.bind(
             session,
             verdict,
@@ -257,7 +259,7 @@ class Execution:
         if not state.terminal:
             return
         certain = self._settle(operation)
-        operation.hold.end(self._held_after(state) if known else self._limits.unsettled_s)
+        self._let_go(operation, self._held_after(state) if known else self._limits.unsettled_s)
         if state.state != FINISHED:
             changed = barriers.overtaken(operation.statement_id)
             operation.error = changed if overtaken else self._ending(operation, state)
@@ -269,6 +271,22 @@ class Execution:
         """Seconds for which an operation that has ended may still be at work: Spark says at once that it
         stopped."""
         return 0 if state.state in (FINISHED, ERROR) else self._limits.stopped_s
+
+    def _let_go(self, operation: Operation, after_s: float) -> None:
+        """Let go of an operation's names after some seconds, those of its session too.
+
+        INVARIANT (names are judged as Spark will resolve them): a cancel that comes while Spark plans is
+        lost, so that what it stopped may look up its names later. Of what only reads nothing is shown then.
+        """
+        operation.hold.end(after_s)
+        self._keep_names(operation, after_s)
+
+    def _keep_names(self, operation: Operation, for_s: float) -> None:
+        stopping = operation.session.stopping
+        if for_s > 0 and not operation.hold.request.read_only:
+            stopping[operation.handle.guid] = asyncio.get_running_loop().time() + for_s
+        else:
+            stopping.pop(operation.handle.guid, None)
 
     def _settle(self, operation: Operation) -> bool:
         """Put the operation's effects in force, once. False when what names mean is no longer certain."""
@@ -301,9 +319,21 @@ class Execution:
         session.pending = None
 
     async def _let_others_end(self, session: Session) -> None:
-        running = (self._ended(operation) for operation in list(session.operations.values()))
-        await barriers.let_others_end(running, timeout_s=self._limits.settle_timeout_s)
+        others = self._others(session)
+        await barriers.let_others_end(others, timeout_s=self._limits.settle_timeout_s)
         require_open(session)
+
+    def _others(self, session: Session) -> Iterator[Awaitable[None]]:
+        for operation in list(session.operations.values()):
+            yield self._ended(operation)
+        yield self._stopped(session)
+
+    async def _stopped(self, session: Session) -> None:
+        """Wait until nothing that was stopped half-way can be at work any more."""
+        loop = asyncio.get_running_loop()
+        for until in list(session.stopping.values()):
+            await asyncio.sleep(until - loop.time())
+        session.stopping.clear()
 
     async def _ended(self, operation: Operation) -> None:
         while operation.running:
@@ -375,6 +405,8 @@ class Execution:
             operation.state = CLOSED
         self._settle(operation)
         held_s = self._limits.unsettled_s
+        if stopped:
+            self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
             outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
             await self._recorder.completed(operation, outcome, reason)
@@ -385,6 +417,8 @@ class Execution:
                 held_s = self._limits.stopped_s
         finally:
             operation.hold.end(held_s)
+            if stopped:
+                self._keep_names(operation, held_s)
 
     async def _release(self, upstream: BackendOperation, running: bool, with_session: bool) -> bool:
         """Free what Spark holds for an operation; that Spark has already forgotten it does not matter.

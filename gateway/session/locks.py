@@ -80,13 +80,15 @@ class LockRequest:
 class Hold:
     """Names that a statement holds, from before it is forwarded to its end."""
 
-    __slots__ = ("_expiry", "_locks", "_wanted", "_watch", "over", "overtaken", "request")
+    __slots__ = ("_expiry", "_locks", "_wanted", "_watch", "over", "overtaken", "request", "waited")
 
     def __init__(self, locks: CatalogLocks | None, request: LockRequest) -> None:
         self.request = request
         self.overtaken = False
         """Names that it was judged by changed before it was known that Spark had analysed it."""
         self.over = False
+        self.waited = False
+        """Others were in the way: time has gone by since it was asked for."""
         self._locks = locks
         self._watch: Callable[[], None] | None = None
         self._wanted = False
@@ -181,6 +183,7 @@ class CatalogLocks:
         if self._is_free(request) and not self._is_barred(request, self._queue):
             self._enter(hold)
             return hold
+        hold.waited = True
         waiter = _Waiter(hold, asyncio.get_running_loop().create_future())
         self._queue.append(waiter)
         self._serve()

@@ -372,6 +372,9 @@ class Session(NamesInForce):
         self.backend = backend
         self.operations: dict[bytes, Operation] = {}
         self.pending: Operation | None = None
+        self.stopping: dict[bytes, float] = {}
+        """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
+        look up their names."""
         self.used_at = opened
         self.closed = False
 

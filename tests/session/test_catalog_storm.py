@@ -36,7 +36,14 @@ class CatalogStorm:
 
     def __init__(self, seed: int) -> None:
         self.world = LakeWorld(
-            seed, catalog_wait_s=0.03, overtake_s=0.004, stopped_s=1000, unsettled_s=1000, farewell_s=0.01
+            seed,
+            catalog_wait_s=0.03,
+            overtake_s=0.004,
+            stopped_s=1000,
+            unsettled_s=1000,
+            farewell_s=0.01,
+            # Sessions that have stopped a write make no views any more.
+            settle_timeout_s=0.3,
         )
         self.random = self.world.random
         self.operations: list[Handle] = []

@@ -63,7 +63,8 @@ class Storm:
         self.one_session = one_session
         self.texts = VIEW_TEXTS if one_session else TEXTS
         self.world = World(
-            SessionLimits(settle_timeout_s=0.05, close_timeout_s=0.2, operations_per_session=6)
+            # This Spark stops what it is told to stop.
+            SessionLimits(settle_timeout_s=0.05, close_timeout_s=0.2, operations_per_session=6, stopped_s=0)
         )
         world = self.world
         world.backend.slow = "SLOW|VIEW"

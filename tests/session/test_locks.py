@@ -304,6 +304,41 @@ async def test_what_temporary_views_read_is_held_too() -> None:
     await world.sessions.execute(BOB, maker, "CHANGE t", run_async=False)
 
 
+async def test_what_has_waited_is_judged_by_the_policies_of_now() -> None:
+    world = world_of(patient())
+    writer, maker = await opened(world), await opened(world)
+    writing = (await world.sessions.execute(BOB, writer, "SLOW INSERT t", run_async=True)).handle
+    write = running(world)
+    changing = asyncio.create_task(world.sessions.execute(BOB, maker, "CHANGE t", run_async=False))
+    await until(lambda: bool(world.locks._queue))
+    world.new_policies()
+    world.judge.refused = "CHANGE"
+    write.end()
+    await world.sessions.status(BOB, writing)
+    with pytest.raises(StatementRefused):
+        await changing
+    assert "CHANGE t" not in world.backend.received
+
+
+async def test_a_change_of_names_that_has_waited_is_judged_by_the_policies_of_now() -> None:
+    world = world_of(patient())
+    world.judge.effects.insert(0, ("CREATE TEMP VIEW v", (CreateTempView("v"),)))
+    session = await opened(world)
+    reading = (await world.sessions.execute(BOB, session, "SLOW SELECT t", run_async=True)).handle
+    read = running(world)
+    making = asyncio.create_task(
+        world.sessions.execute(BOB, session, "CREATE TEMP VIEW v OVER t", run_async=False)
+    )
+    await until(lambda: read.polls > 0)
+    world.new_policies()
+    world.judge.refused = "CREATE"
+    read.end()
+    with pytest.raises(StatementRefused):
+        await making
+    assert world.backend.received == ["SLOW SELECT t"]
+    await world.sessions.close_operation(BOB, reading)
+
+
 # -- each endpoint against the other ------------------------------------------------------------------------
 
 

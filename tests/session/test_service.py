@@ -447,6 +447,46 @@ async def test_a_statement_that_does_not_end_keeps_names_as_they_are() -> None:
     assert world.judge.judged[-1].context.namespace == ("default",)
 
 
+@pytest.mark.parametrize("how", ["cancel", "close", "timeout"])
+async def test_names_wait_for_what_was_stopped_with_its_work_half_done(how: str) -> None:
+    """Spark loses a cancel that comes while it plans, and looks the names up after that."""
+    world = World(SessionLimits(settle_timeout_s=0.05, close_timeout_s=5, stopped_s=1000, unsettled_s=1000))
+    names(world)
+    world.backend.slow = "INSERT|SELECT"
+    handle = await open_session(world)
+
+    async def stop(text: str) -> None:
+        operation = await run(world, handle, text, run_async=True)
+        if how == "timeout":
+            world.backend.last.end(state=8)
+            await world.sessions.status(BOB, operation)
+        elif how == "cancel":
+            await world.sessions.cancel(BOB, operation)
+        await world.sessions.close_operation(BOB, operation)
+
+    # What only reads is not shown any more, whatever its names have come to mean.
+    await stop("SELECT 1")
+    await run(world, handle, "USE hr")
+    await stop("INSERT INTO t SELECT * FROM v")
+    with pytest.raises(LimitExceeded, match="still running"):
+        await run(world, handle, "USE other")
+    assert "USE other" not in world.backend.received
+    # Others go on.
+    await run(world, handle, "SHOW TABLES")
+    await run(world, await open_session(world), "USE hr")
+
+
+async def test_what_was_stopped_has_an_end_for_the_names_of_its_session() -> None:
+    world = World(SessionLimits(settle_timeout_s=60, close_timeout_s=5, stopped_s=0.01))
+    names(world)
+    world.backend.slow = "INSERT"
+    handle = await open_session(world)
+    operation = await run(world, handle, "INSERT INTO t SELECT * FROM v", run_async=True)
+    await world.sessions.cancel(BOB, operation)
+    await run(world, handle, "USE hr")
+    assert world.backend.received[-1] == "USE hr"
+
+
 async def test_a_failed_use_changes_nothing() -> None:
     world = World()
     names(world)

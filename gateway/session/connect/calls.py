@@ -159,6 +159,8 @@ class Calls:
 
     async def _interrupted(self, operation: ConnectOperation) -> None:
         operation.interrupted = True
+        if operation.may_look_up_names:
+            return  # Spark can lose it while it plans: it is read on until Spark says how it ended
         if operation.kept is None and not operation.attached and operation.reattachable:
             await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
 

@@ -108,6 +108,8 @@ class Endings:
         # Without an error class or details it is not Spark's word on the statement but the connection's.
         told = bool(faults.class_of(fault) or error_id(fault))
         known = told and not canceled and not faults.ends_operation(fault)
+        if not (known or canceled):
+            self.give_up(operation)
         error = StatementFailed(scrubbed.message, "HY000", scrubbed.code, operation.statement_id)
         await self.conclude(operation, "canceled" if canceled else "failed", error, known=known)
         if faults.ends_operation(fault):
@@ -183,6 +185,14 @@ class Endings:
             operation.session.stopping.add(stopping)
             stopping.add_done_callback(operation.session.stopping.discard)
 
+    def give_up(self, operation: ConnectOperation) -> None:
+        """See to one of which Spark did not say how it ended: a call was cut off, or one that asks for it has
+        overtaken the one that runs it. Spark may have it all the same, or yet get it."""
+        if operation.may_look_up_names:
+            if operation.task is asyncio.current_task():
+                operation.task = None  # it ends by itself, and says why
+            self.begin_stopping(operation)
+
     async def stop_in_spark(self, operation: ConnectOperation) -> None:
         """Ask Spark to stop it and to free what it holds for it.
 
@@ -246,9 +256,7 @@ class Endings:
 
     def forget(self, operation: ConnectOperation) -> None:
         """Take it out of the session; what it has left to do it does unnamed."""
-        operations = operation.session.operations
-        if operations.get(operation.operation_id) is operation:
-            del operations[operation.operation_id]
+        operation.session.forget(operation, self._limits.handles)
 
     # -- tasks -------------------------------------------------------------------------------------------
 

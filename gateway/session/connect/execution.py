@@ -111,6 +111,7 @@ class ConnectExecution:
                 if known.reattachable and known.digest == request.digest and not known.released:
                     return known, None
                 raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
+            session.require_shown(request.operation_id)
             wanted = Wanted(
                 operation_id=request.operation_id or new_uuid(),
                 client_type=request.client_type,
@@ -254,6 +255,8 @@ class ConnectExecution:
         verdict = await self._judge(session, statement, client)
         if isinstance(verdict, Cleared) and changes_names(verdict.effects):
             await self._let_others_end(session)
+            # It may have waited for long: what policies say counts now.
+            verdict = await self._judge(session, statement, client)
         verdict, hold = await barriers.bind(
             session,
             verdict,

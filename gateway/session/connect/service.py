@@ -173,6 +173,8 @@ class ConnectSessions:
         if operation is not None and not operation.released:
             stream = self._streams.again(operation, message)
         else:
+            if session is not None:
+                session.require_shown(message.operation_id)
             stream = self._streams.foreign(principal, client, session, message)
         async with closing(stream):
             async for data in stream:

@@ -29,6 +29,9 @@ class ConnectSession(NamesInForce):
         new one whose names and settings are not known here."""
         self.adopted = False
         self.operations: dict[str, ConnectOperation] = {}
+        self.withheld: OrderedDict[str, None] = OrderedDict()
+        """Operations that ended before Spark was known to have looked up their names, and that are forgotten:
+        should Spark go on with one, nothing of it may be shown. The latest last."""
         self.pending: ConnectOperation | None = None
         self.stopping: set[asyncio.Task[None]] = set()
         """Calls that stop, in Spark, what may not have looked up its names yet."""
@@ -69,6 +72,24 @@ class ConnectSession(NamesInForce):
             # A gateway that was started anew knows of none.
             return not queries or not queries <= self.free_queries
         return not queries <= self.free_queries
+
+    def forget(self, operation: ConnectOperation, most: int) -> None:
+        """Take an operation out; of `most` it stays known that nothing of them may be shown."""
+        if self.operations.get(operation.operation_id) is not operation:
+            return
+        del self.operations[operation.operation_id]
+        if operation.kept is None and not operation.names_seen:
+            self.withheld[operation.operation_id] = None
+            while len(self.withheld) > most:
+                self.withheld.popitem(last=False)
+
+    def require_shown(self, operation_id: str) -> None:
+        """Raise Spark's error for an operation that is given up, if Spark may still have it under this id.
+
+        INVARIANT (names are judged as Spark will resolve them): what its names mean by now is not known.
+        """
+        if operation_id in self.withheld:
+            raise spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
 
     def held_bytes(self, but: ConnectOperation) -> int:
         """Bytes of answers that are held for this session, other than one operation's."""

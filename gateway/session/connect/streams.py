@@ -118,6 +118,8 @@ class Streams:
             elif operation.reattachable:
                 # Spark may go on with it, and the client come back.
                 raise
+            else:
+                self._endings.give_up(operation)
             await self._endings.conclude(operation, "failed", fault)
             raise
         finally:
@@ -182,6 +184,7 @@ class Streams:
             fault = await self._endings.failed(operation, error)
         except BackendUnavailable as error:
             fault = error
+            self._endings.give_up(operation)
             await self._endings.conclude(operation, "failed", error)
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)

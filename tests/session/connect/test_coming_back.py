@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.errors import BackendUnavailable, InvalidRequest
-from gateway.model.statement import DropTempView
+from gateway.model.statement import CreateTempView, DropTempView
 from gateway.session.limits import SessionLimits
+from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
     ALICE,
@@ -32,6 +33,7 @@ from tests.session.connect.fakes import (
     sql_rows,
     table,
     uid,
+    view,
 )
 from tests.session.fakes import until
 
@@ -289,6 +291,71 @@ async def test_nothing_is_shown_of_what_was_stopped_before_spark_looked_up_its_n
     await dropping
     assert world.outcomes()["TABLE t"] == "canceled"
     world.require_balance()
+
+
+async def test_a_question_that_overtakes_the_statement_does_not_let_its_names_change() -> None:
+    world = World()
+    world.judge.effects = [("VIEW v", (CreateTempView("v"),)), ("DROP VIEW v", (DropTempView("v"),))]
+    await world.run(view("v", "t"))
+    held = asyncio.Event()
+    world.spark.script("TABLE v", progress(), held, schema(), rows(1))
+    operation = uid()
+    reading = asyncio.create_task(world.run(table("v"), operation=operation))
+    await until(lambda: "TABLE v" in world.spark.received)
+    # Spark gets the plan, which may be large, after the question.
+    running = world.spark.sessions["bob", SESSION].operations
+    hidden = running.pop(operation)
+    with rpc_error("OPERATION_NOT_FOUND"):
+        await world.reattach(operation)
+    dropping = asyncio.create_task(world.run(sql("DROP VIEW v")))
+    await until(lambda: "Interrupt" in [method for method, _ in world.spark.calls])
+    assert "DROP VIEW v" not in world.spark.received
+    running[operation] = hidden
+    held.set()
+    with pytest.raises(RpcError):
+        await reading
+    await dropping
+    assert world.spark.received[-1] == "DROP VIEW v"
+    world.require_balance()
+
+
+async def test_what_is_given_up_before_spark_looked_up_its_names_cannot_be_taken_up_again() -> None:
+    world = World()
+    world.spark.script("TABLE t", progress(), asyncio.Event(), schema(), rows(1))
+    operation = uid()
+    await cut_off_after(world, table("t"), 1, operation)
+    # Spark does not notice that it is to stop.
+    hidden = world.spark.sessions["bob", SESSION].operations[operation]
+    await world.release(operation)
+    assert operation not in world.session().operations
+    world.spark.sessions["bob", SESSION].operations[operation] = hidden
+    with rpc_error("OPERATION_ABANDONED"):
+        await world.reattach(operation)
+    with rpc_error("OPERATION_ABANDONED"):
+        await world.run(table("t"), operation=operation)
+    assert world.statements() == ["TABLE t"]
+    world.require_balance()
+
+
+async def test_an_interrupt_is_not_its_end_before_spark_looked_up_its_names() -> None:
+    world = World(SessionLimits(settle_timeout_s=5, close_timeout_s=5, farewell_s=0.01))
+    world.judge.effects = [("VIEW v", (CreateTempView("v"),)), ("DROP VIEW v", (DropTempView("v"),))]
+    await world.run(view("v", "t"))
+    planning = asyncio.Event()
+    world.spark.script("TABLE v", progress(), planning, schema(), rows(1))
+    operation = uid()
+    await cut_off_after(world, table("v"), 1, operation)
+    # Spark has taken note, and goes on.
+    running = world.spark.sessions["bob", SESSION].operations[operation]
+    await world.call("Interrupt", interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_ALL)
+    running.interrupted.clear()
+    assert "TABLE v" not in world.outcomes()
+    dropping = asyncio.create_task(world.run(sql("DROP VIEW v")))
+    await until(lambda: "ReattachExecute" in [method for method, _ in world.spark.calls])
+    assert "DROP VIEW v" not in world.spark.received
+    planning.set()
+    await dropping
+    assert world.spark.received[-1] == "DROP VIEW v"
 
 
 async def test_releases_of_other_users_reach_nothing() -> None:

@@ -152,6 +152,10 @@ class Resolving(Spark):
                 resolved = True
                 yield data
             done = True
+        except RpcError as error:
+            # What Spark says has failed has made and dropped nothing; what it was stopped in may have.
+            halfway = halfway and "OPERATION_CANCELED" in error.message
+            raise
         finally:
             if done or halfway:
                 for effect in cleared.effects:
