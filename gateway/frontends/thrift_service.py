@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from gateway.errors import AuthenticationFailed, InvalidRequest, SluiceError
+from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.frontends.thrift_opening import read_configuration
 from gateway.frontends.thrift_status import OK, error_status, status_text
 from gateway.model.principal import Principal
@@ -51,6 +52,19 @@ class Caller:
     client: Client
     sink: FrameSink
     sessions: set[Handle] = field(default_factory=set)
+    unknown_handles: int = 0
+    """Calls in a row with a handle that is not there."""
+
+
+FREE_TRIES = 8
+"""Calls with a handle that is not there which are answered at once: a client may have several to close."""
+LONGEST_PAUSE_S = 5.0
+
+
+def pause_s(before: int) -> float:
+    """Return for how long a call with an unknown handle waits for its answer after `before` others."""
+    tries = min(before - FREE_TRIES, 16)
+    return 0.0 if tries < 0 else min(0.05 * 2.0**tries, LONGEST_PAUSE_S)
 
 
 class ThriftService:
@@ -79,10 +93,18 @@ class ThriftService:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
         try:
             if method in METADATA_CALLS:
-                return await self._metadata(method, request, caller)
-            return await self._answers[method](caller, request, seqid)
-        except SluiceError as fault:
+                reply = await self._metadata(method, request, caller)
+            else:
+                reply = await self._answers[method](caller, request, seqid)
+        except InvalidHandle as fault:
+            # Some clients go on with a session that ended, as when Spark died, as fast as they are answered.
+            await asyncio.sleep(pause_s(caller.unknown_handles))
+            caller.unknown_handles += 1
             return error_reply(method, fault)
+        except SluiceError as fault:
+            reply = error_reply(method, fault)
+        caller.unknown_handles = 0
+        return reply
 
     async def vanished(self, caller: Caller) -> None:
         """Close what the connection leaves behind."""

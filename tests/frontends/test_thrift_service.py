@@ -11,6 +11,7 @@ import pytest
 
 from gateway.errors import InvalidRequest
 from gateway.frontends.thrift_opening import read_configuration
+from gateway.frontends.thrift_service import FREE_TRIES, LONGEST_PAUSE_S, pause_s
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.wire import calls
 from gateway.wire.calls import METHODS
@@ -19,6 +20,37 @@ from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandl
 from tests.frontends.listening import OPEN, RawClient, listening
 
 TLS = Path(__file__).parent / "tls"
+
+
+# -- handles that are not there ------------------------------------------------------------------------------
+
+
+async def test_who_goes_on_with_a_session_that_ended_waits_longer_and_longer() -> None:
+    async def tries(client: RawClient) -> int:
+        """Ask until two seconds are over, and return how often that was."""
+        asked, clock = 0, asyncio.get_running_loop().time
+        until = clock() + 2
+        while clock() < until:
+            reply = await client.call("GetInfo", calls.TGetInfoReq(sessionHandle=gone), calls.TGetInfoResp)
+            assert "Invalid SessionHandle" in reply.status.errorMessage
+            asked += 1
+        return asked
+
+    gone = TSessionHandle(sessionId=THandleIdentifier(guid=b"g" * 16, secret=b"s" * 16))
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        assert await tries(client) <= FREE_TRIES + 7
+        # A session that is there is served at once, and the count begins anew.
+        opened = await client.call("OpenSession", OPEN, calls.TOpenSessionResp)
+        request = calls.TGetInfoReq(sessionHandle=opened.sessionHandle, infoType=17)
+        assert (await client.call("GetInfo", request, calls.TGetInfoResp)).status.statusCode == 0
+        assert await tries(client) >= 1
+
+
+def test_the_wait_for_an_unknown_handle_is_bounded() -> None:
+    waits = [pause_s(before) for before in range(100)]
+    assert waits == sorted(waits)
+    assert (waits[0], waits[FREE_TRIES - 1], waits[-1]) == (0.0, 0.0, LONGEST_PAUSE_S)
 
 
 # -- opening -------------------------------------------------------------------------------------------------
