@@ -44,7 +44,7 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "5-who-asks",
         ),
     ),
-    6: (_RULES["a definer needs the access"],),
+    6: (_RULES["what a definer lacks closes the view"],),
     7: (
         Removal(
             "sessions look again at what policies read",
