@@ -91,6 +91,7 @@ class ThriftService:
 
     async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
+        reply: Struct | None
         try:
             if method in METADATA_CALLS:
                 reply = await self._metadata(method, request, caller)
