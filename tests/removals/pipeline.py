@@ -151,7 +151,7 @@ REMOVALS = (
         "what is lent is not told",
         "pipeline.texts",
         "or (prepared.place.depth > 0 and seen.lends),",
-        "",
+        ",",
         "test_pipeline_definers",
     ),
     Removal(
@@ -405,7 +405,7 @@ REMOVALS = (
     Removal(
         "no kept plans over columns that may only be shown",
         "pipeline.plans",
-        "return shown_only(scans if keeps else (), bodies, self.judging)",
+        "return shown_only(scans if keeps else (), bodies.values(), self.judging)",
         "return None",
         "test_pipeline_plans",
     ),
