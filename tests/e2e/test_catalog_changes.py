@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,9 @@ import pytest
 from pyhive.exc import Error
 from pyspark.errors import PySparkException
 
-from gateway.frontends.users import set_user
-from tests.e2e.running import RunningGateway, Spark, connect
+from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
+from tests.e2e.running import RunningGateway, Spark
 
-PASSWORD = "correct horse battery"
 PACK = """
 service: spark
 policies:
@@ -47,53 +45,10 @@ def replacing(shown: str) -> str:
 @pytest.fixture(scope="module")
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(*MADE, user="loader")
-    directory = open_directory / "race"
-    directory.mkdir()
-    directory.chmod(0o711)
-    for user in ("ann", "maker"):
-        set_user(directory / "users.yaml", user, password=PASSWORD)
-    (directory / "pack.yaml").write_text(PACK)
-    settings = {
-        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-        "backend": spark.backend_settings(directory),
-        "policies": {"paths": ["pack.yaml"]},
-        "users": {"file": "users.yaml"},
-        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
-        "logging": {"format": "json"},
-    }
-    (directory / "gateway.yaml").write_text(json.dumps(settings))
-    running = RunningGateway(directory / "gateway.yaml").start()
+    file = write_settings(open_directory / "race", spark, PACK, {"ann": (), "maker": ()})
+    running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
-
-
-class Thrift:
-    """An open session of a user."""
-
-    def __init__(self, gateway: RunningGateway, user: str) -> None:
-        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
-
-    def __call__(self, text: str) -> list[Any]:
-        cursor = self._connection.cursor()
-        cursor.execute(text)
-        return sorted(cursor.fetchall()) if cursor.description else []
-
-    def begin(self, text: str) -> None:
-        """Have a statement run that nobody asks about any more."""
-        self._connection.cursor().execute(text, async_=True)
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-@contextlib.contextmanager
-def session(gateway: RunningGateway, endpoint: str, user: str) -> Iterator[Any]:
-    if endpoint == "thrift":
-        with contextlib.closing(Thrift(gateway, user)) as ask:
-            yield ask
-        return
-    with gateway.session(user, PASSWORD) as frames:
-        yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

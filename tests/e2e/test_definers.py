@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +14,9 @@ from pyhive import hive
 from pyspark.errors import PySparkException
 
 from gateway.frontends.users import remove_user, set_user
-from tests.e2e.running import RunningGateway, Spark, connect, until
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, Thrift, sessions, write_settings
+from tests.e2e.running import RunningGateway, Spark, until
 
-PASSWORD = "correct horse battery"
 GROUPS = {"ann": ["analysts"], "abe": ["analysts"], "hal": ["hr"], "ray": [], "zoe": ["movers"]}
 PACK = """
 service: spark
@@ -58,31 +56,15 @@ MADE = (
 """Made by the operator, past the gateway."""
 ALL = [(1, "11"), (2, "22"), (3, "33")]
 ANALYSTS = [(1, "x11"), (2, "x22")]
-ENDPOINTS = ("thrift", "connect")
-
-Ask = Callable[[str], list[Any]]
 
 
 class Place:
     """A gateway of its own, whose policies and users change."""
 
     def __init__(self, directory: Path, spark: Spark) -> None:
-        directory.mkdir()
-        directory.chmod(0o711)
         self.directory = directory
-        for user, groups in GROUPS.items():
-            set_user(directory / "users.yaml", user, password=PASSWORD, groups=groups)
-        (directory / "pack.yaml").write_text(PACK)
-        settings = {
-            "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-            "backend": spark.backend_settings(directory),
-            "policies": {"paths": ["pack.yaml"], "reload_s": 0.1},
-            "users": {"file": "users.yaml"},
-            "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
-            "logging": {"format": "json"},
-        }
-        (directory / "gateway.yaml").write_text(json.dumps(settings))
-        self.gateway = RunningGateway(directory / "gateway.yaml").start()
+        file = write_settings(directory, spark, PACK, GROUPS, policies={"reload_s": 0.1})
+        self.gateway = RunningGateway(file).start()
 
     def policies(self, pack: str) -> None:
         """Put a pack in force."""
@@ -130,35 +112,11 @@ def place(running: Place) -> Iterator[Place]:
     running.policies(PACK)
 
 
-class Thrift:
-    """An open session of a user."""
-
-    def __init__(self, gateway: RunningGateway, user: str) -> None:
-        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
-        self._cursor = self._connection.cursor()
-
-    def __call__(self, text: str) -> list[Any]:
-        self._cursor.execute(text)
-        return sorted(self._cursor.fetchall()) if self._cursor.description else []
-
-    def close(self) -> None:
-        self._connection.close()
-
-
 @pytest.fixture
 def ask(place: Place) -> Iterator[Callable[[str, str], Ask]]:
     """Open sessions: `ask(endpoint, user)(text)`."""
-    with contextlib.ExitStack() as opened:
-
-        def session(endpoint: str, user: str) -> Ask:
-            if endpoint == "thrift":
-                found = Thrift(place.gateway, user)
-                opened.callback(found.close)
-                return found
-            frames = opened.enter_context(place.gateway.session(user, PASSWORD))
-            return lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
-
-        yield session
+    with sessions(place.gateway) as asked:
+        yield asked
 
 
 def refusal(ask: Ask, text: str) -> str:

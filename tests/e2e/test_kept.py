@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,9 @@ import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
 
-from gateway.frontends.users import set_user
-from tests.e2e.running import RunningGateway, Spark, connect, until
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, sessions, write_settings
+from tests.e2e.running import RunningGateway, Spark, until
 
-PASSWORD = "correct horse battery"
 FRESH_S = 5.0
 """How long a session may go by what Spark knew of a mapping table."""
 PACK = """
@@ -56,69 +54,27 @@ MADE = (
 """Made by the operator, past the gateway."""
 
 
-def write_settings(directory: Path, spark: Spark) -> Path:
-    directory.mkdir()
-    directory.chmod(0o711)
-    for user in ("ann", "bob", "raw"):
-        set_user(directory / "users.yaml", user, password=PASSWORD)
-    (directory / "pack.yaml").write_text(PACK)
-    settings = {
-        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-        "backend": spark.backend_settings(directory),
-        "policies": {"paths": ["pack.yaml"]},
-        "users": {"file": "users.yaml"},
-        "sessions": {"policy_tables_s": FRESH_S},
-        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
-        "logging": {"format": "json"},
-    }
-    file = directory / "gateway.yaml"
-    file.write_text(json.dumps(settings))
-    return file
-
-
 @pytest.fixture(scope="module")
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(*MADE, user="loader")
-    running = RunningGateway(write_settings(open_directory / "kept", spark)).start()
+    running = RunningGateway(
+        write_settings(
+            open_directory / "kept",
+            spark,
+            PACK,
+            {"ann": (), "bob": (), "raw": ()},
+            sessions={"policy_tables_s": FRESH_S},
+        )
+    ).start()
     yield running
     assert running.stop() == 0
-
-
-Ask = Callable[[str], list[Any]]
-
-
-class Thrift:
-    """An open session of a user."""
-
-    def __init__(self, gateway: RunningGateway, user: str) -> None:
-        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
-        self._cursor = self._connection.cursor()
-
-    def __call__(self, text: str) -> list[Any]:
-        self._cursor.execute(text)
-        return sorted(self._cursor.fetchall()) if self._cursor.description else []
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 @pytest.fixture
 def ask(gateway: RunningGateway) -> Iterator[Callable[[str, str], Ask]]:
     """Open sessions: `ask(endpoint, user)(text)`."""
-    with contextlib.ExitStack() as opened:
-
-        def session(endpoint: str, user: str) -> Ask:
-            if endpoint == "thrift":
-                found = Thrift(gateway, user)
-                opened.callback(found.close)
-                return found
-            frames = opened.enter_context(gateway.session(user, PASSWORD))
-            return lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
-
-        yield session
-
-
-ENDPOINTS = ("thrift", "connect")
+    with sessions(gateway) as asked:
+        yield asked
 
 
 def perhaps(ask: Ask, text: str) -> None:

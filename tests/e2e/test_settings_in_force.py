@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
 
-from gateway.frontends.users import set_user
-from tests.e2e.running import RunningGateway, Spark, connect
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
+from tests.e2e.running import RunningGateway, Spark
 
-PASSWORD = "correct horse battery"
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 PACK = """
@@ -46,52 +43,19 @@ MADE = (
 )
 """Made by the operator, past the gateway; its Spark has the zone UTC."""
 
-Ask = Callable[[str], list[Any]]
-
-
-def write_settings(directory: Path, spark: Spark) -> Path:
-    directory.mkdir()
-    directory.chmod(0o711)
-    set_user(directory / "users.yaml", "ann", password=PASSWORD)
-    (directory / "pack.yaml").write_text(PACK)
-    settings = {
-        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-        "backend": spark.backend_settings(directory),
-        "policies": {"paths": ["pack.yaml"]},
-        "users": {"file": "users.yaml"},
-        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
-        "logging": {"format": "json"},
-    }
-    file = directory / "gateway.yaml"
-    file.write_text(json.dumps(settings))
-    return file
-
 
 @pytest.fixture(scope="module")
 def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     spark.query(*MADE, user="loader")
-    running = RunningGateway(write_settings(open_directory / "zoned", spark)).start()
+    running = RunningGateway(write_settings(open_directory / "zoned", spark, PACK, {"ann": ()})).start()
     yield running
     assert running.stop() == 0
 
 
-@pytest.fixture(params=["thrift", "connect"])
+@pytest.fixture(params=ENDPOINTS)
 def ask(request: pytest.FixtureRequest, gateway: RunningGateway) -> Iterator[Ask]:
-    with contextlib.ExitStack() as opened:
-        if request.param == "connect":
-            frames = opened.enter_context(gateway.session("ann", PASSWORD))
-            yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
-            return
-        connection = opened.enter_context(
-            contextlib.closing(connect(gateway.host, gateway.port, "ann", PASSWORD))
-        )
-        cursor = connection.cursor()
-
-        def execute(text: str) -> list[Any]:
-            cursor.execute(text)
-            return sorted(cursor.fetchall()) if cursor.description else []
-
-        yield execute
+    with session(gateway, request.param, "ann") as asked:
+        yield asked
 
 
 @contextlib.contextmanager

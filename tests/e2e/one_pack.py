@@ -1,0 +1,81 @@
+"""A gateway of a module's own, with one pack and a few users, and their sessions through either endpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gateway.frontends.users import set_user
+from tests.e2e.running import RunningGateway, Spark, connect
+
+PASSWORD = "correct horse battery"
+ENDPOINTS = ("thrift", "connect")
+
+Ask = Callable[[str], list[Any]]
+"""Runs a statement and returns its rows, sorted."""
+
+
+def write_settings(
+    directory: Path, spark: Spark, pack: str, users: Mapping[str, Sequence[str]], **more: Mapping[str, Any]
+) -> Path:
+    """Write all that a gateway before `spark` needs into a new directory, and return its settings.
+
+    `users`: name → groups. `more`: sections of the settings; `policies` is added to what stands there.
+    """
+    directory.mkdir()
+    directory.chmod(0o711)
+    for user, groups in users.items():
+        set_user(directory / "users.yaml", user, password=PASSWORD, groups=list(groups))
+    (directory / "pack.yaml").write_text(pack)
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
+        "backend": spark.backend_settings(directory),
+        "users": {"file": "users.yaml"},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+        **more,
+        "policies": {"paths": ["pack.yaml"], **more.get("policies", {})},
+    }
+    file = directory / "gateway.yaml"
+    file.write_text(json.dumps(settings))
+    return file
+
+
+class Thrift:
+    """An open session of a user."""
+
+    def __init__(self, gateway: RunningGateway, user: str) -> None:
+        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
+        self._cursor = self._connection.cursor()
+
+    def __call__(self, text: str) -> list[Any]:
+        self._cursor.execute(text)
+        return sorted(self._cursor.fetchall()) if self._cursor.description else []
+
+    def begin(self, text: str) -> None:
+        """Have a statement run that nobody asks about any more."""
+        self._connection.cursor().execute(text, async_=True)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextlib.contextmanager
+def session(gateway: RunningGateway, endpoint: str, user: str) -> Iterator[Ask]:
+    """Open a session through an endpoint."""
+    if endpoint == "thrift":
+        with contextlib.closing(Thrift(gateway, user)) as ask:
+            yield ask
+        return
+    with gateway.session(user, PASSWORD) as frames:
+        yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
+
+
+@contextlib.contextmanager
+def sessions(gateway: RunningGateway) -> Iterator[Callable[[str, str], Ask]]:
+    """Open sessions as they are asked for: `ask(endpoint, user)(text)`."""
+    with contextlib.ExitStack() as opened:
+        yield lambda endpoint, user: opened.enter_context(session(gateway, endpoint, user))
