@@ -193,7 +193,7 @@ class CatalogLocks:
         except TimeoutError:
             # It may have entered just as its time was over.
             return hold if hold in self._holds else None
-        except BaseException:
+        except BaseException:  # also a caller that is cancelled: it holds nothing, and lets the next one in
             hold.over = True
             self.let_go(hold)
             raise

@@ -26,13 +26,7 @@ def where(spark: Spark, open_directory: Path) -> Iterator[Lab]:
         yield made
 
 
-def not_yet(item: int) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.xfail(reason="not mended yet", strict=True)] if item in known.NOT_YET else []
-
-
-@pytest.mark.parametrize(
-    "file", [pytest.param(file, id=file.stem, marks=not_yet(item)) for item, file in known.written().items()]
-)
+@pytest.mark.parametrize("file", known.written().values(), ids=lambda file: file.stem)
 def test_a_written_history(where: Lab, file: Path) -> None:
     failure = Run(where, Counts()).run(steps.read(file))
     assert failure is None, str(failure)

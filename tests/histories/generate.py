@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from tests.histories.known import NOT_YET
 from tests.histories.steps import Step
 from tests.histories.world import AUDIENCES, INITIALLY, SLOTS
 
@@ -263,8 +262,6 @@ class Maker:
             self._frames.pop(self._steps[-1].by, None)
         else:
             slots = [s for s in SLOTS if s.split(" ")[1].partition(".")[0] == table]
-            if 6 in NOT_YET and self._views:
-                slots = [s for s in slots if s.split(" ")[0] not in ("deny", "hide")]
             slot = self._random.choice(slots)
             variants = [v for v in ("none", *SLOTS[slot]) if v != self._slots.get(slot, "none").split(" ")[0]]
             variant = self._random.choice(variants)
@@ -301,9 +298,8 @@ class Maker:
             self.read_at_once: 2,
             self.look_round: 2,
             self.read_something: 2,
+            self.replace_view_at_once: 1,
         }
-        if 13 not in NOT_YET:
-            kinds[self.replace_view_at_once] = 1
         for_time = self._random.random() < 0.15
         while len(self._steps) < steps:
             self._random.choices(list(kinds), list(kinds.values()))[0]()

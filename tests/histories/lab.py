@@ -15,7 +15,6 @@ from tests.e2e import standing
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, until
 from tests.histories.clients import Answer, Connect, Session, Thrift
-from tests.histories.known import NOT_YET
 from tests.histories.model import Rendered
 from tests.histories.world import PASSWORD, USERS, pack
 
@@ -139,9 +138,10 @@ def lab(spark: Spark, directory: Path, command: Sequence[str] = ("-m", "gateway"
         set_user(directory / "users.yaml", user, password=PASSWORD, groups=sorted(groups))
     settings = json.loads(file.read_text())
     settings["policies"] = {"paths": ["histories"], "reload_s": 0.1, "star": "visible"}
-    settings["sessions"] = {"policy_tables_s": FRESH_S}
-    if 12 not in NOT_YET:
-        settings["sessions"]["checkpoints"] = f"file:{spark.directory / f'histories-{os.getpid()}'}"
+    settings["sessions"] = {
+        "policy_tables_s": FRESH_S,
+        "checkpoints": f"file:{spark.directory / f'histories-{os.getpid()}'}",
+    }
     file.write_text(json.dumps(settings))
     gateway = RunningGateway(file, command).start()
     try:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tests.histories.known import NOT_YET
-
 QUERIES = ("read", "open", "collect", "describe")
 KEEPING = ("cache", "cache_as", "frame")
 
@@ -21,8 +19,6 @@ class Rule:
     why: str
     steps: tuple[str, ...]
     pattern: str
-    item: int = 0
-    """The item of issue 9 with whose mend nothing is refused so any more."""
 
     def speaks_of(self, do: str, error: str) -> bool:
         return do in self.steps and re.search(self.pattern, error, re.DOTALL) is not None
@@ -35,12 +31,6 @@ RULES = (
         (*QUERIES, *KEEPING, "temp_view", "table", "insert", "drop_temp", "uncache"),
         "ended because the policies changed|because the policies changed",
     ),
-    Rule(
-        "a view over guarded tables is not shared",
-        ("view", "alter_view"),
-        "masks? or filters?|masked|hidden",
-        6,
-    ),
     Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
     Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
     Rule("a stream goes on with its own checkpoint", ("stream",), "CHECKPOINT|checkpoint"),
@@ -50,9 +40,6 @@ RULES = (
 )
 
 
-IN_FORCE = {0, *NOT_YET}
-
-
 def by_design(do: str, error: str) -> str | None:
     """Return the reason for which a step may be refused so, or None."""
-    return next((r.why for r in RULES if r.item in IN_FORCE and r.speaks_of(do, error)), None)
+    return next((r.why for r in RULES if r.speaks_of(do, error)), None)
