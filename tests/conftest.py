@@ -17,6 +17,7 @@ import structlog
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.pool import ReaderPool
+from tests.readers import patient_reader
 
 pytest_plugins = ["tests.costs", "tests.lanes"]
 
@@ -30,7 +31,7 @@ def pytest_collection_finish() -> None:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def reader() -> AsyncIterator[ReaderPool]:
     """Spark's parser. Its tests run on its loop: `pytest.mark.asyncio(loop_scope="session")`."""
-    async with ReaderPool() as pool:
+    async with patient_reader() as pool:
         yield pool
 
 

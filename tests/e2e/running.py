@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import yaml
 from pyhive import hive
 from thrift.transport.TSocket import TSocket
 from thrift_sasl import TSaslClientTransport
@@ -162,6 +163,22 @@ def until(true: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None
         time.sleep(0.05)
 
 
+PATIENCE = {
+    "reader": {"timeout_s": 120, "wait_s": 300},
+    "backend": {"connect_timeout_s": 120, "call_timeout_s": 300},
+    "logins": {"handshake_timeout_s": 120},
+}
+"""How long a gateway of tests waits where its settings do not say: a loaded machine is no fault."""
+
+
+def be_patient(config: Path) -> None:
+    """Write the times of `PATIENCE` into a settings file, where it has none of its own."""
+    settings = yaml.safe_load(config.read_text())
+    for group, times in PATIENCE.items():
+        settings[group] = {**times, **(settings.get(group) or {})}
+    config.write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
 class RunningGateway:
     """`sluice serve` as a process of its own, as an operator runs it.
 
@@ -182,6 +199,7 @@ class RunningGateway:
 
     def start(self, timeout_s: float = 300) -> RunningGateway:
         """Start it and return when it says that it is ready."""
+        be_patient(self.config)
         self._ready = queue.Queue()
         self.process = subprocess.Popen(
             [sys.executable, *self.command, "serve", "-c", str(self.config)],

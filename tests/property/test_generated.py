@@ -23,6 +23,7 @@ from tests.judge_world import SERVICE_DEFS
 from tests.policy.scenarios import policy_set
 from tests.property.queries import Query, queries
 from tests.property.world import DATABASE, PACK, PRINCIPAL, catalog
+from tests.readers import patient_reader
 
 LAWS = settings(
     max_examples=tries(150),
@@ -49,13 +50,13 @@ class Judge:
     ) -> Verdict | NeedsCatalog:
         snapshot = Snapshot(policies=policies or self.policies, catalog=catalog())
         statement = Statement(text=text, principal=principal, context=SessionContext(namespace=(DATABASE,)))
-        return self.loop.run(judge(statement, snapshot, self.reader), 30)
+        return self.loop.run(judge(statement, snapshot, self.reader))
 
 
 @pytest.fixture(scope="module")
 def judging() -> Iterator[Judge]:
     loop = LoopThread()
-    reader = ReaderPool()
+    reader = patient_reader()
     loop.run(reader.start())
     yield Judge(loop, reader)
     loop.run(reader.close())

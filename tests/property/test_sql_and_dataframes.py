@@ -35,6 +35,7 @@ from tests.judge_world import SERVICE_DEFS
 from tests.plan.frames import message
 from tests.property.questions import Question, asked, questions
 from tests.property.world import DATABASE, PRINCIPAL, catalog
+from tests.readers import patient_reader
 
 LAWS = settings(
     max_examples=tries(200),
@@ -75,7 +76,7 @@ class Judge:
 @pytest.fixture(scope="module")
 def judging() -> Iterator[Judge]:
     loop = LoopThread()
-    reader = ReaderPool()
+    reader = patient_reader()
     loop.run(reader.start())
     yield Judge(loop, reader)
     loop.run(reader.close())
