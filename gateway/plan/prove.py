@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import cast
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from gateway.plan.guard import Edits, bytes_of
-from gateway.plan.reading import Message, PlanReading
-from gateway.wire.connect import parse
+from gateway.plan.reading import PlanReading
+from gateway.wire.connect import Message, descriptor_of, parse, pb
 
 _SENSITIVE: Mapping[str, tuple[str, str]] = {
     "spark.connect.Read.NamedTable": ("names", "unparsed_identifier"),
@@ -41,6 +43,8 @@ _ASIDE = frozenset({"spark.connect.RelationCommon", "spark.connect.ExpressionCom
 _OLD_TEXT = "spark.connect.SqlCommand"
 _STREAM = "spark.connect.WriteStreamOperationStart"
 
+_Check = Callable[[Message, Edits], str | None]
+"""Return why a message of the type that it is for may not go on, or None."""
 _Fields = tuple[tuple[str, bool, bool, bool], ...]
 """Field, whether it is repeated, whether it is a map, whether it says if it is set."""
 
@@ -93,8 +97,8 @@ class _Kind:
 
     __slots__ = ("check", "fields", "name", "oneof", "sensitive", "within")
 
-    def __init__(self, cls: Any) -> None:
-        descriptor = cls.DESCRIPTOR
+    def __init__(self, cls: type[Message]) -> None:
+        descriptor = descriptor_of(cls)
         self.name: str = descriptor.full_name
         self.check = _check(self.name)
         self.sensitive = self.check is not None or self.name in _COUNTED
@@ -105,19 +109,17 @@ class _Kind:
         inside = {f.name for f in leading if large and f.containing_oneof is large[0]}
         self.within = frozenset(inside)
         self.fields: _Fields = tuple(
-            (f.name, f.is_repeated, bool(f.message_type.GetOptions().map_entry), f.has_presence)
-            for f in leading
-            if f.name not in inside
+            (f.name, f.is_repeated, _is_map(f), f.has_presence) for f in leading if f.name not in inside
         )
 
 
-def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
+def _check(name: str) -> _Check | None:
     if name in _FORBIDDEN:
         return lambda message, edits: "the plan holds what cannot be read"
     if name == _OLD_TEXT:
-        return lambda message, edits: "the plan has a text that was not judged" if message.sql else None
+        return cast("_Check", _old_text_check)
     if name == _STREAM:
-        return _stream_check
+        return cast("_Check", _stream_check)
     if name not in _SENSITIVE:
         return None
     kind, field = _SENSITIVE[name]
@@ -129,16 +131,20 @@ def _check(name: str) -> Callable[[Message, Edits], str | None] | None:
     return check
 
 
-def _stream_check(message: Message, edits: Edits) -> str | None:
+def _old_text_check(message: pb.SqlCommand, edits: Edits) -> str | None:
+    return "the plan has a text that was not judged" if message.sql else None
+
+
+def _stream_check(message: pb.WriteStreamOperationStart, edits: Edits) -> str | None:
     """INVARIANT (no chosen checkpoint): Spark reads files that a checkpoint names, whosever they are."""
     written = {value for key, value in message.options.items() if key.lower() == "checkpointlocation"}
     return None if written <= edits.checkpoints else "the stream has a checkpoint that was not judged"
 
 
-class _Kinds(dict[Any, _Kind]):
+class _Kinds(dict[type[Message], _Kind]):
     """What is looked at in messages, by their class."""
 
-    def __missing__(self, cls: Any) -> _Kind:
+    def __missing__(self, cls: type[Message]) -> _Kind:
         found = self[cls] = _Kind(cls)
         return found
 
@@ -147,16 +153,20 @@ _KINDS = _Kinds()
 _LEADS: dict[str, bool] = {}
 
 
-def _leads(descriptor: Any) -> bool:
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _leads(descriptor: Descriptor) -> bool:
     """Whether a message of this type can hold anything that is looked at, at any depth."""
     known = _LEADS.get(descriptor.full_name)
     if known is None:
-        seen: dict[str, Any] = {}
+        seen: set[str] = set()
         pending = [descriptor]
         while pending:
             one = pending.pop()
             if one.full_name not in seen:
-                seen[one.full_name] = one
+                seen.add(one.full_name)
                 pending.extend(f.message_type for f in one.fields if f.message_type is not None)
         wanted = {*_SENSITIVE, *_COUNTED, "spark.connect.Plan.CompressedOperation", _OLD_TEXT, _STREAM}
         known = descriptor.full_name in _FORBIDDEN or (

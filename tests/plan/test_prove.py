@@ -13,7 +13,7 @@ from gateway.plan.prove import _leads, proved
 from gateway.plan.reading import PlanReading
 from gateway.wire.connect import pb
 from tests.plan.frames import message, sql, table
-from tests.plan.plans import read
+from tests.plan.plans import plan_in, read
 from tests.plan.test_guard import PEOPLE, QUERY
 
 
@@ -100,7 +100,7 @@ def test_what_was_not_judged_does_not_go_on(tamper: Callable[[Any], None]) -> No
 
 def test_a_change_that_nobody_notes_down_does_not_go_on() -> None:
     reading, original, edits = guarded()
-    reading.message.root.filter.input.join.join_type = pb.Join.JOIN_TYPE_CROSS
+    plan_in(reading).root.filter.input.join.join_type = pb.Join.JOIN_TYPE_CROSS
     assert proved(reading, original, bytes_of(reading.message), edits) is not None
 
 
@@ -117,7 +117,7 @@ def stream() -> tuple[PlanReading, bytes, Edits]:
 
 def test_a_checkpoint_is_where_it_was_put() -> None:
     reading, original, edits = stream()
-    start = reading.command.write_stream_operation_start
+    start = plan_in(reading).command.write_stream_operation_start
     edits.place_checkpoint(start, "CheckpointLocation", "file:/ours/_a/_b")
     forwarded = bytes_of(reading.message)
     assert forwarded != original
