@@ -219,7 +219,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
         if command.format != sink or kind is not None or foreach:
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
         effects = (CreateTempView(_plain_name(command.query_name)),)
-    if foreach:
+    if foreach and kind is None:
         return PlanWants(wants=Wants(wants=wants))
     if kind is None:
         if sink in _SINKS:

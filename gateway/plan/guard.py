@@ -43,6 +43,8 @@ class Edits:
     """SQL that was written: guarded queries and judged texts."""
     names: set[str] = field(default_factory=set)
     """Names of relations that were written or left."""
+    targets: set[str] = field(default_factory=set)
+    """Names that commands and catalog calls were given."""
     expressions: set[str] = field(default_factory=set)
     """Expression texts that were judged, as they are forwarded."""
     options: list[tuple[pb.WriteStreamOperationStart, str, str]] = field(default_factory=list)
@@ -78,6 +80,8 @@ class Edits:
     def pin(self, pins: Iterable[NamePin]) -> None:
         for pin in pins:
             self.write(pin.message, pin.field, pin.text)
+            if pin.text is not None:
+                self.targets.add(pin.text)
 
     def undo(self) -> None:
         """Give the plan its first bytes again."""

@@ -108,7 +108,7 @@ def test_what_is_rendered_by_the_name_of_a_message_takes_it() -> None:
 
 def test_checks_of_the_proof_take_the_type_that_they_are_for() -> None:
     for name, each in TYPES.items():
-        check = prove._check(each.full_name)
+        check = prove._check(each)
         if check is not None and check.__qualname__ in ("_old_text_check", "_stream_check"):
             assert takes(check, each), name
 
