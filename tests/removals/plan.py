@@ -96,8 +96,8 @@ REMOVALS = (
     Removal(
         "compressed plans of an analysis are opened",
         "plan.walk",
-        "        plan = getattr(inner, field)\n        open_plan(plan)",
-        "        plan = getattr(inner, field)",
+        "        plan: pb.Plan = getattr(inner, field)\n        open_plan(plan)",
+        "        plan: pb.Plan = getattr(inner, field)",
         "plan.test_compressed",
     ),
     Removal(
@@ -676,7 +676,7 @@ REMOVALS = (
         "plan.test_commands",
     ),
     Removal(
-        "proof: what a guard makes too deep is refused, and no error",
+        "proof: what is written too deep is refused, and no error",
         "plan.prove",
         "except ProtobufError as error:",
         "except ZeroDivisionError as error:",
