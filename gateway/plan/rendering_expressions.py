@@ -18,7 +18,8 @@ MAX_CHARACTERS = 65_536
 MAX_ITEMS = MAX_CHARACTERS // 2
 """More items of a list than can be seen of it: each takes two characters or more."""
 
-Piece: TypeAlias = "str | Message | tuple[Any, ...] | list[Piece]"  # type: ignore[explicit-any]
+_Call = tuple[Any, ...]  # type: ignore[explicit-any]  # of arguments of any kind
+Piece: TypeAlias = "str | Message | _Call | list[Piece]"
 """Text, a tuple of a function and its arguments that gives another piece, a message, or a list of pieces."""
 Pieces = list[Piece]
 
