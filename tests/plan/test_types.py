@@ -143,3 +143,12 @@ def test_fields_that_are_named_as_text_are_there() -> None:
 def test_messages_that_the_proof_names_are_there() -> None:
     named = {*prove._SENSITIVE, *prove._COUNTED, *prove._FORBIDDEN, *prove._ASIDE, prove._OLD_TEXT}
     assert {name for name in (*named, prove._STREAM) if short_name(name) not in TYPES} == set()
+
+
+def test_the_check_itself_sees_another_message() -> None:
+    """A fence that nobody has seen stop anything proves nothing."""
+    assert takes(commands._write, descriptor_of(pb.WriteOperation))
+    assert not takes(commands._write, descriptor_of(pb.WriteOperationV2))
+    assert not takes(FIELD_READERS["Relation.read"], RELATION, RELATION)
+    with pytest.raises(AssertionError, match="has no field inptu"):
+        field_of(RELATION, "inptu")
