@@ -18,7 +18,7 @@ from gateway.plan.arguments import argument_refusal, schemas_in
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
 from gateway.plan.identifiers import table_parts
-from gateway.plan.reading import ExpressionText, Message, PlanReading, SqlText
+from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
@@ -58,7 +58,7 @@ class PlanTexts:
         return self.usages.get(id(prepared), Silent("nothing is read"))
 
     @property
-    def asking(self) -> tuple[Message, ...]:
+    def asking(self) -> tuple[ExpressionString, ...]:
         """The expressions in which a word without brackets may ask who the user is."""
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)

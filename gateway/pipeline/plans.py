@@ -372,7 +372,7 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
-        if placed is not None:
+        if start is not None and placed is not None:
             edits.place_checkpoint(start, placed[0], placed[1].url)
             words = (*words, (placed[1].url, placed[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)

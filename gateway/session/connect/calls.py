@@ -57,7 +57,7 @@ class Calls:
     # -- settings and artifacts: of an adopted session ------------------------------------------------------
 
     async def config(
-        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+        self, session: ConnectSession, principal: Principal, client: Client, request: pb.ConfigRequest
     ) -> bytes:
         """Set, unset or tell settings, as far as policies allow it; what changes them is recorded.
 
@@ -110,7 +110,7 @@ class Calls:
         session: ConnectSession,
         principal: Principal,
         client: Client,
-        request: Message,
+        request: pb.ConfigRequest,
         decisions: Sequence[Decision],
         refusal: tuple[str, str, str] | None,
     ) -> Call:
@@ -129,7 +129,11 @@ class Calls:
         return call
 
     async def artifact_status(
-        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+        self,
+        session: ConnectSession,
+        principal: Principal,
+        client: Client,
+        request: pb.ArtifactStatusesRequest,
     ) -> bytes:
         """Say whether files are there: local data by its hash, and what this session has uploaded."""
         decide = self._verdicts.deciding_for(principal, client, "ARTIFACT STATUS")
@@ -142,7 +146,7 @@ class Calls:
 
     # -- operations ----------------------------------------------------------------------------------------
 
-    async def interrupt(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def interrupt(self, session: ConnectSession | None, request: pb.InterruptRequest) -> bytes:
         """Stop operations in Spark; each one's end is recorded when Spark says it, or now if nobody reads."""
         if request.HasField("operation_id"):
             request.operation_id = operation_id_of(request.operation_id)
@@ -164,7 +168,9 @@ class Calls:
         if operation.kept is None and not operation.attached and operation.reattachable:
             await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
 
-    async def release_execute(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def release_execute(
+        self, session: ConnectSession | None, request: pb.ReleaseExecuteRequest
+    ) -> bytes:
         """Free responses that the client has, or the whole operation. It comes once for each response."""
         request.operation_id = operation_id_of(request.operation_id)
         key = request.user_context.user_id, request.session_id, request.operation_id
@@ -194,7 +200,7 @@ class Calls:
                 raise Malformed("the request releases nothing")
         return _released(operation)
 
-    async def get_status(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def get_status(self, session: ConnectSession | None, request: pb.GetStatusRequest) -> bytes:
         """Say how operations stand."""
         if request.extensions or request.operation_status.extensions:
             raise NotGovernable("extensions of a request cannot be judged")
@@ -208,7 +214,9 @@ class Calls:
             status.ClearField("extensions")
         return serialize(answer)
 
-    async def error_details(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def error_details(
+        self, session: ConnectSession | None, request: pb.FetchErrorDetailsRequest
+    ) -> bytes:
         """Tell more of an error that this session was given; of another one as little as can be."""
         strictest = self._endings.strictest
         scrubbing = strictest
@@ -218,7 +226,11 @@ class Calls:
         data = await self._forward(session, "FetchErrorDetails", request, strictest)
         return scrub_details(parse(pb.FetchErrorDetailsResponse, data), scrubbing)
 
-    def _observe(self, session: ConnectSession | None, request: Message) -> None:
+    def _observe(
+        self,
+        session: ConnectSession | None,
+        request: pb.InterruptRequest | pb.GetStatusRequest | pb.FetchErrorDetailsRequest,
+    ) -> None:
         """Let Spark refuse when its session is another one; what the client says is checked here."""
         if session is not None:
             request.client_observed_server_side_session_id = session.server_session
@@ -233,7 +245,7 @@ class Calls:
             raise await self._endings.lost_with(session, fault, scrubbed) from None
 
 
-def _keys(request: Message) -> list[str]:
+def _keys(request: pb.ConfigRequest) -> list[str]:
     """Return the keys that a call names; not their values, which are nobody's but the session's."""
     operation = request.operation
     match operation.WhichOneof("op_type"):
@@ -247,7 +259,7 @@ def _keys(request: Message) -> list[str]:
             return []
 
 
-def _is_small(operation: ConnectOperation, request: Message) -> bool:
+def _is_small(operation: ConnectOperation, request: pb.ReleaseExecuteRequest) -> bool:
     """Whether Spark need not hear of it that the client has some responses: it keeps few bytes for it, and
     none when the whole is released, and PySpark releases each response by itself."""
     if request.WhichOneof("release") != "release_until":

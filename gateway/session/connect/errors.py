@@ -13,21 +13,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf.message import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    DecodeError,
-)
-from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    ErrorInfo,
-    RetryInfo,
-)
-from google.rpc.status_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Status,
-)
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
 
 from gateway.session.connect.config import REDACTED
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
-from gateway.wire.connect import Message, pb, serialize
+from gateway.wire.connect import descriptor_of, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
@@ -101,7 +95,7 @@ def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
     # A client takes the details only when code and message are the status's own.
     shown = Status(code=error.code, message=message)
     for detail in status.details:
-        if detail.Is(RetryInfo.DESCRIPTOR):
+        if detail.Is(descriptor_of(RetryInfo)):
             shown.details.append(detail)
     if info is not None:
         shown.details.add().Pack(_scrubbed_info(info, classes, kind, sqlstate, scrubbing))
@@ -116,7 +110,7 @@ def error_id(error: RpcError) -> str:
     return ""
 
 
-def scrub_details(response: Message, scrubbing: Scrubbing) -> bytes:
+def scrub_details(response: pb.FetchErrorDetailsResponse, scrubbing: Scrubbing) -> bytes:
     """Return a `FetchErrorDetailsResponse` as the client may see it, serialized."""
     shown = pb.FetchErrorDetailsResponse(
         session_id=response.session_id, server_side_session_id=response.server_side_session_id
@@ -127,7 +121,7 @@ def scrub_details(response: Message, scrubbing: Scrubbing) -> bytes:
     return serialize(shown)
 
 
-def scrub_response(response: Message, scrubbing: Scrubbing) -> bytes:
+def scrub_response(response: pb.ExecutePlanResponse, scrubbing: Scrubbing) -> bytes:
     """Return an `ExecutePlanResponse` other than rows as the client may see it, serialized.
 
     Errors of observations and of streaming queries are scrubbed like all others. With obligations the
@@ -159,15 +153,15 @@ def scrub_response(response: Message, scrubbing: Scrubbing) -> bytes:
     return serialize(shown)
 
 
-def _status(error: RpcError) -> Message:
+def _status(error: RpcError) -> Status:
     try:
         return Status.FromString(error.details)
     except DecodeError:
         return Status()
 
 
-def _error_info(detail: Message) -> Message | None:
-    if not detail.Is(ErrorInfo.DESCRIPTOR):
+def _error_info(detail: AnyMessage) -> ErrorInfo | None:
+    if not detail.Is(descriptor_of(ErrorInfo)):
         return None
     info = ErrorInfo()
     try:
@@ -177,7 +171,7 @@ def _error_info(detail: Message) -> Message | None:
     return info
 
 
-def _classes(info: Message) -> tuple[str, ...]:
+def _classes(info: ErrorInfo) -> tuple[str, ...]:
     """Return the exception's type and those above it."""
     named = _json(info.metadata.get("classes", ""))
     listed = [str(name) for name in named] if isinstance(named, list) else []
@@ -225,8 +219,8 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing)
 
 
 def _scrubbed_info(
-    info: Message, classes: Sequence[str], kind: ErrorKind, sqlstate: str, scrubbing: Scrubbing
-) -> Message:
+    info: ErrorInfo, classes: Sequence[str], kind: ErrorKind, sqlstate: str, scrubbing: Scrubbing
+) -> ErrorInfo:
     """Return the `ErrorInfo` with what pyspark raises its exception from."""
     shown = ErrorInfo(reason=next(iter(_java_names([info.reason])), ""), domain="org.apache.spark")
     kept = {
@@ -271,11 +265,15 @@ def _shows_plan(value: str) -> bool:
     return "\n" in value or _EXPRESSION_ID.search(value) is not None
 
 
-def _scrubbed_errors(errors: Sequence[Message], scrubbing: Scrubbing) -> list[Message]:
+def _scrubbed_errors(
+    errors: Sequence[pb.FetchErrorDetailsResponse.Error], scrubbing: Scrubbing
+) -> list[pb.FetchErrorDetailsResponse.Error]:
     return [_scrubbed(error, index, len(errors), scrubbing) for index, error in enumerate(errors)]
 
 
-def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> Message:
+def _scrubbed(
+    error: pb.FetchErrorDetailsResponse.Error, index: int, count: int, scrubbing: Scrubbing
+) -> pb.FetchErrorDetailsResponse.Error:
     throwable = error.spark_throwable
     classes = _java_names(error.error_type_hierarchy) or (_FALLBACK_CLASS,)
     kind = _kind(throwable.error_class, classes, spark=True)
@@ -295,7 +293,12 @@ def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> M
     return shown
 
 
-def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubbing: Scrubbing) -> None:
+def _scrub_throwable(
+    throwable: pb.FetchErrorDetailsResponse.SparkThrowable,
+    shown: pb.FetchErrorDetailsResponse.SparkThrowable,
+    kind: ErrorKind,
+    scrubbing: Scrubbing,
+) -> None:
     shown.SetInParent()
     if kind.error_class:
         shown.error_class = kind.error_class
@@ -312,7 +315,9 @@ def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubb
         info.migration_message.extend(messages)
 
 
-def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
+def _context(
+    context: pb.FetchErrorDetailsResponse.QueryContext, scrubbing: Scrubbing
+) -> pb.FetchErrorDetailsResponse.QueryContext | None:
     """Return the place of an error in the user's text; None when it is a place in ours.
 
     Spark's summary quotes the line around it, with what the gateway wrote there, and its positions are those
@@ -348,7 +353,7 @@ def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
     )
 
 
-def _scrub_streaming(result: Message, scrubbing: Scrubbing) -> None:
+def _scrub_streaming(result: pb.StreamingQueryCommandResult, scrubbing: Scrubbing) -> None:
     """Scrub what a streaming query tells of itself, in place."""
     match result.WhichOneof("result_type"):
         case "exception":
@@ -379,7 +384,7 @@ def _scrub_streaming(result: Message, scrubbing: Scrubbing) -> None:
             pass
 
 
-def _streaming_message(failure: Message, scrubbing: Scrubbing) -> str:
+def _streaming_message(failure: pb.StreamingQueryCommandResult.ExceptionResult, scrubbing: Scrubbing) -> str:
     """Return `class: message`, which pyspark cuts at the colon."""
     if not scrubbing.obliged:
         return _message(failure.exception_message, "", _kind("", (), spark=False), scrubbing)

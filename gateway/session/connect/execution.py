@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
@@ -41,7 +40,7 @@ from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
-from gateway.wire.connect import Message, pb, serialize
+from gateway.wire.connect import pb, serialize
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +80,7 @@ class ConnectExecution:
         locks: CatalogLocks,
         limits: SessionLimits,
         clock: Callable[[], float],
-        drive: Callable[[ConnectOperation, Envelope], Coroutine[Any, Any, None]],
+        drive: Callable[[ConnectOperation, Envelope], Coroutine[object, object, None]],
         watch: Callable[[ConnectOperation], Awaitable[None]],
     ) -> None:
         self._backend = backend
@@ -335,7 +334,7 @@ class ConnectExecution:
         return operation, envelope
 
     @contextlib.asynccontextmanager
-    async def configuring(self, session: ConnectSession, request: Message) -> AsyncIterator[None]:
+    async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:
         """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
         is judged, or still analysed in Spark."""
         if not settings_changed(request.operation, {}):

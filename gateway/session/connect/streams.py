@@ -29,7 +29,7 @@ from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
 
 _log = structlog.get_logger(__name__)
@@ -75,7 +75,7 @@ class Streams:
             return self._serve(operation, operation.kept, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
-    def again(self, operation: ConnectOperation, request: Message) -> AsyncIterator[bytes]:
+    def again(self, operation: ConnectOperation, request: pb.ReattachExecuteRequest) -> AsyncIterator[bytes]:
         """Return the responses after the last one that the client has, of a known execution.
 
         `request` is a `ReattachExecuteRequest` whose user and operation id were put right.
@@ -205,7 +205,7 @@ class Streams:
         visible = self._verdicts.visible_to(session.principal, session.client)
         whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
         scrubbing = self._endings.scrubbing(operation)
-        held: list[Message] = []
+        held: list[pb.ExecutePlanResponse] = []
         size = 0
         async with closing(self._backend.execute(cleared, envelope)) as source:
             async for data in source:
@@ -294,7 +294,11 @@ class Streams:
     # -- of another run ----------------------------------------------------------------------------------
 
     async def foreign(
-        self, principal: Principal, client: Client, session: ConnectSession | None, request: Message
+        self,
+        principal: Principal,
+        client: Client,
+        session: ConnectSession | None,
+        request: pb.ReattachExecuteRequest,
     ) -> AsyncIterator[bytes]:
         """Relay an execution that this run of the gateway does not know.
 

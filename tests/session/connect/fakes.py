@@ -119,7 +119,7 @@ def words_of(statement: Statement) -> str:
     assert statement.plan is not None
     if statement.plan.kind == "analyze":
         request = pb.AnalyzePlanRequest.FromString(statement.plan.message)
-        case = request.WhichOneof("analyze")
+        case: str = request.WhichOneof("analyze") or ""
         inner = getattr(request, case)
         return f"{case} {words(inner.plan)}" if hasattr(inner, "plan") else case
     return words(pb.Plan.FromString(statement.plan.message))
@@ -480,12 +480,12 @@ class Spark:
                     answer.MergeFrom(self.errors[message.error_id])
                 return serialize(answer)
             case "GetStatus":
-                answer = pb.GetStatusResponse(**ids)
+                statuses = pb.GetStatusResponse(**ids)
                 for operation_id in message.operation_status.operation_ids:
                     held = session.operations.get(operation_id)
                     state = held.state if held is not None else self.states.get(operation_id, 1)
-                    answer.operation_statuses.add(operation_id=operation_id, state=state)
-                return serialize(answer)
+                    statuses.operation_statuses.add(operation_id=operation_id, state=state)
+                return serialize(statuses)
             case _:
                 return serialize(pb.ArtifactStatusesResponse(**ids))
 

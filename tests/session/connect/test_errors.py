@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.any_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Any as AnyMessage,
-)
-from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    ErrorInfo,
-    RetryInfo,
-)
-from google.rpc.status_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Status,
-)
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors.exceptions.connect import convert_exception
@@ -38,7 +31,7 @@ from gateway.session.connect.errors import (
 )
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD
-from gateway.wire.connect import pb
+from gateway.wire.connect import descriptor_of, pb
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
@@ -65,7 +58,7 @@ def info_of(fault: RpcError) -> Any:
     status = Status.FromString(fault.details)
     assert (status.code, status.message) == (fault.code, fault.message), "pyspark takes no other details"
     for detail in status.details:
-        if detail.Is(ErrorInfo.DESCRIPTOR):
+        if detail.Is(descriptor_of(ErrorInfo)):
             info = ErrorInfo()
             detail.Unpack(info)
             return info
