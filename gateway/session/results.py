@@ -14,16 +14,15 @@ from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, Batch, LocalRows, Operation, ResultColumn
+from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 
 ROWS, LOG = 0, 1
-"""What a fetch asks for. Spark's log is always empty."""
+"""What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
 ORIENTATIONS = range(6)
 """HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""
-LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
 class Results:
@@ -41,6 +40,8 @@ class Results:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
         if operation.answer is not None:
             return operation.answer.schema
+        while operation.not_with_spark_yet:
+            await self._execution.poll(operation)
         if operation.upstream is None:
             raise operation.error or NotFinished("the operation has no result")
         try:
@@ -69,6 +70,8 @@ class Results:
         if max_rows < 0:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
+        if fetch_type == LOG and operation.log is not None:
+            return operation.log.fetch(orientation, max_rows, operation.session.protocol_version)
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:

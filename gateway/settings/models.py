@@ -177,6 +177,13 @@ class BackendSettings(Section):
     """Seconds for a connection to Spark and its login."""
     call_timeout_s: Seconds = 60.0
     """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
+    statements: Count = 100
+    """Statements of Thrift clients that Spark has at once: its `hive.server2.async.exec.threads`, whose
+    default is this one. More wait, fair between users. Spark Connect has no such limit."""
+    waiting: Count = 1000
+    """Statements that wait at once; more are refused."""
+    wait_s: Seconds = 300.0
+    """Seconds that a statement waits until Spark has room for it."""
 
     @model_validator(mode="after")
     def _one_spark(self) -> BackendSettings:
