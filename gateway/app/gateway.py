@@ -354,6 +354,7 @@ def session_limits(settings: SessionSettings, backend: BackendSettings) -> Sessi
         fetch_rows=settings.fetch_rows,
         policy_tables_s=settings.policy_tables_s,
         catalog_wait_s=settings.catalog_wait_s,
+        end_results_on_policy_change=settings.end_results_on_policy_change,
         statements=backend.statements,
         statements_waiting=backend.waiting,
         spark_wait_s=backend.wait_s,

@@ -40,6 +40,8 @@ class SessionLimits:
     until it is closed."""
     unsettled_s: float = 60.0
     """The same where Spark did not say that it has stopped it."""
+    end_results_on_policy_change: bool = False
+    """Whether results that are open end when they would be others by changed policies; see OpenResults."""
     answer_rows: int = 100_000
     """Rows of an answer that the gateway filters itself, and of a metadata call."""
     fetch_rows: int = 1_000_000

@@ -14,7 +14,8 @@ from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
+from gateway.session.open_results import OpenResults
+from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
@@ -35,6 +36,7 @@ class Results:
         self._verdicts = verdicts
         self._limits = limits
         self._metrics = metrics
+        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
 
     async def schema(self, operation: Operation) -> Any:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
@@ -76,12 +78,15 @@ class Results:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
             raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+        await self._require_current(operation)
         if orientation not in ORIENTATIONS:
             raise InvalidRequest(
                 f"fetch orientation {orientation} is not known; use FETCH_NEXT or FETCH_FIRST"
             )
         if _is_filtered(operation):
             await self.filter(operation)
+        if operation.closed and operation.error is not None:
+            raise operation.error
         if operation.answer is not None:
             return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
@@ -111,6 +116,19 @@ class Results:
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
         return frame
+
+    async def _require_current(self, operation: Operation) -> None:
+        if operation.terminal and operation.state != FINISHED:
+            return
+        filtered = operation.answer is not None
+        try:
+            await self._open.require(operation, operation.session.client, filtered=filtered)
+        except StatementFailed as fault:
+            operation.error = fault
+            if operation.terminal:
+                operation.state = ERROR
+            await self._execution.abandon(operation, "policies changed while its result was open")
+            raise
 
     async def run_to_end(self, session: Session, text: str) -> Sequence[Sequence[Any]]:
         """Run a statement that the gateway makes for a client; return its rows if they are filtered ones."""

@@ -328,6 +328,7 @@ class Sessions:
             session=session.handle,
         )
         operation.decided = True
+        operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)
             operation.state = FINISHED

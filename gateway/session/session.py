@@ -262,7 +262,7 @@ class NamesInForce:
         """
         basis = self._basis(cleared)
         if basis is not None:
-            basis = (*basis, _judged(cleared))
+            basis = (*basis, judged_of(cleared))
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(basis=basis, policies_version=policies_version)
@@ -338,7 +338,7 @@ class NamesInForce:
         view = TempView(
             name=name,
             text=_words(cleared),
-            made=_judged(cleared),
+            made=judged_of(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
@@ -405,7 +405,8 @@ class Session(NamesInForce):
         return self.turn.locked() or any(operation.running for operation in self.operations.values())
 
 
-def _judged(cleared: Cleared) -> Judged:
+def judged_of(cleared: Cleared) -> Judged:
+    """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:
         # A verdict carries the plan's rendering, which is not part of what was asked.

@@ -369,6 +369,10 @@ class SessionSettings(Section):
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""
+    end_results_on_policy_change: bool = False
+    """Whether a result that is open, on either endpoint, ends when its statement would be refused, filtered
+    or masked otherwise by policies that changed since; its client is told to run it again. It costs judging
+    once more for each open result and change. Otherwise it can be read to its end."""
     catalog_wait_s: Seconds = 30.0
     """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
 
