@@ -40,6 +40,7 @@ from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener as AdminListenerSettings
 from gateway.settings.models import (
+    BackendSettings,
     ConnectListener,
     EmbeddedBackend,
     SessionSettings,
@@ -145,7 +146,7 @@ class Gateway:
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         catalog = make_catalog(settings, queries)
         self._stack.push_async_callback(catalog.close)
-        limits = session_limits(settings.sessions)
+        limits = session_limits(settings.sessions, settings.backend)
         way = Way(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
@@ -333,6 +334,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,
+        statements=settings.backend.statements,
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
@@ -341,7 +343,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
 
 
-def session_limits(settings: SessionSettings) -> SessionLimits:
+def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:
     """Return the session room's limits with those that an operator may turn."""
     return SessionLimits(
         session_idle_s=settings.idle_s,
@@ -352,6 +354,10 @@ def session_limits(settings: SessionSettings) -> SessionLimits:
         fetch_rows=settings.fetch_rows,
         policy_tables_s=settings.policy_tables_s,
         catalog_wait_s=settings.catalog_wait_s,
+        end_results_on_policy_change=settings.end_results_on_policy_change,
+        statements=backend.statements,
+        statements_waiting=backend.waiting,
+        spark_wait_s=backend.wait_s,
     )
 
 

@@ -209,6 +209,23 @@ class SparkConnectBackend:
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
 
+    async def ready(self) -> SparkConfiguration:
+        """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
+        `probe` does; waits for as long as the caller does."""
+        configuration = await self.probe()
+        request = pb.ExecutePlanRequest(
+            session_id=PROBE_SESSION,
+            user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER),
+        )
+        request.plan.root.catalog.database_exists.db_name = "default"
+        try:
+            async with contextlib.aclosing(self.ask(serialize(request))) as answers:
+                async for _ in answers:
+                    pass
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        return configuration
+
     async def close(self) -> None:
         """End every call and every connection."""
         for channel in self._channels:

@@ -29,6 +29,12 @@ class BackendError(Exception):
 
 
 @dataclass(eq=False)
+class BackendFull(BackendError):
+    """Spark has no room for a statement now. It has not begun it, and has forgotten it: it may be sent
+    again."""
+
+
+@dataclass(eq=False)
 class RpcError(Exception):
     """A call to Spark Connect ended with a status that is not OK; texts are Spark's own until scrubbed."""
 
@@ -116,13 +122,14 @@ class BackendOperation(Protocol):
 class BackendSession(Protocol):
     """A Spark session that belongs to one client session, under the client's identity."""
 
-    @property
-    def own_settings(self) -> Mapping[str, str]:
-        """What was set in it when it was opened."""
+    async def own_settings(self) -> Mapping[str, str]:
+        """Return what was set in it when it was opened; the backend may ask Spark for it, and whether it
+        reads texts as the reader does, only now. Raises BackendMismatch, BackendUnavailable."""
         ...
 
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> BackendOperation:
-        """Forward a cleared statement. Raises BackendError when Spark refuses it at once."""
+        """Forward a cleared statement; without `run_async`, return when it has ended well. Raises
+        BackendError when Spark refuses it at once, of these BackendFull when it has no room for it."""
         ...
 
     async def close(self) -> None: ...
@@ -135,7 +142,7 @@ class Backend(Protocol):
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
     ) -> BackendSession:
         """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable, and
-        BackendMismatch for a Spark that may read texts otherwise all the same."""
+        BackendMismatch for a Spark that may read texts otherwise all the same, if that is asked by now."""
         ...
 
 

@@ -14,16 +14,16 @@ from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, Batch, LocalRows, Operation, ResultColumn
+from gateway.session.open_results import OpenResults
+from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 
 ROWS, LOG = 0, 1
-"""What a fetch asks for. Spark's log is always empty."""
+"""What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
 ORIENTATIONS = range(6)
 """HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""
-LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
 class Results:
@@ -36,11 +36,14 @@ class Results:
         self._verdicts = verdicts
         self._limits = limits
         self._metrics = metrics
+        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
 
     async def schema(self, operation: Operation) -> Any:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
         if operation.answer is not None:
             return operation.answer.schema
+        while operation.not_with_spark_yet:
+            await self._execution.poll(operation)
         if operation.upstream is None:
             raise operation.error or NotFinished("the operation has no result")
         try:
@@ -69,16 +72,21 @@ class Results:
         if max_rows < 0:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
+        if fetch_type == LOG and operation.log is not None:
+            return operation.log.fetch(orientation, max_rows, operation.session.protocol_version)
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
             raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+        await self._require_current(operation)
         if orientation not in ORIENTATIONS:
             raise InvalidRequest(
                 f"fetch orientation {orientation} is not known; use FETCH_NEXT or FETCH_FIRST"
             )
         if _is_filtered(operation):
             await self.filter(operation)
+        if operation.closed and operation.error is not None:
+            raise operation.error
         if operation.answer is not None:
             return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
@@ -108,6 +116,19 @@ class Results:
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
         return frame
+
+    async def _require_current(self, operation: Operation) -> None:
+        if operation.terminal and operation.state != FINISHED:
+            return
+        filtered = operation.answer is not None
+        try:
+            await self._open.require(operation, operation.session.client, filtered=filtered)
+        except StatementFailed as fault:
+            operation.error = fault
+            if operation.terminal:
+                operation.state = ERROR
+            await self._execution.abandon(operation, "policies changed while its result was open")
+            raise
 
     async def run_to_end(self, session: Session, text: str) -> Sequence[Sequence[Any]]:
         """Run a statement that the gateway makes for a client; return its rows if they are filtered ones."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
@@ -26,6 +27,7 @@ from gateway.model.statement import (
 from gateway.session.identifiers import Handle
 from gateway.session.operation import Operation
 from gateway.session.ports import BackendSession
+from gateway.session.slots import Slot
 from gateway.wire.protobuf import read_varint
 
 _WORD = re.compile(r"\w+")
@@ -114,6 +116,15 @@ class CachedRelation:
     policies_version: int
 
 
+class Kept(NamedTuple):
+    """What names mean in a session, as far as forwarding a statement may change it."""
+
+    context: SessionContext
+    views: dict[str, TempView]
+    ended_views: set[str]
+    views_obliged: bool
+
+
 class NamesInForce:
     """What names and ids mean in a session of Spark, through whichever door it was opened.
 
@@ -157,6 +168,14 @@ class NamesInForce:
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
+
+    def names_in_force(self) -> Kept:
+        """Return what `restore` puts back."""
+        return Kept(self.context, dict(self.views), set(self.ended_views), self.views_obliged)
+
+    def restore(self, kept: Kept) -> None:
+        """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
+        self.context, self.views, self.ended_views, self.views_obliged = kept
 
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
@@ -243,7 +262,7 @@ class NamesInForce:
         """
         basis = self._basis(cleared)
         if basis is not None:
-            basis = (*basis, _judged(cleared))
+            basis = (*basis, judged_of(cleared))
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(basis=basis, policies_version=policies_version)
@@ -319,7 +338,7 @@ class NamesInForce:
         view = TempView(
             name=name,
             text=_words(cleared),
-            made=_judged(cleared),
+            made=judged_of(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
@@ -372,6 +391,8 @@ class Session(NamesInForce):
         self.backend = backend
         self.operations: dict[bytes, Operation] = {}
         self.pending: Operation | None = None
+        self.slot: Slot | None = None
+        """What whoever holds the turn may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
         """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
         look up their names."""
@@ -384,7 +405,8 @@ class Session(NamesInForce):
         return self.turn.locked() or any(operation.running for operation in self.operations.values())
 
 
-def _judged(cleared: Cleared) -> Judged:
+def judged_of(cleared: Cleared) -> Judged:
+    """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:
         # A verdict carries the plan's rendering, which is not part of what was asked.

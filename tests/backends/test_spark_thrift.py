@@ -174,7 +174,7 @@ async def test_a_synchronous_statement_ends_before_execute_returns_and_tells_its
         done = asyncio.Event()
         server.on("SLOW", Answer.of([("n", TTypeId.INT)], [(1,)], until=done))
         running = asyncio.create_task(session.execute(cleared("SLOW"), run_async=False, timeout_s=0))
-        await server.until(lambda: server.calls.count("GetOperationStatus") >= 3)
+        await server.until(lambda: len(server.statements) == 1)
         assert not running.done()
         done.set()
         rows, _ = await (await running).fetch(10)
@@ -395,7 +395,7 @@ async def test_a_cancelled_statement_takes_its_session_along() -> None:
         server.on("Q", Answer.text(("x",)))
         service = SparkThriftService(backend_for(server))
         running = asyncio.create_task(service.query("SLOW"))
-        await server.until(lambda: "GetOperationStatus" in server.calls)
+        await server.until(lambda: len(server.statements) == 1)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

@@ -237,8 +237,10 @@ class LakeSession:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.views: dict[str, str] = {}
-        self.own_settings: dict[str, str] = {}
         self.lost = False
+
+    async def own_settings(self) -> dict[str, str]:
+        return {}
 
     def check(self) -> None:
         if self.lost:

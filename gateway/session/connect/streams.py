@@ -25,6 +25,7 @@ from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
+from gateway.session.open_results import OpenResults, ended
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
@@ -65,6 +66,7 @@ class Streams:
         self._limits = limits
         self._metrics = metrics
         self._clock = clock
+        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
         self.windows = Windows()
         self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
         self.watch = self._farewells.watch
@@ -99,6 +101,7 @@ class Streams:
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = look_at(data)
+                    await self._open.require(operation, operation.session.client)
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
@@ -263,6 +266,7 @@ class Streams:
                 while True:
                     while (data := kept.at(position)) is not None:
                         position += 1
+                        await self._require_current(operation, kept)
                         yield data
                         reading.check_current()
                     if kept.done:
@@ -279,6 +283,16 @@ class Streams:
         finally:
             if not operation.reattachable:
                 await self._let_go(operation)
+
+    async def _require_current(self, operation: ConnectOperation, kept: KeptAnswer) -> None:
+        filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
+        try:
+            await self._open.require(operation, operation.session.client, filtered=filtered)
+        except StatementFailed as fault:
+            kept.finish(fault)
+            self._endings.begin_stopping(operation)
+            await self._endings.conclude(operation, "failed", fault)
+            raise
 
     async def _let_go(self, operation: ConnectOperation) -> None:
         await self.release(operation, WENT_AWAY)
@@ -305,6 +319,9 @@ class Streams:
         Spark finds it by (user, session), so it can only be the principal's own, and by what was sent it can
         be taken up again only when its answer needed no change.
         """
+        if self._open.end:
+            # By which policies it was judged nobody knows any more.
+            raise ended(request.operation_id)
         rows = size = 0
         complete = False
         scrubbing = self._endings.strictest
