@@ -204,6 +204,9 @@ class Reading:
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
     view_text: ViewText | None = None
     """Set for CREATE VIEW and ALTER VIEW … AS."""
+    written: str | None = None
+    """The text with the names written out that it gives as `IDENTIFIER('…')`; None when it gives none. It is
+    the same statement, and the one that is read here: spans are of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ async def prepare(
         return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found = _classified(text, reading, context, judging, place)
+    found = _classified(reading.written or text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
         return replace(not_governable(found), plan_class=reading.root)
     return found

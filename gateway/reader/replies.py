@@ -81,6 +81,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
         identities=tuple(_identity(told) for told in reply["identities"]),
         tree=_tree(reply["tree"]) if reply.get("tree") else None,
         view_text=_view_text(reply["view_text"]),
+        written=reply["written"],
     )
 
 

@@ -40,7 +40,9 @@ QUERY_EXPRESSIONS: Final = frozenset(
         "In",
         "IntegralDivide",
         "IsNotNull",
+        "IsNotUnknown$anon",
         "IsNull",
+        "IsUnknown$anon",
         "LessThan",
         "LessThanOrEqual",
         "Like",
@@ -160,7 +162,8 @@ _PARAMETER: Final = (
 
 REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
     "ExpressionWithUnresolvedIdentifier": (
-        "the name inside IDENTIFIER(…) must be a plain string literal, or it is not known what is meant"
+        "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known "
+        "what is meant"
     ),
     "GetViewColumnByNameAndOrdinal": "it only stands in view bodies that Spark itself expands",
     "NamedParameter": _PARAMETER,

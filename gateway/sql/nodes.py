@@ -57,7 +57,8 @@ QUERY_NODES: Final = frozenset(
 _SCRIPT: Final = "an SQL script runs statements that are not known when it is judged"
 _STREAM: Final = "streaming reads cannot be guarded"
 _UNKNOWN_NAME: Final = (
-    "the name inside IDENTIFIER(…) must be a plain string literal, or it is not known which object is meant"
+    "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known which "
+    "object is meant"
 )
 
 REFUSED_NODES: Final[dict[str, str]] = {

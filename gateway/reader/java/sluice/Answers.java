@@ -20,13 +20,10 @@ final class Answers {
 
     static Map answer(String operation, Map request) {
         if (operation.equals("read")) {
-            return reading(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
+            return reading(RecentTexts.ORIGINALS, (String) request.get("text"), false);
         }
         if (operation.equals("expression")) {
-            ParsedText parsed = RecentTexts.EXPRESSIONS.parsed((String) request.get("text"));
-            Map told = reading(parsed);
-            told.put("tree", ExpressionTree.of((Expression) parsed.root));
-            return told;
+            return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
@@ -58,6 +55,20 @@ final class Answers {
             names.add(((FunctionIdentifier) all.get(i)).funcName().toLowerCase(Locale.ROOT));
         }
         return names;
+    }
+
+    private static Map reading(RecentTexts texts, String text, boolean expression) {
+        ParsedText parsed = texts.parsed(text);
+        String written = WrittenNames.of(parsed, expression);
+        if (written != null) {
+            parsed = texts.parsed(written);
+        }
+        Map told = reading(parsed);
+        told.put("written", written);
+        if (expression) {
+            told.put("tree", ExpressionTree.of((Expression) parsed.root));
+        }
+        return told;
     }
 
     private static Map reading(ParsedText parsed) {

@@ -66,6 +66,21 @@ final class Prover {
         }
     }
 
+    /** Whether two texts are one statement, without splices. */
+    static boolean same(ParsedText one, ParsedText other) {
+        try {
+            PlanWalk otherWalk = new PlanWalk(other);
+            Prover prover = new Prover(one);
+            prover.noteReferences(otherWalk);
+            prover.compare(other, otherWalk);
+            return true;
+        } catch (Unproven unproven) {
+            return false;
+        } catch (CanonicalDump.Incomparable incomparable) {
+            return false;
+        }
+    }
+
     private static void checkRelations(PlanWalk after, List allowed) throws Unproven {
         Set names = new HashSet(allowed);
         for (int i = 0; i < after.mentions.size(); i++) {
@@ -281,7 +296,8 @@ final class Prover {
         return open < 0 ? "its root" : expected.substring(name, open);
     }
 
-    private static String quoted(List parts) {
+    /** A name as SQL, each part in backticks. */
+    static String quoted(List parts) {
         StringBuilder name = new StringBuilder();
         for (int i = 0; i < parts.size(); i++) {
             name.append(i == 0 ? "`" : ".`").append(((String) parts.get(i)).replace("`", "``")).append('`');
