@@ -138,6 +138,9 @@ class Execution:
         operation: Operation | None = None
         try:
             await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
+            await barriers.reset_settings(
+                session, statement, verdict, lambda one: self._run_inside(session, one)
+            )
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,

@@ -54,7 +54,7 @@ async def test_relations(reader: ReaderPool, case: dict[str, Any]) -> None:
     assert set(case.get("nodes", ())) <= answer.nodes
     for relation in answer.relations:
         if relation.span is not None:
-            written = relation.span.of(text).replace("`", "").replace(" ", "")
+            written = relation.span.of(answer.written or text).replace("`", "").replace(" ", "")
             assert written == ".".join(relation.parts)
         assert (relation.whole is not None) <= (relation.role is not RelationRole.TARGET)
 

@@ -283,7 +283,8 @@ final class CanonicalDump {
         } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
             || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType) {
             text('o', className(value) + " " + value);
-        } else if (value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition) {
+        } else if (value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
+            || value instanceof org.apache.spark.sql.connector.catalog.IdentityColumnSpec) {
             text('p', value.toString());
         } else if (value instanceof java.net.URI) {
             text('w', value.toString());

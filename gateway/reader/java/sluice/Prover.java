@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.execution.command.ResetCommand;
 
 /**
  * Proves that a rewritten text means its original with each splice applied, and nothing else.
@@ -124,6 +125,8 @@ final class Prover {
             applied = value(span, (String) splice.get("query"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
+        } else if ("reset".equals(kind)) {
+            applied = reset((List) splice.get("parts"));
         } else {
             throw new Unproven("a splice of kind `" + kind + "` is unknown");
         }
@@ -253,6 +256,21 @@ final class Prover {
             Object command = walk.commands.get(i);
             if (command instanceof org.apache.spark.sql.catalyst.plans.logical.CreateView) {
                 properties.put(command, pair);
+                applied++;
+            }
+        }
+        return applied;
+    }
+
+    /** A RESET of all settings becomes one of a single key. */
+    private int reset(List parts) throws Unproven {
+        requireParts(parts);
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (command instanceof ResetCommand && ((ResetCommand) command).config().isEmpty()) {
+                Object stands = new ResetCommand(scala.Option$.MODULE$.apply(parts.get(0)));
+                plans.put(command, new CanonicalDump.Standing(stands, new java.util.HashMap()));
                 applied++;
             }
         }

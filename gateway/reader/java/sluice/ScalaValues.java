@@ -109,6 +109,7 @@ final class ScalaValues {
             || value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap
             || value instanceof org.apache.spark.unsafe.types.UTF8String
             || value instanceof org.apache.spark.unsafe.types.CalendarInterval
+            || value instanceof org.apache.spark.sql.connector.catalog.IdentityColumnSpec
             || value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
             || value instanceof java.net.URI
             || value instanceof byte[];
