@@ -206,9 +206,7 @@ async def test_nobody_sets_what_shapes_reading_whatever_a_policy_says(
 
 
 @pytest.mark.parametrize("text", ["RESET", " reset ;", "/* all */ RESET"])
-async def test_reset_without_a_key_leaves_what_is_pinned(
-    world: World, reader: ReaderPool, text: str
-) -> None:
+async def test_reset_without_a_key_leaves_what_is_pinned(world: World, reader: ReaderPool, text: str) -> None:
     verdict = await judged(world, reader, text)
     assert isinstance(verdict, Cleared), verdict
     assert verdict.forwarded == "RESET `spark.sluice.nothing`"

@@ -198,7 +198,7 @@ class AnswerRule:
     columns: frozenset[str] | None = None
     """For DESCRIBE and SHOW COLUMNS: names (lower case) that may be shown."""
     details: bool = True
-    """For DESCRIBE and lists of tables: whether location, statistics and view text may be shown."""
+    """For DESCRIBE: whether location, statistics and view text may be shown."""
 
 
 RELAY = AnswerRule()

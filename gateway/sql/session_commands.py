@@ -135,7 +135,7 @@ def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
         else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)
     )
     # What more is told of a table depends on the table: whoever filters the answer asks about each.
-    rule = AnswerRule(filter=answer, catalog=catalog, database=database, details=False)
+    rule = AnswerRule(filter=answer, catalog=catalog, database=database)
     return Wants(wants=wants, namespaces=scope.pin_database("namespace"), answer=rule)
 
 
