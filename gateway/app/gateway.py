@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,7 +166,9 @@ class Gateway:
             sessions = thrift_sessions(way, upstream.thrift)
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
-            port = await self._start_thrift(sessions, self._authenticator(users, recorder), spark_version)
+            port = await self._start_thrift(
+                sessions, self._authenticator(users, recorder), spark_version, reader.keywords
+            )
         if upstream.connect is not None:
             authenticator = self._authenticator(users, recorder)
             connect_port = await self._start_connect(way, upstream.connect, authenticator)
@@ -247,12 +249,17 @@ class Gateway:
         )
 
     async def _start_thrift(
-        self, sessions: Sessions, authenticator: Authenticator, spark_version: str
+        self,
+        sessions: Sessions,
+        authenticator: Authenticator,
+        spark_version: str,
+        keywords: Sequence[str],
     ) -> int:
         listener, logins = self._settings.listeners.thrift, self._settings.logins
         service = ThriftService(
             sessions,
             spark_version=spark_version,
+            keywords=keywords,
             max_statement_chars=self._settings.reader.statement_chars,
         )
         server = ThriftBinaryServer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,9 +70,18 @@ def pause_s(before: int) -> float:
 class ThriftService:
     """Answers calls by name. Every error becomes a status in the reply of its call."""
 
-    def __init__(self, sessions: Sessions, *, spark_version: str, max_statement_chars: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        spark_version: str,
+        keywords: Sequence[str],
+        max_statement_chars: int,
+    ) -> None:
+        """`keywords` are all words of Spark's grammar."""
         self._sessions = sessions
         self._spark_version = spark_version
+        self._keywords = keywords
         self._max_statement_chars = max_statement_chars
         self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[Struct | None]]] = {
             "OpenSession": self._open_session,
@@ -87,6 +96,7 @@ class ThriftService:
             "GetDelegationToken": self._no_tokens,
             "CancelDelegationToken": self._no_tokens,
             "RenewDelegationToken": self._no_tokens,
+            "SetClientInfo": self._set_client_info,
         }
 
     async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
@@ -152,10 +162,16 @@ class ThriftService:
         value = server_info(
             request.infoType,
             spark_version=self._spark_version,
+            keywords=self._keywords,
             user=caller.principal.user,
             max_statement_chars=self._max_statement_chars,
         )
         return calls.TGetInfoResp(status=OK, infoValue=_info_value(value))
+
+    async def _set_client_info(self, caller: Caller, request: calls.TSetClientInfoReq, seqid: int) -> Struct:
+        # Spark does nothing with it but write it to its log.
+        await self._sessions.require_session(caller.principal, _session(request))
+        return calls.TSetClientInfoResp(status=OK)
 
     async def _no_tokens(self, caller: Caller, request: Any, seqid: int) -> Struct | None:
         raise InvalidRequest("delegation tokens are not supported; log in with a password")

@@ -204,6 +204,9 @@ class Reading:
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
     view_text: ViewText | None = None
     """Set for CREATE VIEW and ALTER VIEW … AS."""
+    written: str | None = None
+    """The text with the names written out that it gives as `IDENTIFIER('…')`; None when it gives none. It is
+    the same statement, and the one that is read here: spans are of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +239,15 @@ class Splice:
     kind: str
     """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
     qualified name. `column`: a reference's span becomes another reference. `value`: an identity's span
-    becomes a string literal. `property`: a view gets a property beside its own."""
+    becomes a string literal. `property`: a view gets a property beside its own. `reset`: RESET gets a key."""
     query: str = ""
     """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets. For
     `value`: the literal, with the column's name when it is an output; the same as `text`."""
     alias: str = ""
     """For `guard` of a BARE scan: the alias that `text` gives it, unquoted."""
     parts: tuple[str, ...] = ()
-    """For `pin` and `column`: the new name parts, unquoted. For `property`: key and value."""
+    """For `pin` and `column`: the new name parts, unquoted. For `property`: key and value. For `reset`: the
+    key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

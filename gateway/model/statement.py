@@ -86,6 +86,9 @@ class Statement:
     """Set for a question of the gateway's own: which checkpoints are there under a user's location?"""
     records: Definition | None = None
     """Set for a statement of the gateway's own: Spark shall keep who defines the view with its next text."""
+    resets: str | None = None
+    """Set for a statement of the gateway's own: the key of a setting that the session was given and that gets
+    Spark's own value again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,23 @@ Meaning = Literal["changes", "where_missing", "stays"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSetting:
-    """A setting that could change what expressions mean gets another value when the statement succeeds."""
+    """A setting gets another value when the statement succeeds."""
 
     key: str
     value: str | None
     """None: what Spark itself has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSettings:
+    """Before the statement is forwarded, every setting that the session was given is reset, one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction:
+    """A temporary function of the session may be gone as soon as the statement is forwarded."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +148,22 @@ class CatalogChanged:
 @dataclass(frozen=True, slots=True)
 class RegisterCode:
     """The session has code of the user's by a name when the statement succeeds. Nothing takes it away again:
-    dropping functions is refused."""
+    dropping a function that the session registered is refused."""
 
     handle: str
     """As SessionContext.handles has it."""
 
 
-SessionEffect = UseNamespace | CreateTempView | DropTempView | ChangeSetting | CatalogChanged | RegisterCode
+SessionEffect = (
+    UseNamespace
+    | CreateTempView
+    | DropTempView
+    | ChangeSetting
+    | ResetSettings
+    | CatalogChanged
+    | RegisterCode
+    | DropFunction
+)
 
 
 class AnswerFilter(enum.Enum):

@@ -124,13 +124,13 @@ async def _named(text: SqlText, judging: Judging) -> str:
     Spark, too, writes arguments into a text before it parses it. Where no marker stands, within strings and
     comments, nothing is changed. What is returned is judged, proved and forwarded.
     """
-    found = list(_IDENTIFIER.finditer(text.text)) if text.arguments else []
-    reading = await judging.reader.read(text.text) if found else None
+    asks = text.arguments and _IDENTIFIER.search(text.text)
+    reading = await judging.reader.read(text.text) if asks else None
     if not isinstance(reading, Reading):
         return text.text
     markers = {(one.span.start, one.span.end) for one in reading.parameters if one.span is not None}
-    given, written = text.relation.sql.named_arguments, text.text
-    for match in reversed(found):
+    given, written = text.relation.sql.named_arguments, reading.written or text.text
+    for match in reversed(list(_IDENTIFIER.finditer(written))):
         name = match[1][1:]
         literal = given[name].literal if name in given else None
         parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None

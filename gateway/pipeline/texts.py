@@ -14,7 +14,7 @@ from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
-from gateway.model.statement import Definition, NeedsCatalog, SessionContext
+from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -99,7 +99,7 @@ async def prepare(
         return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found = _classified(text, reading, context, judging, place)
+    found = _classified(reading.written or text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
         return replace(not_governable(found), plan_class=reading.root)
     return found
@@ -234,6 +234,8 @@ async def finish(
         | {parts for body in bodies.values() for parts in body.allowed}
     )
     splices = (*written[0], *pinned[0], *identities)
+    if any(isinstance(effect, ResetSettings) for effect in wants.effects):
+        splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
     if wants.shares and not wants.explains:
         defined = guard.define_view(text, reading, wants.pins[0].table, splices, judging.principal.user)

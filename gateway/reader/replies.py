@@ -42,10 +42,17 @@ class Hello:
     spark_version: str
     functions: frozenset[str]
     table_functions: frozenset[str]
+    keywords: tuple[str, ...]
+    """Every word of the grammar, in the order that Spark tells them."""
 
 
 def hello_of(reply: Reply) -> Hello:
-    return Hello(reply["spark"], frozenset(reply["functions"]), frozenset(reply["table_functions"]))
+    return Hello(
+        reply["spark"],
+        frozenset(reply["functions"]),
+        frozenset(reply["table_functions"]),
+        tuple(reply["keywords"]),
+    )
 
 
 def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
@@ -81,6 +88,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
         identities=tuple(_identity(told) for told in reply["identities"]),
         tree=_tree(reply["tree"]) if reply.get("tree") else None,
         view_text=_view_text(reply["view_text"]),
+        written=reply["written"],
     )
 
 

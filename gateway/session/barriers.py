@@ -20,6 +20,7 @@ from gateway.model.statement import (
     Cleared,
     CreateTempView,
     Refused,
+    ResetSettings,
     Statement,
     UseNamespace,
     Verdict,
@@ -216,12 +217,33 @@ async def record_definer(
         await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
 
 
+async def reset_settings(
+    session: NamesInForce,
+    statement: Statement,
+    verdict: Verdict,
+    run: Callable[[Statement], Awaitable[None]],
+) -> None:
+    """Give the session Spark's own value of every setting that it was given, as RESET promises.
+
+    INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
+    """
+    if isinstance(verdict, Cleared) and any(isinstance(e, ResetSettings) for e in verdict.effects):
+        for key in sorted(session.given_settings):
+            own = replace(statement, text="", plan=None, context=session.context, resets=key)
+            await _run_own(own, run)
+
+
 async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[None]]) -> None:
     try:
         await run(statement)
     except (StatementRefused, StatementFailed):
-        what = "look again at what policies read" if statement.refreshes else "record who defines a view"
-        raise BackendUnavailable(f"Spark could not {what}") from None
+        raise BackendUnavailable(f"Spark could not {_purpose(statement)}") from None
+
+
+def _purpose(statement: Statement) -> str:
+    if statement.resets is not None:
+        return f"reset the setting `{statement.resets}`"
+    return "look again at what policies read" if statement.refreshes else "record who defines a view"
 
 
 async def renew_views(

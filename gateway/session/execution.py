@@ -194,6 +194,9 @@ class Execution:
                 self._waiting.take(session)
             if session.slot is not None:
                 await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
+                await barriers.reset_settings(
+                    session, statement, verdict, lambda one: self._run_inside(session, one)
+                )
             if waited is None or not is_as_recorded(verdict, waited):
                 if waited is not None:
                     await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
     CreateTempView,
+    DropFunction,
     DropTempView,
+    ResetSettings,
     SessionEffect,
     UseNamespace,
 )
@@ -237,5 +240,9 @@ class Operation:
 def changes_names(effects: Sequence[SessionEffect]) -> bool:
     """Whether one of the effects changes what names, or the texts of policies, mean in a session."""
     return any(
-        isinstance(effect, UseNamespace | CreateTempView | DropTempView | ChangeSetting) for effect in effects
+        may_change_meaning(effect.key) if isinstance(effect, ChangeSetting) else isinstance(effect, _CHANGING)
+        for effect in effects
     )
+
+
+_CHANGING = (UseNamespace, CreateTempView, DropTempView, DropFunction, ResetSettings)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.errors import BackendUnavailable, InvalidRequest
-from gateway.model.statement import AnswerFilter
-from gateway.session.answers import UnknownShape, filter_rows
+from gateway.model.statement import AnswerFilter, Cleared
+from gateway.session.answers import UnknownShape, filter_rows, listed_tables
 from gateway.session.barriers import overtaken
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
@@ -153,8 +153,6 @@ class Results:
             rows, schema = await operation.upstream.fetch(limit + 1)
             if len(rows) > limit:
                 raise UnknownShape(f"it has more than {limit} rows")
-            visible = self._verdicts.visible_to(operation.session.principal, operation.session.client)
-            shown = filter_rows(operation.cleared.answer, rows, visible)
         except BackendError as fault:
             operation.error = self._execution.failure(operation, fault)
             raise operation.error from fault
@@ -162,11 +160,27 @@ class Results:
             await self._execution.lost(operation, fault)
             raise
         except UnknownShape as fault:
-            message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
-            operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
-            raise operation.error from fault
+            raise self._cannot_filter(operation, fault) from fault
+        shown = await self._shown(operation, operation.cleared, rows)
         operation.answer = LocalRows(shown, schema)
         operation.relayed_rows = len(shown)
+
+    async def _shown(
+        self, operation: Operation, cleared: Cleared, rows: Sequence[Sequence[Any]]
+    ) -> list[Sequence[Any]]:
+        client = operation.session.client
+        visible = self._verdicts.visible_to(operation.session.principal, client)
+        try:
+            listed = listed_tables(cleared.answer, rows, visible)
+            told = await self._verdicts.told_in_full(listed, cleared.statement, client)
+            return filter_rows(cleared.answer, rows, visible, told)
+        except UnknownShape as fault:
+            raise self._cannot_filter(operation, fault) from fault
+
+    def _cannot_filter(self, operation: Operation, fault: UnknownShape) -> StatementFailed:
+        message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
+        operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
+        return operation.error
 
 
 class _HeldFrame:

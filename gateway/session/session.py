@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gateway.model.catalog import TableName
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     CatalogChanged,
@@ -16,9 +17,11 @@ from gateway.model.statement import (
     Cleared,
     Client,
     CreateTempView,
+    DropFunction,
     DropTempView,
     Refused,
     RegisterCode,
+    ResetSettings,
     SessionContext,
     Statement,
     UseNamespace,
@@ -147,6 +150,8 @@ class NamesInForce:
         self.turn = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
+        self.given_settings: set[str] = set()
+        """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
         self.views_obliged = False
@@ -199,13 +204,22 @@ class NamesInForce:
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
                     self.setting_changed(effect.key, own=own)
-                case DropTempView() | CatalogChanged():
+                case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
                     pass
 
     def setting_changed(self, key: str, *, own: bool) -> None:
         """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
-        settings = self.context.settings - {key} if own else self.context.settings | {key}
-        self.context = replace(self.context, settings=settings)
+        if own:
+            self.given_settings.discard(key)
+            self.context = replace(self.context, settings=self.context.settings - {key})
+        else:
+            self.given_settings.add(key)
+            self.setting_may_change(key)
+
+    def setting_may_change(self, key: str) -> None:
+        """Note that a setting may get another value than Spark's own at any moment."""
+        if may_change_meaning(key):
+            self.context = replace(self.context, settings=self.context.settings | {key})
 
     def readers_of(self, name: str, *, by_name: bool = False) -> list[TempView]:
         """Return the temporary views that may read the view `name`, through others too, in order.
@@ -289,6 +303,7 @@ class NamesInForce:
         self.ended_views = set(other.ended_views)
         self.views_obliged = other.views_obliged
         self.own_settings = other.own_settings
+        self.given_settings = set(other.given_settings)
 
     def _basis(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a plan reads."""

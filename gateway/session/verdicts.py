@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import PoliciesStale
+from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
@@ -20,6 +21,7 @@ from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, Stat
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge
+from gateway.session.view_rules import quoted
 
 _Key = tuple[Statement, int, int]
 
@@ -117,6 +119,24 @@ class Verdicts:
             )
 
         return decide
+
+    async def told_in_full(
+        self, names: Iterable[TableName], statement: Statement, client: Client
+    ) -> Mapping[TableName, frozenset[str]]:
+        """Return those of the tables and views (folded) of which DESCRIBE EXTENDED would tell the principal
+        all, in the session of `statement`, with the columns that it would list (lower case)."""
+        told: dict[TableName, frozenset[str]] = {}
+        for name in names:
+            parts = ".".join(quoted(part) for part in (name.catalog, name.database, name.table))
+            asked = Statement(
+                text=f"DESCRIBE TABLE EXTENDED {parts}",
+                principal=statement.principal,
+                context=statement.context,
+            )
+            verdict = await self.judge(asked, client)
+            if isinstance(verdict, Cleared) and verdict.answer.details and verdict.answer.columns is not None:
+                told[name.folded()] = verdict.answer.columns
+        return told
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times.

@@ -21,6 +21,8 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
+_NO_SETTING = "spark.sluice.nothing"
+"""A key that no Spark knows."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
@@ -392,6 +394,14 @@ def define_view(
     added = f"'{key}' = '{value}'"
     written = f"{kept}{added}, " if found.listed else f"TBLPROPERTIES ({added}) {kept}"
     return Splice(span=found.place, text=written, kind="property", parts=(key, value))
+
+
+def reset_nothing(text: str) -> Splice:
+    """Return what stands for RESET without a key. What the session was given is reset one by one before it;
+    the text itself would take what is pinned, too."""
+    return Splice(
+        span=Span(0, len(text)), text=f"RESET {quote(_NO_SETTING)}", kind="reset", parts=(_NO_SETTING,)
+    )
 
 
 def apply(text: str, all_splices: Sequence[Splice]) -> str:

@@ -325,9 +325,20 @@ async def test_information_in_the_member_that_its_type_wants() -> None:
         assert (await ask(30)).infoValue.smallIntValue == 128
         assert (await ask(115)).infoValue.integerBitmask == 0x7F
         assert (await ask(105)).infoValue.integerFlag == 2_000_000
+        assert (await ask(10006)).infoValue.stringValue == "ADD,ZONE"
         unknown = await ask(4711)
         assert unknown.status.statusCode == 3
         assert (await ask(17)).infoValue.stringValue == "Spark SQL"
+
+
+async def test_client_information_is_taken_and_changes_nothing() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        session = await client.open_session()
+        for given in (None, {}, {"ApplicationName": "x", "hive.server2.proxy.user": "root"}):
+            request = calls.TSetClientInfoReq(sessionHandle=session, configuration=given)
+            reply = await client.call("SetClientInfo", request, calls.TSetClientInfoResp)
+            assert reply.status.statusCode == 0
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------

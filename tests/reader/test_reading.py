@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ async def test_relations(reader: ReaderPool, case: dict[str, Any]) -> None:
     assert set(case.get("nodes", ())) <= answer.nodes
     for relation in answer.relations:
         if relation.span is not None:
-            written = relation.span.of(text).replace("`", "").replace(" ", "")
+            written = relation.span.of(answer.written or text).replace("`", "").replace(" ", "")
             assert written == ".".join(relation.parts)
         assert (relation.whole is not None) <= (relation.role is not RelationRole.TARGET)
 
@@ -259,3 +260,38 @@ async def test_options_of_a_relation(reader: ReaderPool) -> None:
         ("t",): {"Path"},
         ("u",): {"k", "a.b"},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("SELECT IDENTIFIER('a') FROM t", "SELECT `a` FROM t"),
+        ("SELECT IDENTIFIER( 'a' 'b' ) FROM t", "SELECT `ab` FROM t"),
+        ("SELECT IDENTIFIER('`a.b`.c') FROM t", "SELECT `a.b`.`c` FROM t"),
+        ("SELECT '😀', IDENTIFIER('a') FROM IDENTIFIER('`x``y`')", "SELECT '😀', `a` FROM `x``y`"),
+        ("SELECT IDENTIFIER('abs')(x) FROM t", "SELECT `abs`(x) FROM t"),
+        ("SELECT IDENTIFIER(('a')) FROM t", "SELECT `a` FROM t"),
+        ("SELECT 'IDENTIFIER(''a'')' FROM t -- IDENTIFIER('b')", None),
+        ("SELECT IDENTIFIER('s').f FROM t", None),
+        ("SELECT IDENTIFIER('s').* FROM t", None),
+        ("SELECT IDENTIFIER('a' || 'b') FROM t", None),
+        ("SELECT IDENTIFIER(:a) FROM t", None),
+        ("SELECT IDENTIFIER('a') FROM IDENTIFIER(:t)", None),
+        ("SELECT d.identifier('a') FROM t", None),
+    ],
+)
+async def test_names_that_are_given_as_literals_are_written_out(
+    reader: ReaderPool, text: str, written: str | None
+) -> None:
+    found = await reading(reader, text)
+    assert found.written == written
+    if written is not None:
+        assert found == replace(await reading(reader, written), written=written)
+
+
+async def test_an_expression_with_names_that_are_literals(reader: ReaderPool) -> None:
+    found = await reader.read_expression("IDENTIFIER('a') > 1")
+    assert isinstance(found, Reading)
+    assert found.written == "`a` > 1"
+    assert found.tree is not None
+    assert found.tree.children[0].parts == ("a",)

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gateway.errors import BackendUnavailable, LedgerUnavailable
@@ -329,6 +330,8 @@ class FakeJudge:
         """Written into every forwarded text: another mask, say."""
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        if statement.resets is not None:
+            statement = replace(statement, text=f"RESET `{statement.resets}`")
         self.judged.append(statement)
         unknown = tuple(name for name in self.needs if not snapshot.catalog.knows(name))
         if unknown:

@@ -6,13 +6,14 @@ shape that Spark 4 is known to give it raises UnknownShape, and nothing of it ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from gateway.model.catalog import TableName
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape, Visible, filter_rows
+from gateway.session.answers import NOTHING_TOLD, UnknownShape, Visible, filter_rows, listed_tables
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 _Arrow = Any  # type: ignore[explicit-any]  # pyarrow has no types
@@ -48,11 +49,28 @@ def filter_responses(
     return shown
 
 
+def tables_in_sql_result(
+    rule: AnswerRule,
+    response: Message,
+    visible: Visible,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> list[TableName]:
+    """Return the tables in a response of a SqlCommand of which it has to be found out which may be told in
+    full. Raises UnknownShape."""
+    data = response.sql_command_result.relation.local_relation.data
+    if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
+        return []
+    return listed_tables(rule, _decode(data, max_rows, max_bytes)[1], visible)
+
+
 def patch_sql_result(
     rule: AnswerRule,
     echo: bytes,
     response: pb.ExecutePlanResponse,
     visible: Visible,
+    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -81,7 +99,7 @@ def patch_sql_result(
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
     elif rule.filter is not AnswerFilter.RELAY and relation.local_relation.HasField("data"):
         schema, rows = _decode(relation.local_relation.data, max_rows, max_bytes)
-        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible))
+        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible, told))
     return serialize(patched)
 
 

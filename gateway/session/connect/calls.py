@@ -9,7 +9,13 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
-from gateway.session.connect.config import ConfigRefusal, answer_config, judge_config, settings_changed
+from gateway.session.connect.config import (
+    ConfigRefusal,
+    answer_config,
+    judge_config,
+    not_set,
+    settings_changed,
+)
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_details
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
@@ -88,19 +94,21 @@ class Calls:
         changes = settings_changed(question.operation, session.own_settings)
         # Until Spark says that it has the new value: a call that fails may have set some of them.
         for key in changes:
-            session.setting_changed(key, own=False)
+            session.setting_may_change(key)
         finished = False
         try:
             data = await self._forward(session, "Config", request, self._endings.plain)
             finished = True
+            response = parse(pb.ConfigResponse, data)
             for key, own in changes.items():
-                session.setting_changed(key, own=own)
+                if not not_set(key, response):
+                    session.setting_changed(key, own=own)
         finally:
             if call is not None:
                 await self._endings.surely(
                     self._recorder.completed(call, "finished" if finished else "failed")
                 )
-        answer = answer_config(question, parse(pb.ConfigResponse, data), may_read, secrets=self._secrets)
+        answer = answer_config(question, response, may_read, secrets=self._secrets)
         if answer is None:
             raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered", "0A000", 0, "")
         return answer

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.reading_settings import (
     is_client_only,
     is_read_by_clients,
@@ -32,8 +31,8 @@ SHOWN = 20
 
 
 def settings_changed(operation: pb.ConfigRequest.Operation, own: Mapping[str, str]) -> Mapping[str, bool]:
-    """Return what a `ConfigRequest.Operation` does to the settings that could change what expressions mean:
-    key → whether it then has the value that Spark itself has, as in `own`."""
+    """Return what a `ConfigRequest.Operation` does to settings: key → whether it then has the value that
+    Spark itself has, as in `own`."""
     match operation.WhichOneof("op_type"):
         case "set":
             values = {p.key: p.value if p.HasField("value") else None for p in operation.set.pairs}
@@ -42,7 +41,12 @@ def settings_changed(operation: pb.ConfigRequest.Operation, own: Mapping[str, st
             values = dict.fromkeys(operation.unset.keys)
         case _:
             values = {}
-    return {key: own.get(key) == value for key, value in values.items() if may_change_meaning(key)}
+    return {key: own.get(key) == value for key, value in values.items()}
+
+
+def not_set(key: str, response: Message) -> bool:
+    """Whether Spark warns in its `ConfigResponse` that it could not set a key; a silent call goes on."""
+    return any(warning.startswith(f"Failed to set {key} ") for warning in response.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

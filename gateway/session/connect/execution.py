@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
     Cleared,
@@ -267,6 +268,9 @@ class ConnectExecution:
         decided = False
         try:
             await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
+            await barriers.reset_settings(
+                session, statement, verdict, lambda one: self._refresh(session, one, client)
+            )
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,
@@ -337,7 +341,7 @@ class ConnectExecution:
     async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:
         """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
         is judged, or still analysed in Spark."""
-        if not settings_changed(request.operation, {}):
+        if not any(may_change_meaning(key) for key in settings_changed(request.operation, {})):
             yield
             return
         async with session.turn:

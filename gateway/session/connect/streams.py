@@ -11,7 +11,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, Sl
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
 from gateway.session.answers import UnknownShape
-from gateway.session.connect.answers import filter_responses, patch_sql_result
+from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_sql_result
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_response
 from gateway.session.connect.farewells import Farewells
@@ -224,8 +224,11 @@ class Streams:
                 await self._note(operation, seen, data)
                 if cleared.echo:
                     response = parse(pb.ExecutePlanResponse, data)
+                    most = self._limits.answer_rows
+                    listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+                    told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
                     data = patch_sql_result(
-                        cleared.answer, cleared.echo, response, visible, max_rows=self._limits.answer_rows
+                        cleared.answer, cleared.echo, response, visible, told, max_rows=most
                     )
                 kept.add(seen.response_id, _shown(seen, data, scrubbing))
         if whole:

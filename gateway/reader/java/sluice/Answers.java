@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What each request is answered with. */
@@ -20,13 +19,10 @@ final class Answers {
 
     static Map answer(String operation, Map request) {
         if (operation.equals("read")) {
-            return reading(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
+            return reading(RecentTexts.ORIGINALS, (String) request.get("text"), false);
         }
         if (operation.equals("expression")) {
-            ParsedText parsed = RecentTexts.EXPRESSIONS.parsed((String) request.get("text"));
-            Map told = reading(parsed);
-            told.put("tree", ExpressionTree.of((Expression) parsed.root));
-            return told;
+            return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
@@ -34,9 +30,9 @@ final class Answers {
                 (List) request.get("splices"), (List) request.get("allowed"),
                 Boolean.TRUE.equals(request.get("expression"))));
         }
-        if (operation.equals("alternatives")) {
+        if (operation.equals("contexts")) {
             Map told = new LinkedHashMap();
-            told.put("alternatives", alternatives());
+            told.put("contexts", ParsedText.contexts((String) request.get("text")));
             return told;
         }
         throw new IllegalArgumentException("unknown operation");
@@ -48,6 +44,8 @@ final class Answers {
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
         told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
         told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("keywords", ScalaValues.strings(
+            org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
     }
 
@@ -58,6 +56,20 @@ final class Answers {
             names.add(((FunctionIdentifier) all.get(i)).funcName().toLowerCase(Locale.ROOT));
         }
         return names;
+    }
+
+    private static Map reading(RecentTexts texts, String text, boolean expression) {
+        ParsedText parsed = texts.parsed(text);
+        String written = WrittenNames.of(parsed, expression);
+        if (written != null) {
+            parsed = texts.parsed(written);
+        }
+        Map told = reading(parsed);
+        told.put("written", written);
+        if (expression) {
+            told.put("tree", ExpressionTree.of((Expression) parsed.root));
+        }
+        return told;
     }
 
     private static Map reading(ParsedText parsed) {
@@ -98,23 +110,5 @@ final class Answers {
             }
         }
         return relations;
-    }
-
-    /** Labels of the alternatives of the grammar's rules for a statement: `statement` and its likes. */
-    private static List alternatives() {
-        List names = new ArrayList();
-        Class[] contexts = SqlBaseParser.class.getDeclaredClasses();
-        for (int i = 0; i < contexts.length; i++) {
-            Class rule = contexts[i].getSuperclass();
-            if (rule == SqlBaseParser.StatementContext.class
-                || rule == SqlBaseParser.SetResetStatementContext.class
-                || rule == SqlBaseParser.DmlStatementNoWithContext.class
-                || rule == SqlBaseParser.InsertIntoContext.class) {
-                String name = contexts[i].getSimpleName();
-                names.add(name.substring(0, name.length() - "Context".length()));
-            }
-        }
-        java.util.Collections.sort(names);
-        return names;
     }
 }
