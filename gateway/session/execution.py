@@ -84,7 +84,7 @@ class Execution:
 
         Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
-        until = self._until()
+        moved_until: float | None = None
         async with session.turn:
             while True:
                 require_open(session)
@@ -92,9 +92,10 @@ class Execution:
                 await self._renew_views(session)
                 statement = self._statement(session, text, session.context)
                 with contextlib.suppress(barriers.ViewsMoved):
-                    operation = await self._start(session, statement, timeout_s, until=until)
+                    operation = await self._start(session, statement, timeout_s)
                     break
-                barriers.require_time(until)
+                moved_until = moved_until or self._until()
+                barriers.require_time(moved_until)
         if wait:
             await self._wait(operation)
         return operation
@@ -111,9 +112,7 @@ class Execution:
     def _until(self) -> float:
         return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
 
-    async def _start(
-        self, session: Session, statement: Statement, timeout_s: int = 0, *, until: float
-    ) -> Operation:
+    async def _start(self, session: Session, statement: Statement, timeout_s: int = 0) -> Operation:
         """Judge, record and forward. The session's turn is held. Raises ViewsMoved too."""
         if len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
@@ -133,7 +132,7 @@ class Execution:
             self._locks,
             judge=lambda: self._judge(session, statement),
             version=lambda: self._verdicts.catalog_version,
-            until=until,
+            wait_s=self._limits.catalog_wait_s,
         )
         operation: Operation | None = None
         try:
@@ -355,7 +354,7 @@ class Execution:
     async def _run_inside(self, session: Session, statement: Statement) -> None:
         """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
         try:
-            operation = await self._start(session, statement, until=self._until())
+            operation = await self._start(session, statement)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         await self._wait(operation)

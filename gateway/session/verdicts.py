@@ -167,7 +167,7 @@ class Verdicts:
                 if keepable and isinstance(answer, Cleared) and not answer.provisional:
                     self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
-            # All that was asked for: in a slow Spark, what the first round learnt is old when the last one ends.
+            # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
             catalog = await self._catalog.look_up(tuple(needed))
             snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)

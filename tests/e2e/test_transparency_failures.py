@@ -128,8 +128,8 @@ def test_handles_that_never_were(pair: Pair) -> None:
 
 
 def test_running_then_canceled(pair: Pair) -> None:
-    """Columns are asked for when it has ended: before that the gateway waits for its end, which is minutes off
-    (`test_slow_spark`)."""
+    """Columns are asked for when it has ended: the gateway would wait for its end, which is minutes off; see
+    `test_slow_spark`."""
 
     def conversation(side: Side) -> list[Any]:
         operation = side.execute(LONG, runAsync=True).operationHandle

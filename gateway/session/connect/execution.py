@@ -156,7 +156,7 @@ class ConnectExecution:
         """
         wanted = Wanted(operation_id=new_uuid(), internal=True)
         try:
-            operation, _ = await self._begin(session, statement, client, wanted, until=self._until())
+            operation, _ = await self._begin(session, statement, client, wanted)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         try:
@@ -213,13 +213,14 @@ class ConnectExecution:
         self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
         """Begin a client's plan in a session that is ready for it. The turn is held."""
-        until = self._until()
+        moved_until: float | None = None
         while True:
             await self.prepare(session, client)
             with suppress(barriers.ViewsMoved):
                 statement = self.statement(session, plan)
-                return await self._begin(session, statement, client, wanted, until=until)
-            barriers.require_time(until)
+                return await self._begin(session, statement, client, wanted)
+            moved_until = moved_until or self._until()
+            barriers.require_time(moved_until)
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
         verdict = await barriers.look_again(
@@ -238,8 +239,6 @@ class ConnectExecution:
         statement: Statement,
         client: Client,
         wanted: Wanted,
-        *,
-        until: float,
     ) -> tuple[ConnectOperation, Envelope]:
         """Judge, record, register; of what the gateway works off itself, begin it. The turn is held.
 
@@ -263,7 +262,7 @@ class ConnectExecution:
             self._locks,
             judge=lambda: self._judge(session, statement, client),
             version=lambda: self._verdicts.catalog_version,
-            until=until,
+            wait_s=self._limits.catalog_wait_s,
         )
         decided = False
         try:
@@ -396,7 +395,7 @@ class ConnectExecution:
             return verdict
         question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
         wanted = Wanted(operation_id=new_uuid())
-        operation, envelope = await self._begin(session, question, client, wanted, until=self._until())
+        operation, envelope = await self._begin(session, question, client, wanted)
         try:
             known = checkpoints.listed_in(await self._analysis(operation, envelope))
         except RpcError as fault:
