@@ -31,7 +31,7 @@ from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.requests import ExecuteRequest
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_uuid
 from gateway.session.limits import SessionLimits
@@ -103,25 +103,34 @@ class ConnectExecution:
 
         Raises StatementRefused, LedgerUnavailable, LimitExceeded, RpcError.
         """
-        async with session.turn:
-            session.require_open()
-            known = session.operations.get(request.operation_id)
-            if known is not None:
-                # A client that was cut off before the first response asks again, as it would ask Spark.
-                if known.reattachable and known.digest == request.digest and not known.released:
-                    return known, None
-                raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
-            session.require_shown(request.operation_id)
-            wanted = Wanted(
-                operation_id=request.operation_id or new_uuid(),
-                client_type=request.client_type,
-                digest=request.digest,
-                tags=request.tags,
-                reattachable=request.reattachable,
-                chunked=request.chunked,
-                chunk_bytes=request.chunk_bytes,
-            )
-            return await self._prepared(session, request.plan, client, wanted)
+        wanted = Wanted(
+            operation_id=request.operation_id or new_uuid(),
+            client_type=request.client_type,
+            digest=request.digest,
+            tags=request.tags,
+            reattachable=request.reattachable,
+            chunked=request.chunked,
+            chunk_bytes=request.chunk_bytes,
+        )
+        preparing = Preparing(wanted.operation_id, wanted.tags)
+        session.preparing.add(preparing)
+        try:
+            async with session.turn:
+                session.require_open()
+                known = session.operations.get(request.operation_id)
+                if known is not None:
+                    # A client that was cut off before the first response asks again, as it would ask Spark.
+                    if known.reattachable and known.digest == request.digest and not known.released:
+                        return known, None
+                    raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
+                session.require_shown(request.operation_id)
+                return await self._prepared(session, request.plan, client, wanted)
+        except asyncio.CancelledError:
+            if preparing.was_interrupted():
+                raise faults.spark_error("OPERATION_CANCELED") from None
+            raise
+        finally:
+            session.preparing.discard(preparing)
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
