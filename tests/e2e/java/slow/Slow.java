@@ -37,7 +37,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Places at which Spark is as slow as a test wants: a gate is a file in the directory `slow.gates`, and who comes to
- * it waits until it is gone, or for as many milliseconds as it says. Nothing wakes who waits, as with an answer of
+ * it waits until it is gone, or as many milliseconds old as it says. Nothing wakes who waits, as with an answer of
  * another machine. Janino compiles it: no lambdas, no generics.
  */
 public class Slow {
@@ -47,9 +47,8 @@ public class Slow {
             return;
         }
         note(gate);
-        long begun = System.currentTimeMillis();
         boolean interrupted = false;
-        while (file.exists() && System.currentTimeMillis() - begun < patience(file)) {
+        while (file.exists() && System.currentTimeMillis() - file.lastModified() < patience(file)) {
             try {
                 Thread.sleep(20);
             } catch (InterruptedException e) {
