@@ -47,11 +47,12 @@ class LiveCatalog:
         catalogs: Sequence[str] = ("spark_catalog",),
         max_age_s: float = 30.0,
         missing_age_s: float = 1.0,
-        timeout_s: float = 30.0,
+        timeout_s: float = 300.0,
         concurrency: int = 4,
         max_names: int = 50_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(

@@ -89,15 +89,17 @@ async def bind(
     *,
     judge: Callable[[], Awaitable[Verdict]],
     version: Callable[[], int],
-    until: float,
+    wait_s: float,
 ) -> tuple[Verdict, Hold]:
     """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
 
-    `judge` judges the statement anew, `version` is the catalog's. Raises ViewsMoved.
+    `judge` judges the statement anew, `version` is the catalog's, `wait_s` is for how long others may be
+    waited for from now on: how long Spark took to tell of the names does not count. Raises ViewsMoved.
 
     INVARIANT (a name is judged as it will be resolved, across sessions): what was judged at this version of
     the catalog holds until the names are let go, because whoever changes one of them has to hold it.
     """
+    until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
         hold = await locks.acquire(request, until=until)

@@ -86,18 +86,17 @@ class Execution:
 
         Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
-        until = self._until()
         await session.turn.acquire()
         waits = False
         try:
-            operation = await self._begin(session, text, timeout_s, until=until)
+            operation = await self._begin(session, text, timeout_s)
             if operation.queued:
                 # The turn goes along: what is judged next in the session comes after it.
                 waits = True
                 self._waiting.begin(
                     operation,
                     timeout_s,
-                    lambda left_s: self._begin(session, text, left_s, until=self._until(), waited=operation),
+                    lambda left_s: self._begin(session, text, left_s, waited=operation),
                 )
         finally:
             if not waits:
@@ -112,13 +111,13 @@ class Execution:
         text: str,
         timeout_s: int,
         *,
-        until: float,
         waited: Operation | None = None,
     ) -> Operation:
         """Bring the session to where a statement can be judged, and start it. The turn is held.
 
         `waited`: it was started before, and Spark had no room for it.
         """
+        moved_until: float | None = None
         try:
             require_open(session)
             await self._ask_settings(session)
@@ -128,8 +127,9 @@ class Execution:
                 await self._renew_views(session)
                 statement = self._statement(session, text, session.context)
                 with contextlib.suppress(barriers.ViewsMoved):
-                    return await self._start(session, statement, timeout_s, until=until, waited=waited)
-                barriers.require_time(until)
+                    return await self._start(session, statement, timeout_s, waited=waited)
+                moved_until = moved_until or self._until()
+                barriers.require_time(moved_until)
         finally:
             self._waiting.give_back(session)
 
@@ -158,7 +158,6 @@ class Execution:
         statement: Statement,
         timeout_s: int = 0,
         *,
-        until: float,
         waited: Operation | None = None,
         inside: bool = False,
     ) -> Operation:
@@ -186,7 +185,7 @@ class Execution:
             self._locks,
             judge=lambda: self._judge(session, statement),
             version=lambda: self._verdicts.catalog_version,
-            until=until,
+            wait_s=self._limits.catalog_wait_s,
         )
         operation: Operation | None = None
         try:
@@ -457,7 +456,7 @@ class Execution:
         Spark runs it in the thread of the session's connection: it waits for no place in the pool.
         """
         try:
-            operation = await self._start(session, statement, until=self._until(), inside=True)
+            operation = await self._start(session, statement, inside=True)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         await self._wait(operation)

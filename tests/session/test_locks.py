@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.statement import CatalogChanged, CreateTempView, SessionEffect
+from gateway.model.statement import CatalogChanged, Client, CreateTempView, SessionEffect, Statement, Verdict
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -416,3 +416,27 @@ async def test_an_analysis_that_was_overtaken_is_not_shown() -> None:
     held.set()
     with pytest.raises(StatementFailed, match="CATALOG_CHANGED"):
         await reading
+
+
+async def test_how_long_names_are_looked_up_does_not_count_as_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the metastore takes longer than `catalog_wait_s`, others can be waited for all the same."""
+    world = world_of(patient(catalog_wait_s=600))
+    handle = await opened(world)
+    loop = asyncio.get_running_loop()
+    judge, acquire = world.sessions._verdicts.judge, world.locks.acquire
+    left: list[float] = []
+
+    async def judged_late(statement: Statement, client: Client) -> Verdict:
+        await asyncio.sleep(0.2)
+        return await judge(statement, client)
+
+    async def acquired(request: LockRequest, *, until: float) -> Hold | None:
+        left.append(until - loop.time())
+        return await acquire(request, until=until)
+
+    monkeypatch.setattr(world.sessions._verdicts, "judge", judged_late)
+    monkeypatch.setattr(world.locks, "acquire", acquired)
+    await world.sessions.execute(BOB, handle, "SELECT * FROM t", run_async=False)
+    assert left[-1] > 599.9

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gateway.catalog.live import LiveCatalog
 from gateway.errors import PoliciesStale
 from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
@@ -27,6 +28,7 @@ from gateway.model.statement import (
 )
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
+from gateway.session.ports import BackendError
 from gateway.session.verdicts import Verdicts
 from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
 
@@ -196,3 +198,31 @@ async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
         TableName("c", "d", "plain"): frozenset({"a"}),
         TableName("c", "d", "odd`name"): frozenset({"a"}),
     }
+
+
+async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
+    """A metastore that takes longer for each table than what it said is relied on."""
+    names = [TableName("spark_catalog", "d", f"t{number}") for number in range(3)]
+    now = 0.0
+
+    async def query(sql: str) -> list[tuple[str]]:
+        nonlocal now
+        now += 20.0
+        raise BackendError("there is no such table", "42P01")
+
+    async def judged(statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        for name in names:
+            if not snapshot.catalog.knows(name):
+                return NeedsCatalog(tables=(name,))
+        return await FakeJudge()(statement, snapshot)
+
+    verdicts = Verdicts(
+        judge=judged,
+        policies=lambda: PolicySet(version=1),
+        authority=lambda _: FakeAuthority(set()),
+        catalog=LiveCatalog(query, refusal=BackendError, clock=lambda: now),
+        limits=SessionLimits(),
+        metrics=Metrics(),
+    )
+    statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
+    assert isinstance(await verdicts.judge(statement, HOME), Cleared)

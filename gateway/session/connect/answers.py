@@ -51,7 +51,7 @@ def filter_responses(
 
 def tables_in_sql_result(
     rule: AnswerRule,
-    response: Message,
+    response: pb.ExecutePlanResponse,
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
@@ -21,7 +21,7 @@ from gateway.session.connect.errors import Scrubbing, scrub_details
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Call, refused
 from gateway.session.failures import StatementFailed
@@ -161,13 +161,20 @@ class Calls:
         if len(request.operation_tag) > self._limits.tag_chars:
             raise Malformed(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
         self._observe(session, request)
+        # First those that Spark does not have yet: it would get them after it was asked to stop them.
+        preparing = _interrupted_by(request, session.preparing) if session is not None else []
+        for one in preparing:
+            one.interrupt()
         data = await self._forward(session, "Interrupt", request, self._endings.plain)
-        if session is not None:
-            for operation_id in parse(pb.InterruptResponse, data).interrupted_ids:
-                operation = session.operations.get(operation_id)
-                if operation is not None:
-                    await self._interrupted(operation)
-        return data
+        if session is None:
+            return data
+        answer = parse(pb.InterruptResponse, data)
+        for operation_id in answer.interrupted_ids:
+            operation = session.operations.get(operation_id)
+            if operation is not None:
+                await self._interrupted(operation)
+        answer.interrupted_ids.extend(one.operation_id for one in preparing)
+        return serialize(answer)
 
     async def _interrupted(self, operation: ConnectOperation) -> None:
         operation.interrupted = True
@@ -220,6 +227,8 @@ class Calls:
         answer.ClearField("extensions")
         for status in answer.operation_statuses:
             status.ClearField("extensions")
+        if session is not None and request.HasField("operation_status"):
+            _tell_of(session.preparing, request, answer)
         return serialize(answer)
 
     async def error_details(
@@ -251,6 +260,33 @@ class Calls:
         except RpcError as fault:
             scrubbed = self._endings.scrubbed(session, fault, scrubbing)
             raise await self._endings.lost_with(session, fault, scrubbed) from None
+
+
+def _interrupted_by(request: pb.InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:
+    """Return what an interrupt is about of the plans that are being judged."""
+    kinds = pb.InterruptRequest
+    match request.interrupt_type:
+        case kinds.INTERRUPT_TYPE_ALL:
+            return list(preparing)
+        case kinds.INTERRUPT_TYPE_TAG:
+            return [one for one in preparing if request.operation_tag in one.tags]
+        case kinds.INTERRUPT_TYPE_OPERATION_ID:
+            return [one for one in preparing if one.operation_id == request.operation_id]
+    return []
+
+
+def _tell_of(
+    preparing: Iterable[Preparing], request: pb.GetStatusRequest, answer: pb.GetStatusResponse
+) -> None:
+    """Say of plans that are being judged that they run; Spark does not know of them yet."""
+    asked = request.operation_status.operation_ids
+    running = pb.GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
+    told = {status.operation_id: status for status in answer.operation_statuses}
+    for one in preparing:
+        if one.operation_id in told:
+            told[one.operation_id].state = running
+        elif not asked:
+            answer.operation_statuses.add(operation_id=one.operation_id, state=running)
 
 
 def _keys(request: pb.ConfigRequest) -> list[str]:

@@ -44,7 +44,7 @@ def settings_changed(operation: pb.ConfigRequest.Operation, own: Mapping[str, st
     return {key: own.get(key) == value for key, value in values.items()}
 
 
-def not_set(key: str, response: Message) -> bool:
+def not_set(key: str, response: pb.ConfigResponse) -> bool:
     """Whether Spark warns in its `ConfigResponse` that it could not set a key; a silent call goes on."""
     return any(warning.startswith(f"Failed to set {key} ") for warning in response.warnings)
 
