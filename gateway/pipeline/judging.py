@@ -16,6 +16,7 @@ from gateway.model.statement import (
     CatalogChanged,
     Definition,
     NeedsCatalog,
+    RewrittenText,
     ScanRecord,
     SessionEffect,
 )
@@ -92,6 +93,10 @@ class Governed:
     """The same of a table that it writes to, or that a view in it reads."""
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by."""
+    plain: bool = False
+    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    rewritten: tuple[RewrittenText, ...] = ()
+    """All three as Cleared has them."""
     definers: frozenset[Principal] = frozenset()
     """The definers of views by whose access it reads."""
     definition: Definition | None = None

@@ -247,6 +247,13 @@ async def finish(
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
         return unproved
+    untold = bool(untold_names(bodies))
+    hides_target = (
+        evaluation.hides_target(wants)
+        # What a view's text names is as little the reader's to know as the names of a target.
+        or hidden_within(bodies.values())
+        or (prepared.place.depth > 0 and seen.lends)
+    )
     return Governed(
         text=forwarded,
         reading=reading,
@@ -262,10 +269,19 @@ async def finish(
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
-        # What a view's text names is as little the reader's to know as the names of a target.
-        hides_target=evaluation.hides_target(wants)
-        or hidden_within(bodies.values())
-        or (prepared.place.depth > 0 and seen.lends),
+        hides_target=hides_target,
+        # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
+        # that the user may not see, and nowhere else.
+        plain=not (obliged or untold or seen.hides_columns or hides_target)
+        and all(scan.query is None or not judging.exists(scan.table) for scan in guarded),
+        missing=tuple(
+            dict.fromkeys(
+                (guard.pinned_parts(scan.table), scan.relation.parts)
+                for scan in guarded
+                if not judging.exists(scan.table)
+            )
+        ),
+        rewritten=guard.rewritten(text, forwarded, splices),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),

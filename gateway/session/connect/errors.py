@@ -1,9 +1,9 @@
 """Errors of Spark Connect as a client may read them: the status, its details, and what is fetched of them.
 
-Without obligations they are what Spark sent, in the user's words. With row filters or masks in the plan they
-lose what shows the plan (the plan's text, stack traces, fragments of texts that the gateway wrote) and, for
-what came while rows were read, every value; class, SQLSTATE and the exception's types stay, so that a client
-raises the same exception.
+Where nothing is guarded they are what Spark sent, as if it had had the user's own plan and texts. With row filters
+or masks in the plan they lose what shows the plan (the plan's text, stack traces, fragments of texts that the
+gateway wrote) and, for what came while rows were read, every value; class, SQLSTATE and the exception's types
+stay, so that a client raises the same exception.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from google.rpc.status_pb2 import (  # type: ignore[import-untyped, import-not-f
     Status,
 )
 
+from gateway.model.statement import RewrittenText
 from gateway.session.connect.config import REDACTED
+from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
+from gateway.session.whole_errors import Missing, as_written
 from gateway.wire.connect import Message, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
@@ -63,9 +66,13 @@ class Scrubbing:
     obliged: bool
     """Whether it reads guarded relations: row filters, masks, columns that the principal may not see, or
     temporary views made of such. What is not known counts as obliged."""
+    plain: bool = False
+    """Whether nothing of it is guarded: then all is told."""
+    missing: Missing = ()
+    rewritten: Sequence[RewrittenText] = ()
     hides_columns: bool = False
     hides_target: bool = False
-    """Both as Cleared has them."""
+    """All four as Cleared has them."""
     words: Sequence[tuple[str, str]] = ()
     """(what the gateway wrote, what the user wrote) pairs."""
     texts: Sequence[str] = ()
@@ -76,11 +83,20 @@ class Scrubbing:
     @property
     def shows_guards(self) -> bool:
         """Whether a plan would print more than names that the gateway wrote out in full."""
-        return self.obliged or self.hides_target or any("SELECT " in ours.upper() for ours, _ in self.words)
+        return not self.plain or bool(self.missing)
+
+    def tells_all(self, kind: ErrorKind) -> bool:
+        """Whether an error may be told whole. Of a table that is not there Spark says nothing else; with any
+        other error it has appeared, and nobody has judged what its columns are."""
+        not_found = kind.analysis and kind.error_class == "TABLE_OR_VIEW_NOT_FOUND"
+        return self.plain and (not self.missing or not_found)
 
     def text(self, text: str) -> str:
         """Return a text of Spark's in the user's words, without secrets."""
-        text = in_users_words(text, self.words)
+        if self.plain:
+            text = as_written(text, self.rewritten, self.missing)
+        else:
+            text = in_users_words(text, self.words)
         for secret in self.secrets:
             if secret:
                 text = text.replace(secret, REDACTED)
@@ -211,7 +227,7 @@ def _json(text: str) -> object:
 def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing) -> str:
     if not message.strip():
         return UNKNOWN
-    if scrubbing.shows_guards:
+    if not scrubbing.tells_all(kind):
         message = scrub(
             message,
             sqlstate,
@@ -239,7 +255,7 @@ def _scrubbed_info(
     if isinstance(parameters, dict):
         named = {str(key): str(value) for key, value in parameters.items()}
         kept["messageParameters"] = json.dumps(_parameters(named, kind, scrubbing))
-    if "stackTrace" in info.metadata and not scrubbing.shows_guards:
+    if "stackTrace" in info.metadata and scrubbing.tells_all(kind):
         kept["stackTrace"] = scrubbing.text(info.metadata["stackTrace"])
     for key, value in kept.items():
         if value and (key in _NEEDED or shown.ByteSize() + len(value) < MAX_DETAILS_BYTES):
@@ -256,7 +272,7 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, scrubbing: Scrub
         if scrubbing.hides_target:
             shown[key] = WITHHELD_PARAMETER
         elif not scrubbing.obliged:
-            withheld = scrubbing.shows_guards and _shows_plan(value)
+            withheld = not scrubbing.tells_all(kind) and _shows_plan(value)
             shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(scrubbing.text(value))
@@ -283,7 +299,7 @@ def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> M
     shown = pb.FetchErrorDetailsResponse.Error(
         error_type_hierarchy=classes, message=_message(error.message, sqlstate, kind, scrubbing)
     )
-    if not scrubbing.shows_guards:
+    if scrubbing.tells_all(kind):
         shown.stack_trace.extend(error.stack_trace)
     if error.HasField("cause_idx") and index < error.cause_idx < count:
         # Causes follow one another; clients follow them without looking where they have been.
@@ -301,7 +317,7 @@ def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubb
         shown.error_class = kind.error_class
     for key, value in _parameters(dict(throwable.message_parameters), kind, scrubbing).items():
         shown.message_parameters[key] = value
-    contexts = (_context(context, scrubbing) for context in throwable.query_contexts)
+    contexts = (_context(context, kind, scrubbing) for context in throwable.query_contexts)
     shown.query_contexts.extend(context for context in contexts if context is not None)
     if throwable.HasField("breaking_change_info"):
         # Spark's own advice on what another version did, the same words for everybody.
@@ -312,18 +328,15 @@ def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubb
         info.migration_message.extend(messages)
 
 
-def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
+def _context(context: Message, kind: ErrorKind, scrubbing: Scrubbing) -> Message | None:
     """Return the place of an error in the user's text; None when it is a place in ours.
 
     Spark's summary quotes the line around it, with what the gateway wrote there, and its positions are those
     of the text that Spark was sent.
     """
     kinds = pb.FetchErrorDetailsResponse.QueryContext
-    if not scrubbing.shows_guards:
-        shown = kinds()
-        shown.CopyFrom(context)
-        shown.fragment, shown.summary = scrubbing.text(context.fragment), scrubbing.text(context.summary)
-        return shown
+    if scrubbing.tells_all(kind):
+        return _in_users_text(context, scrubbing)
     if context.context_type == kinds.DATAFRAME:
         # Where the client's program called a function, by its own account.
         return kinds(
@@ -346,6 +359,22 @@ def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
         fragment=fragment,
         summary=f"== SQL ==\n{fragment}\n{'^' * min(len(fragment), 80)}\n",
     )
+
+
+def _in_users_text(context: Message, scrubbing: Scrubbing) -> Message:
+    """Return the place of an error in the text that the user wrote, as Spark would tell it."""
+    shown = type(context)()
+    shown.CopyFrom(context)
+    start, stop = context.start_index, context.stop_index
+    if context.context_type != pb.FetchErrorDetailsResponse.QueryContext.SQL or context.object_name:
+        return shown
+    for text in scrubbing.rewritten:
+        if fragment_of(text.forwarded, start, stop) == context.fragment:
+            shown.start_index, shown.stop_index = original_range(text, start, stop)
+            shown.fragment = fragment_of(text.original, shown.start_index, shown.stop_index)
+            shown.summary = in_users_text(context.summary, (text,))
+            break
+    return shown
 
 
 def _scrub_streaming(result: Message, scrubbing: Scrubbing) -> None:
