@@ -149,7 +149,7 @@ def shortened(text: str) -> str:
 def _of_refusal(error: StatementRefused) -> RpcStatus:
     code = REFUSALS.get(error.code, Code.PERMISSION_DENIED)
     if error.in_sparks_words:
-        return _of_ours(code, error.text, error.sqlstate, error.classes)
+        return _of_ours(code, error.text, error.sqlstate, error.classes, dict(error.parameters))
     analysed = error.sqlstate[:2] in ("42", "0A", "2B", "54") or error.sqlstate == "55000"
     classes = ANALYSIS if analysed else OTHER
     return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})

@@ -192,7 +192,7 @@ class ThriftService:
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
         )
         if report.error is not None:
-            reply.sqlState = report.error.sqlstate
+            reply.sqlState = report.error.sqlstate or None
             reply.errorCode = getattr(report.error, "error_code", 0)
             reply.errorMessage = operation_text(report.error)
         return reply

@@ -24,7 +24,7 @@ def error_status(fault: SluiceError) -> TStatus:
     return TStatus(
         statusCode=TStatusCode.ERROR,
         infoMessages=_details(fault, text),
-        sqlState=fault.sqlstate,
+        sqlState=fault.sqlstate or None,
         errorCode=getattr(fault, "error_code", 0),
         errorMessage=text,
     )
@@ -59,6 +59,8 @@ def _details(fault: SluiceError, text: str) -> list[str]:
 
     Drivers parse the numbers; `0:-1` is a trace without frames.
     """
+    if isinstance(fault, StatementFailed) and fault.details:
+        return list(fault.details)
     if isinstance(fault, StatementFailed) and fault.trace:
         return [line for thrown in fault.trace.split(f"\n{_CAUSE}") for line in _detail(thrown)]
     lines = [f"*{_EXCEPTION}:{text}:0:-1"]

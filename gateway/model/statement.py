@@ -290,6 +290,10 @@ class Refused:
     plan_class: str = ""
     decisions: tuple[Decision, ...] = ()
     snapshot_version: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of a message in Spark's words."""
+    exceptions: tuple[str, ...] = ()
+    """Of an error that Spark's parser raised: its Java class, and those above it."""
 
     @property
     def text(self) -> str:

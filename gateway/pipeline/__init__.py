@@ -210,6 +210,8 @@ def _refused(stop: Stop, statement: Statement, snapshot: Snapshot) -> Refused:
         sqlstate=stop.sqlstate,
         message=stop.message,
         plan_class=stop.plan_class,
+        parameters=stop.parameters,
+        exceptions=stop.exceptions,
         decisions=stop.decisions,
         snapshot_version=snapshot.version,
     )

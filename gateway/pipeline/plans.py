@@ -147,7 +147,7 @@ async def _refusal(refusal: NotGovernable, judging: Judging) -> Stop:
     if refusal.name is not None:
         told = await judging.reader.read(f"TABLE {refusal.name}" if refusal.name.strip() else "")
         if isinstance(told, NotParsed):
-            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.message))
+            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.paragraph))
     return not_governable(refusal)
 
 
@@ -262,7 +262,7 @@ class _Plan:
         read = tuple(one.name for one in facts.reads if one.name is not None)
         wants = facts.commanded
         if (absent := evaluation.absent(wants) or self._never_there(facts, texts)) is not None:
-            return not_there(absent)
+            return self._not_there(absent, texts)
         bodies = await view_bodies((*read, *commanded(wants)), seen[0], judging, 0)
         if not isinstance(bodies, dict):
             return bodies
@@ -297,6 +297,10 @@ class _Plan:
         return await self._written(
             facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
         )
+
+    def _not_there(self, name: TableName, texts: PlanTexts) -> Stop:
+        found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
+        return not_there(name, self.context, next(found, None))
 
     def _never_there(self, facts: PlanFacts, texts: PlanTexts) -> TableName | None:
         """Return a table that Spark is to keep a reader of and that is not there: the reader would keep for

@@ -49,6 +49,7 @@ from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants
 
 
@@ -96,12 +97,20 @@ async def prepare(
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
             return not_governable(NotGovernable(MISPLACED))
         # Spark's own words and SQLSTATE: the client must not notice who answered.
-        return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        return Stop(
+            code="SPARK",
+            sqlstate=reading.sqlstate,
+            message=reading.message,
+            parameters=reading.parameters,
+            exceptions=reading.exceptions,
+        )
     if isinstance(reading, NotRead):
         return _unread(reading)
     found = _classified(text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
-        return replace(not_governable(found), plan_class=reading.root)
+        if found.sqlstate == "42P02" and reading.parameters:
+            found = unbound_parameter(reading.parameters[0], text)
+        return replace(not_governable(found, text), plan_class=reading.root)
     return found
 
 
@@ -173,7 +182,7 @@ async def finish(
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
-        return not_there(absent)
+        return not_there(absent, prepared.names.context, prepared)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if wants.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)

@@ -36,7 +36,7 @@ from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
 from gateway.session.watches import Watches
-from gateway.session.whole_errors import in_users_words_whole, whole_words, without_stack
+from gateway.session.whole_errors import told_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
@@ -453,12 +453,8 @@ class Execution:
     def failure(self, operation: Operation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
-        state = fault.sqlstate or "HY000"
-        if cleared is not None and operation.plain and whole_words(fault.message, cleared):
-            told = in_users_words_whole(fault.message, cleared)
-            return StatementFailed(
-                without_stack(told), state, fault.error_code, operation.statement_id, trace=told
-            )
+        if cleared is not None and operation.plain and told_whole(fault.message, cleared):
+            return whole_failure(fault, cleared, operation.statement_id)
         message = scrub(
             fault.message,
             fault.sqlstate,
@@ -467,7 +463,7 @@ class Execution:
             hides_columns=cleared is not None and cleared.hides_columns,
             hides_target=cleared is not None and cleared.hides_target,
         )
-        return StatementFailed(message, state, fault.error_code, operation.statement_id)
+        return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
 
 
 _ENDINGS = {

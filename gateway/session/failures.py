@@ -31,6 +31,8 @@ class StatementRefused(SluiceError):
         super().__init__(refused.message)
         self.code = refused.code
         self.sqlstate = refused.sqlstate
+        self.parameters = refused.parameters
+        self.exceptions = refused.exceptions
         self.statement_id = statement_id
 
     @property
@@ -47,7 +49,7 @@ class StatementRefused(SluiceError):
     @property
     def classes(self) -> tuple[str, ...]:
         """The Java classes of a message in Spark's words."""
-        return _NOT_PARSED.get(self.condition, PARSE)
+        return self.exceptions or _NOT_PARSED.get(self.condition, PARSE)
 
     @property
     def text(self) -> str:
@@ -63,11 +65,20 @@ class StatementFailed(SluiceError):
     code = "STATEMENT_FAILED"
 
     def __init__(
-        self, message: str, sqlstate: str, error_code: int, statement_id: str, trace: str = ""
+        self,
+        message: str,
+        sqlstate: str,
+        error_code: int,
+        statement_id: str,
+        *,
+        trace: str = "",
+        details: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.trace = trace
         """Where all may be told: exception, message, stack and causes, as Java prints them."""
+        self.details = details
+        """The same as HiveServer2 tells it, where Spark did."""
         self.sqlstate = sqlstate
         self.error_code = error_code
         self.statement_id = statement_id

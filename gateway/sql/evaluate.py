@@ -16,9 +16,10 @@ from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.classify import is_builtin, is_registered, unknown_function
-from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.classify import is_builtin, is_registered
+from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
 from gateway.sql.scope import table_resource
+from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Want, Wants
 
 
@@ -390,8 +391,10 @@ def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want
             wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))
             continue
         name = names.new_table(function.parts)
+        if isinstance(name, Ungovernable) and name.sqlstate:
+            return name.refusal(dotted(function.parts))
         if isinstance(name, Ungovernable) or len(function.parts) != 3:
-            return unknown_function(function)
+            return unknown_function(function, names.context)
         wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)
 

@@ -1,9 +1,9 @@
 """Errors of Spark Connect as a client may read them: the status, its details, and what is fetched of them.
 
-Where nothing is guarded they are what Spark sent, as if it had had the user's own plan and texts. With row filters
-or masks in the plan they lose what shows the plan (the plan's text, stack traces, fragments of texts that the
-gateway wrote) and, for what came while rows were read, every value; class, SQLSTATE and the exception's types
-stay, so that a client raises the same exception.
+Where nothing is guarded they are what Spark sent, as if it had had the user's own plan and texts. With row
+filters or masks in the plan they lose what shows the plan (the plan's text, stack traces, fragments of texts
+that the gateway wrote) and, for what came while rows were read, every value; class, SQLSTATE and the
+exception's types stay, so that a client raises the same exception.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.session.connect.config import REDACTED
 from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
-from gateway.session.whole_errors import Missing, as_written
+from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
 from gateway.wire.connect import Message, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
@@ -43,6 +43,12 @@ _ANALYSIS = re.compile(
     r"|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+))"
 )
 """Exceptions that come before any row is read. A user cannot choose an exception's class."""
+_PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
+"""Condition and exception of a command that a table cannot do, which is planned before any row is read."""
+_UNRESOLVED = frozenset(
+    {"org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException"}
+)
+"""What Spark raises of a relation that it cannot resolve; of a target that is to go it raises others."""
 _JAVA_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
 _ERROR_CLASS = re.compile(r"[A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*")
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
@@ -88,19 +94,24 @@ class Scrubbing:
     def tells_all(self, kind: ErrorKind) -> bool:
         """Whether an error may be told whole. Of a table that is not there Spark says nothing else; with any
         other error it has appeared, and nobody has judged what its columns are."""
-        not_found = kind.analysis and kind.error_class == "TABLE_OR_VIEW_NOT_FOUND"
-        return self.plain and (not self.missing or not_found)
+        return self.plain and (not self.missing or _tells_names(kind))
 
-    def text(self, text: str) -> str:
-        """Return a text of Spark's in the user's words, without secrets."""
+    def text(self, text: str, kind: ErrorKind | None = None) -> str:
+        """Return a text of Spark's in the user's words, without secrets; `kind`: of the error it is from."""
         if self.plain:
-            text = as_written(text, self.rewritten, self.missing)
+            named = kind is not None and _tells_names(kind)
+            text = as_written(text, self.rewritten, self.missing, named=named)
         else:
             text = in_users_words(text, self.words)
         for secret in self.secrets:
             if secret:
                 text = text.replace(secret, REDACTED)
         return text
+
+
+def _tells_names(kind: ErrorKind) -> bool:
+    """Whether an error tells names as they are written, and of missing tables nothing else."""
+    return kind.error_class == NOT_FOUND and kind.exception in _UNRESOLVED
 
 
 def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
@@ -210,7 +221,9 @@ def _kind(error_class: str, classes: Sequence[str], spark: bool) -> ErrorKind:
     analysis = spark and bool(classes and _ANALYSIS.fullmatch(classes[0]))
     # Of sessions and operations; clients look for these words.
     handles = error_class.startswith(("INVALID_HANDLE.", "INVALID_CURSOR."))
-    return ErrorKind(error_class=error_class, analysis=analysis or handles)
+    planning = spark and bool(classes) and (error_class, classes[0]) == _PLANNING
+    exception = classes[0] if spark and classes else ""
+    return ErrorKind(error_class=error_class, analysis=analysis or handles or planning, exception=exception)
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
@@ -237,7 +250,7 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing)
             hides_target=scrubbing.hides_target,
             kind=kind,
         )
-    return scrubbing.text(message)
+    return scrubbing.text(message, kind)
 
 
 def _scrubbed_info(
@@ -273,7 +286,7 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, scrubbing: Scrub
             shown[key] = WITHHELD_PARAMETER
         elif not scrubbing.obliged:
             withheld = not scrubbing.tells_all(kind) and _shows_plan(value)
-            shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value)
+            shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(scrubbing.text(value))
         elif key in ("sourceType", "targetType") and _TYPE.fullmatch(value):
