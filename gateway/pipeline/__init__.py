@@ -145,6 +145,7 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
         decisions=(),
         scans=(),
         snapshot_version=snapshot.version,
+        plain=True,
         forwarded_plan=listing_of(checkpoint.directory),
     )
 

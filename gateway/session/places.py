@@ -45,8 +45,7 @@ def summary_of(text: str, start: int, stop: int) -> str:
     while begin >= 0 and start - begin <= _CONTEXT and units[begin : begin + 1] != "\n":
         begin -= 1
     cut_before = start - begin > _CONTEXT
-    end = min(stop, len(units) - 1)
-    stop = end
+    end = stop = max(0, min(stop, len(units) - 1))
     while end < len(units) and end - stop <= _CONTEXT and units[end] != "\n":
         end += 1
     cut_after = end - stop > _CONTEXT
@@ -99,7 +98,7 @@ def _summary_in(found: re.Match[str], texts: Sequence[RewrittenText]) -> str:
     marks = sum(one.count("^") for one in lines)
     for text in texts:
         start = _offset(text.forwarded, line, column)
-        if start is None:
+        if start is None or not 0 <= start < len(text.forwarded) or not marks:
             continue
         # The marks do not cover the line breaks within the fragment.
         for breaks in range(len(lines)):

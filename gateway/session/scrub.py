@@ -34,7 +34,8 @@ the command. No function that a user can call raises this class."""
 """Spark's own beginning of an error that comes before any row is read. A user chooses the SQLSTATE and the
 error class of a runtime error (`aes_encrypt`, `raise_error`), but not the exception's class."""
 _PATH = re.compile(
-    r"(?<![\w`])(?!https://spark\.apache\.org/docs/)(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
+    r"(https://spark\.apache\.org/docs/[\w./#-]*)"
+    r"|(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
     r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
 )
 
@@ -138,7 +139,7 @@ def scrub(
 
 @cache
 def constant_messages() -> Mapping[str, str]:
-    """Return the texts of the conditions of Spark 4.3 that have no parameters, by condition, each on one line.
+    """Return the texts of Spark 4.3 for conditions that have no parameters, each on one line.
 
     They are told by the condition and not repeated from a message, which a user can write.
     """
@@ -156,7 +157,8 @@ def in_users_words(text: str, written_by_us: Sequence[tuple[str, str]]) -> str:
 
 
 def without_paths(text: str) -> str:
-    return _PATH.sub("<path>", text)
+    """Leave out paths and URLs, but not those of Spark's documentation."""
+    return _PATH.sub(lambda found: found[1] or "<path>", text)
 
 
 def _tell(error_class: str, body: str, state: str) -> str:

@@ -76,9 +76,10 @@ def table_not_found(
     path = search_path(context, builtin=queried or not printed)
     return NotGovernable(
         f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify the spelling and "
-        f"correctness of the schema and catalog.\nSearch path: {path}.\nIf you did not qualify the name with a "
-        "schema, verify the current_schema() output, or qualify the name with the correct schema and "
-        "catalog.\nTo tolerate the error on drop use DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. "
+        f"correctness of the schema and catalog.\nSearch path: {path}.\n"
+        "If you did not qualify the name with a schema, verify the current_schema() output, or qualify the "
+        "name with the correct schema and catalog.\n"
+        "To tolerate the error on drop use DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. "
         "SQLSTATE: 42P01",
         "42P01",
         at=at,
