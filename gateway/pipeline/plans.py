@@ -440,6 +440,7 @@ class _Plan:
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
             plain=not (hides_columns or hides_target or untold_names(bodies))
+            and evaluation.shows_all(commanded(facts.commanded))
             and all(one.plain for one in governed)
             and all(one.query is None for one in guarding if one not in absent),
             missing=tuple(

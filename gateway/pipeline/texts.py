@@ -23,6 +23,7 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
+    commanded,
     distinct,
     names_of,
     not_governable,
@@ -282,6 +283,7 @@ async def finish(
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
         plain=not (obliged or untold or seen.hides_columns or hides_target)
+        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins)))
         and all(scan.query is None or not judging.exists(scan.table) for scan in guarded),
         missing=tuple(
             dict.fromkeys(

@@ -241,6 +241,18 @@ class Evaluation:
                 return True
         return False
 
+    def shows_all(self, names: Iterable[TableName]) -> bool:
+        """Whether nothing of the tables is hidden from the principal, or masked: then a plan may print them."""
+        for name in dict.fromkeys(name.folded() for name in names):
+            view, table = self.view(name), self.catalog.table(name)
+            if table is None or view is None:
+                # Should it appear meanwhile, its columns are those of somebody else's table.
+                if not self._allowed(table_resource(name), "select"):
+                    return False
+            elif view.hidden or view.masks or view.row_filter is not None:
+                return False
+        return True
+
     def _named(self, wants: Wants) -> Denied | None:
         """Deny to name hidden columns, in the words for those that the table does not have."""
         for named in wants.named:

@@ -21,7 +21,8 @@ def test_a_stack_is_told_as_hive_tells_it() -> None:
     status = error_status(StatementFailed("Error running query: no", "42000", 0, "event", trace=TRACE))
     assert status.errorMessage == "Error running query: no"
     assert status.infoMessages == [
-        "*org.apache.hive.service.cli.HiveSQLException:Error running query: [X] a.B: [X] no;\n'Project [a]\n:3:2",
+        "*org.apache.hive.service.cli.HiveSQLException:"
+        "Error running query: [X] a.B: [X] no;\n'Project [a]\n:3:2",
         "c.D$:$anonfun$f$1:D.scala:12",
         "java.lang.Thread:run:Thread.java:840",
         "c.E:native::-2",
