@@ -154,7 +154,7 @@ async def test_sql_in_a_plan_is_spliced_and_its_arguments_stay(world: World, rea
     assert "region = 'EMEA'" in forwarded(verdict).root.sql.query
     assert ":x" in forwarded(verdict).root.sql.query
     without = await world.judge_plan(execute(sql("SELECT :x")), reader, user="bob")
-    refused(without, "SPARK", "parameter markers")
+    refused(without, "SPARK", "[UNBOUND_SQL_PARAMETER] Found the unbound parameter: x.")
 
 
 async def test_arguments_that_are_names_are_judged_as_names(world: World, reader: ReaderPool) -> None:

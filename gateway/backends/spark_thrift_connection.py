@@ -311,7 +311,9 @@ class SparkConnection(asyncio.Protocol):
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
-            raise BackendError(_message(status), status.sqlState, status.errorCode or 0)
+            raise BackendError(
+                _message(status), status.sqlState, status.errorCode or 0, tuple(status.infoMessages or ())
+            )
         return reply
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:

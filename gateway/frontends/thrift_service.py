@@ -11,9 +11,10 @@ import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.frontends.thrift_opening import read_configuration
-from gateway.frontends.thrift_status import OK, error_status, status_text
+from gateway.frontends.thrift_status import OK, error_status, operation_text
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session.failures import StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
@@ -183,13 +184,20 @@ class ThriftService:
         timeout_s = request.queryTimeout or 0
         if timeout_s < 0:
             raise InvalidRequest("the statement's timeout is negative")
-        opened = await self._sessions.execute(
-            caller.principal,
-            _session(request),
-            request.statement,
-            run_async=bool(request.runAsync),
-            timeout_s=timeout_s,
-        )
+        try:
+            opened = await self._sessions.execute(
+                caller.principal,
+                _session(request),
+                request.statement,
+                run_async=bool(request.runAsync),
+                timeout_s=timeout_s,
+            )
+        except StatementRefused as refused:
+            status = error_status(refused)
+            if request.runAsync:
+                # Spark would have begun an operation that fails; this is what its status would say.
+                status.errorMessage = operation_text(refused)
+            return calls.TExecuteStatementResp(status=status)
         return calls.TExecuteStatementResp(status=OK, operationHandle=_operation_handle(opened))
 
     async def _status(self, caller: Caller, request: calls.TGetOperationStatusReq, seqid: int) -> Struct:
@@ -200,9 +208,9 @@ class ThriftService:
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
         )
         if report.error is not None:
-            reply.sqlState = report.error.sqlstate
+            reply.sqlState = report.error.sqlstate or None
             reply.errorCode = getattr(report.error, "error_code", 0)
-            reply.errorMessage = status_text(report.error)
+            reply.errorMessage = operation_text(report.error)
         return reply
 
     async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Struct:

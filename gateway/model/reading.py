@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,8 @@ class FunctionRef:
     """Whether Spark's built-in registry has a function of that one-part name."""
     arguments: tuple[Argument, ...] = ()
     """Of the functions that take a schema as text."""
+    start: int | None = field(default=None, compare=False)
+    """Where it is called first, in characters; for messages only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,8 @@ class Reading:
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
     parameters: tuple[Parameter, ...] = ()
+    printed: str = ""
+    """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
     """Every parameter marker, in the order of the text."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
@@ -211,11 +215,21 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class NotParsed:
-    """Spark's parser rejects the statement; `message` is its own first paragraph, fit for a client."""
+    """Spark's parser rejects the statement; `message` is its own, with the place and the text around it."""
 
     message: str
     error_class: str
     sqlstate: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of the message, as Spark Connect tells them."""
+    exceptions: tuple[str, ...] = ()
+    """The Java class of the exception, and those above it."""
+
+    @property
+    def paragraph(self) -> str:
+        """What is wrong, without the text that it was found in."""
+        told = self.message.strip()
+        return told.split("\n== SQL")[0].split("\n\n")[0].strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,17 @@ class ScanRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenText:
+    """A SQL text as the user wrote it and as Spark has it: Spark tells places of errors in its own."""
+
+    original: str
+    forwarded: str
+    changes: tuple[tuple[int, int, int], ...]
+    """What was replaced: (start, end) in the original and the length of what stands there now, in
+    characters, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
     """A verdict that lets a statement pass. Only `pipeline.judge` makes one; a backend takes nothing else."""
 
@@ -260,6 +271,14 @@ class Cleared:
     hides_target: bool = False
     """Whether a table that it writes to, or one that a view's text reads, has such columns: Spark's errors
     must not tell their names."""
+    plain: bool = False
+    """Whether Spark's own words on it tell no more than the user may know: nothing in it is guarded, and no
+    view in it has anything to hide. Then its errors are whole, with the plans that they print."""
+    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    """Tables that it reads and that are not there: the parts of their full names, and those that were
+    written."""
+    rewritten: tuple[RewrittenText, ...] = ()
+    """The texts in it in which something was replaced."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()
@@ -295,6 +314,10 @@ class Refused:
     plan_class: str = ""
     decisions: tuple[Decision, ...] = ()
     snapshot_version: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of a message in Spark's words."""
+    exceptions: tuple[str, ...] = ()
+    """Of an error that Spark's parser raised: its Java class, and those above it."""
 
     @property
     def text(self) -> str:

@@ -91,6 +91,9 @@ async def judge(
         period=snapshot.context.period,
         hides_columns=outcome.hides_columns,
         hides_target=outcome.hides_target,
+        plain=outcome.plain,
+        missing=outcome.missing,
+        rewritten=outcome.rewritten,
         definers=_by_user(outcome.definers),
         definition=outcome.definition,
     )
@@ -156,6 +159,7 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
         decisions=(),
         scans=(),
         snapshot_version=snapshot.version,
+        plain=True,
         forwarded_plan=listing_of(checkpoint.directory),
     )
 
@@ -201,6 +205,9 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         period=judging.snapshot.context.period,
         hides_columns=plan.hides_columns,
         hides_target=plan.hides_target,
+        plain=plan.plain,
+        missing=plan.missing,
+        rewritten=plan.rewritten,
         definers=_by_user(plan.definers),
         definition=plan.definition,
         forwarded_plan=plan.message,
@@ -218,6 +225,8 @@ def _refused(stop: Stop, statement: Statement, snapshot: Snapshot) -> Refused:
         sqlstate=stop.sqlstate,
         message=stop.message,
         plan_class=stop.plan_class,
+        parameters=stop.parameters,
+        exceptions=stop.exceptions,
         decisions=stop.decisions,
         snapshot_version=snapshot.version,
     )

@@ -23,6 +23,7 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
+    commanded,
     distinct,
     names_of,
     not_governable,
@@ -49,6 +50,7 @@ from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants
 
 
@@ -96,12 +98,20 @@ async def prepare(
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
             return not_governable(NotGovernable(MISPLACED))
         # Spark's own words and SQLSTATE: the client must not notice who answered.
-        return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        return Stop(
+            code="SPARK",
+            sqlstate=reading.sqlstate,
+            message=reading.message,
+            parameters=reading.parameters,
+            exceptions=reading.exceptions,
+        )
     if isinstance(reading, NotRead):
         return _unread(reading)
     found = _classified(reading.written or text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
-        return replace(not_governable(found), plan_class=reading.root)
+        if found.sqlstate == "42P02" and reading.parameters:
+            found = unbound_parameter(reading.parameters[0], text)
+        return replace(not_governable(found, text), plan_class=reading.root)
     return found
 
 
@@ -173,7 +183,7 @@ async def finish(
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
-        return not_there(absent)
+        return not_there(absent, prepared.names.context, prepared)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if wants.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)
@@ -249,6 +259,13 @@ async def finish(
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
         return unproved
+    untold = bool(untold_names(bodies))
+    hides_target = (
+        evaluation.hides_target(wants)
+        # What a view's text names is as little the reader's to know as the names of a target.
+        or hidden_within(bodies.values())
+        or (prepared.place.depth > 0 and seen.lends)
+    )
     return Governed(
         text=forwarded,
         reading=reading,
@@ -264,10 +281,20 @@ async def finish(
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
-        # What a view's text names is as little the reader's to know as the names of a target.
-        hides_target=evaluation.hides_target(wants)
-        or hidden_within(bodies.values())
-        or (prepared.place.depth > 0 and seen.lends),
+        hides_target=hides_target,
+        # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
+        # that the user may not see, and nowhere else.
+        plain=not (obliged or untold or seen.hides_columns or hides_target)
+        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins)))
+        and all(scan.query is None or not judging.exists(scan.table) for scan in guarded),
+        missing=tuple(
+            dict.fromkeys(
+                (guard.pinned_parts(scan.table), scan.relation.parts)
+                for scan in guarded
+                if not judging.exists(scan.table)
+            )
+        ),
+        rewritten=guard.rewritten(text, forwarded, splices),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),

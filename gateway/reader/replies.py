@@ -58,7 +58,14 @@ def hello_of(reply: Reply) -> Hello:
 def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
     kind = reply["kind"]
     if kind == "rejected":
-        return NotParsed(reply["message"], reply["error_class"], reply["sqlstate"])
+        parameters = tuple(sorted(reply["parameters"].items()))
+        return NotParsed(
+            reply["message"],
+            reply["error_class"],
+            reply["sqlstate"],
+            parameters,
+            tuple(reply["exceptions"]),
+        )
     if kind == "too_deep":
         return NotRead("TOO_DEEP", "the statement nests deeper than Spark's parser can follow")
     return Reading(
@@ -86,6 +93,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
             for told in reply["parameters"]
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
+        printed=reply["printed"],
         tree=_tree(reply["tree"]) if reply.get("tree") else None,
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],
@@ -152,7 +160,9 @@ def _function(told: Reply, hello: Hello) -> FunctionRef:
     arguments = tuple(
         Argument(literal=a["literal"], call=a["call"], parameter=a["parameter"]) for a in told["arguments"]
     )
-    return FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments)
+    return FunctionRef(
+        parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments, start=told["start"]
+    )
 
 
 def _identity(told: Reply) -> Identity:

@@ -38,6 +38,7 @@ from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
 from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
+from gateway.session.whole_errors import told_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
@@ -558,6 +559,8 @@ class Execution:
     def failure(self, operation: Operation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
+        if cleared is not None and operation.plain and told_whole(fault.message, cleared):
+            return whole_failure(fault, cleared, operation.statement_id)
         message = scrub(
             fault.message,
             fault.sqlstate,

@@ -236,6 +236,12 @@ class Operation:
         """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
         return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all that Spark says of an error may be told, with the plan and the stack."""
+        cleared = self.cleared
+        return cleared is not None and cleared.plain and not (self.obliged or self.session.views_guarded)
+
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:
     """Whether one of the effects changes what names, or the texts of policies, mean in a session."""

@@ -26,6 +26,8 @@ class BackendError(Exception):
     message: str
     sqlstate: str | None
     error_code: int = 0
+    details: tuple[str, ...] = ()
+    """The exception and its causes with their stacks, as HiveServer2 tells them in a status."""
 
 
 @dataclass(eq=False)

@@ -157,6 +157,8 @@ class NamesInForce:
         self.views_obliged = False
         """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
         of a statement can still be computed when the view that it read is long dropped."""
+        self.views_guarded = False
+        """The same of one over anything whose plan the user may not see, such as hidden columns."""
 
     @property
     def kept_bytes(self) -> int:
@@ -187,6 +189,8 @@ class NamesInForce:
         for effect in cleared.effects:
             if isinstance(effect, CreateTempView) and cleared.obligations:
                 self.views_obliged = True
+            if isinstance(effect, CreateTempView) and not cleared.plain:
+                self.views_guarded = True
             if isinstance(effect, DropTempView):
                 self._forget(effect.name)
                 self.ended_views.discard(effect.name.lower())
@@ -302,6 +306,7 @@ class NamesInForce:
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
         self.views_obliged = other.views_obliged
+        self.views_guarded = other.views_guarded
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
 

@@ -20,11 +20,12 @@ from gateway.sql.functions import (
     builtin_name,
     builtin_refusal,
 )
-from gateway.sql.names import Names, dotted
+from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
 from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, Scope
+from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Wants, join
 
 Handler = Callable[[Scope], Wants]
@@ -235,7 +236,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
         elif is_registered(function, names):
             continue
         elif function.table_valued:
-            return unknown_function(function)
+            return unknown_function(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return NotGovernable(f"the function `{written}` lies in a reserved namespace")
     return None
@@ -259,25 +260,6 @@ def _schema_refusal(name: str, function: FunctionRef) -> NotGovernable | None:
 def is_builtin(function: FunctionRef) -> bool:
     """Whether the name can only mean a function of Spark itself; sessions cannot create functions here."""
     return builtin_name(function.parts) is not None and (len(function.parts) > 1 or function.builtin)
-
-
-def unknown_function(function: FunctionRef) -> NotGovernable:
-    """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
-
-    Whether there is a persistent function of the name is not looked up.
-    """
-    if function.table_valued:
-        return NotGovernable(
-            f"[UNRESOLVABLE_TABLE_VALUED_FUNCTION] Could not resolve {dotted(function.parts)} to a "
-            "table-valued function that is built in or registered in the session. SQLSTATE: 42883",
-            "42883",
-        )
-    return NotGovernable(
-        f"[UNRESOLVED_ROUTINE] Cannot resolve routine {dotted(function.parts)} on search path "
-        "[`system`.`builtin`, `system`.`session`]; name a function of your own in full, as "
-        "catalog.database.function. SQLSTATE: 42883",
-        "42883",
-    )
 
 
 def is_registered(function: FunctionRef, names: Names) -> bool:

@@ -14,7 +14,7 @@ from gateway.model.catalog import Table, TableKind, TableName, ViewBody
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
-from gateway.model.statement import Definition
+from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
@@ -410,3 +410,12 @@ def apply(text: str, all_splices: Sequence[Splice]) -> str:
     for splice in sorted(all_splices, key=lambda s: s.span.start, reverse=True):
         result = result[: splice.span.start] + splice.text + result[splice.span.end :]
     return result
+
+
+def rewritten(text: str, forwarded: str, all_splices: Sequence[Splice]) -> tuple[RewrittenText, ...]:
+    """Return where the text stands in the forwarded one; nothing when they are the same."""
+    if not all_splices:
+        return ()
+    ordered = sorted(all_splices, key=lambda s: s.span.start)
+    changes = tuple((s.span.start, s.span.end, len(s.text)) for s in ordered)
+    return (RewrittenText(original=text, forwarded=forwarded, changes=changes),)

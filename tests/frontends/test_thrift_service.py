@@ -187,13 +187,14 @@ async def test_an_error_has_the_form_that_hives_driver_parses() -> None:
 
 async def test_an_asynchronous_failure_is_in_the_operations_status() -> None:
     async with listening() as gateway:
-        gateway.world.backend.fail["SELECT bad"] = ("[X_Y] no. SQLSTATE: 42000\n\tat a.b(C.java:1)", "42000")
+        told = "org.apache.hive.service.cli.HiveSQLException: Error running query: no\n\tat a.b(C.java:1)"
+        gateway.world.backend.fail["SELECT bad"] = (told, "42000")
         client = await RawClient.logged_in(gateway.port)
         operation = await client.execute(await client.open_session(), "SELECT bad", run_async=True)
         request = calls.TGetOperationStatusReq(operationHandle=operation, getProgressUpdate=True)
         reply = await client.call("GetOperationStatus", request, calls.TGetOperationStatusResp)
         assert (reply.status.statusCode, reply.operationState, reply.sqlState) == (0, 5, "42000")
-        assert reply.errorMessage == "[X_Y] no. SQLSTATE: 42000"
+        assert reply.errorMessage == told
 
 
 async def test_every_call_with_an_unknown_handle_answers_in_its_own_shape(

@@ -239,17 +239,21 @@ async def test_not_parsed(reader: ReaderPool, text: str) -> None:
     assert isinstance(answer, NotParsed), answer
     assert answer.error_class
     assert len(answer.sqlstate) == 5
-    assert answer.message.startswith(f"[{answer.error_class}]")
-    assert "== SQL" not in answer.message
+    assert answer.paragraph.startswith(f"[{answer.error_class}]")
+    assert "== SQL" not in answer.paragraph
+    assert answer.exceptions
 
 
-async def test_the_message_of_a_syntax_error_is_spark_s_first_paragraph(reader: ReaderPool) -> None:
+async def test_the_message_of_a_syntax_error_is_spark_s_own(reader: ReaderPool) -> None:
     answer = await reader.read("SELECT *\nFROM t WHER a = 1 AND b")
     assert isinstance(answer, NotParsed)
     assert answer.error_class == "PARSE_SYNTAX_ERROR"
     assert answer.sqlstate == "42601"
-    assert answer.message.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'a'")
-    assert "\n" not in answer.message
+    assert answer.paragraph.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'a'")
+    assert "\n" not in answer.paragraph
+    assert answer.message.endswith("\n== SQL ==\nSELECT *\nFROM t WHER a = 1 AND b\n------------^^^\n")
+    assert dict(answer.parameters)["error"] == "'a'"
+    assert answer.exceptions[0] == "org.apache.spark.sql.catalyst.parser.ParseException"
 
 
 async def test_options_of_a_relation(reader: ReaderPool) -> None:

@@ -5,6 +5,42 @@ from __future__ import annotations
 from tests.removing import Removal
 
 REMOVALS = (
+    # Whole errors
+    Removal(
+        "an error is whole only where nothing is guarded",
+        "pipeline.texts",
+        "and all(scan.query is None or not judging.exists(scan.table) for scan in guarded),",
+        ",",
+        "test_pipeline_plain",
+    ),
+    Removal(
+        "an error is whole only where no column is hidden",
+        "pipeline.texts",
+        "plain=not (obliged or untold or seen.hides_columns or hides_target)",
+        "plain=True",
+        "test_pipeline_plain",
+    ),
+    Removal(
+        "an error of a command is whole only where its table may be seen",
+        "pipeline.texts",
+        "and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins)))",
+        "",
+        "test_pipeline_plain",
+    ),
+    Removal(
+        "an error of a plan is whole only where its reads are not guarded",
+        "pipeline.plans",
+        "and all(one.query is None for one in guarding if one not in absent),",
+        ",",
+        "test_pipeline_plain",
+    ),
+    Removal(
+        "an error of a plan is whole only where its texts' would be",
+        "pipeline.plans",
+        "and all(one.plain for one in governed)",
+        "",
+        "test_pipeline_plain",
+    ),
     # Checkpoints of streams
     Removal(
         "a checkpoint needs a place of the gateway's own",

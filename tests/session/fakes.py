@@ -351,6 +351,7 @@ class FakeJudge:
             plan_class="Project",
             decisions=(),
             scans=self.scans.get(statement.text, ()),
+            plain=not any(scan.obligations for scan in self.scans.get(statement.text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),

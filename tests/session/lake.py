@@ -137,6 +137,7 @@ class LakeJudge:
             plan_class="Project",
             decisions=(),
             scans=(),
+            plain=True,
             snapshot_version=snapshot.version,
             catalog_version=seen.version,
             names=frozenset(name_of(table) for table in tables),

@@ -127,7 +127,7 @@ class Endings:
     @property
     def plain(self) -> Scrubbing:
         """For calls that carry no plan: their errors show nothing of one."""
-        return Scrubbing(obliged=False, secrets=self._secrets)
+        return Scrubbing(obliged=False, plain=True, secrets=self._secrets)
 
     @property
     def strictest(self) -> Scrubbing:
@@ -139,10 +139,13 @@ class Endings:
         cleared = operation.cleared
         return Scrubbing(
             obliged=operation.obliged,
+            plain=operation.plain,
             hides_columns=cleared.hides_columns,
             hides_target=cleared.hides_target,
             words=cleared.written_by_us,
             texts=cleared.plan_texts,
+            rewritten=cleared.rewritten,
+            missing=cleared.missing,
             secrets=self._secrets,
         )
 

@@ -173,7 +173,7 @@ class Streams:
                     session.forget_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
-                session.add_query(handle, free=started and not operation.obliged)
+                session.add_query(handle, free=started and operation.plain)
 
     # -- holding -----------------------------------------------------------------------------------------
 

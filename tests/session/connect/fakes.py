@@ -576,6 +576,7 @@ class PlanJudge:
                 decisions=(),
                 scans=(),
                 snapshot_version=snapshot.version,
+                plain=True,
                 forwarded_plan=b"listing",
             )
         assert statement.plan is not None
@@ -609,6 +610,7 @@ class PlanJudge:
             plan_class="RemoveCachedRemoteRelation" if text.startswith("REMOVE") else "Plan",
             decisions=(),
             scans=self.scans.get(text, ()),
+            plain=not any(scan.obligations for scan in self.scans.get(text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, text)), NONE),

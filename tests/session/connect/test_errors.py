@@ -36,7 +36,7 @@ from gateway.wire.connect import descriptor_of, pb
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
 )
-FREE, OBLIGED = Scrubbing(obliged=False), Scrubbing(obliged=True)
+FREE, OBLIGED = Scrubbing(obliged=False, plain=True), Scrubbing(obliged=True)
 GUARD = ("canary", "concat(***", "Filter", "Relation", "SubqueryAlias", "#403", "+-", "right(")
 """What the recorded plans show of the guard."""
 VALUES = ("***x", "The index 6", "could not be parsed")
@@ -153,7 +153,7 @@ def test_with_obligations_paths_go() -> None:
     assert "/nope" in str(raised("missing path", FREE))
 
 
-SECRETS = Scrubbing(obliged=False, secrets=("nope",))
+SECRETS = Scrubbing(obliged=False, plain=True, secrets=("nope",))
 
 
 def test_the_token_is_shown_to_nobody() -> None:
@@ -561,4 +561,4 @@ def test_columns_of_what_is_written_to_are_not_told() -> None:
     assert b"CANARY" not in shown.details
     assert "CANARY" not in shown.message
     assert info_of(shown).metadata["sqlState"] == "42703"
-    assert b"CANARY" in scrub_error(fault, Scrubbing(obliged=False)).details
+    assert b"CANARY" in scrub_error(fault, FREE).details

@@ -15,6 +15,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What each request is answered with. */
 final class Answers {
+    /** Characters of a command whose plan is printed. */
+    private static final int MAX_PRINTED = 2000;
+
     private Answers() {}
 
     static Map answer(String operation, Map request) {
@@ -87,6 +90,7 @@ final class Answers {
             commands.add(fields.json((LogicalPlan) walk.commands.get(i)));
         }
         told.put("commands", commands);
+        told.put("printed", commands.isEmpty() ? "" : printed(parsed));
         told.put("aliases", walk.aliases);
         told.put("parameters", walk.markers.json());
         told.put("identities", walk.identities.json());
@@ -97,6 +101,11 @@ final class Answers {
                 || walk.expressions.contains("InsertStarAction")
                 || walk.expressions.contains("UpdateStarAction")));
         return told;
+    }
+
+    /** The plan as errors print it; of one that takes pages, nothing. */
+    private static String printed(ParsedText parsed) {
+        return parsed.length() > MAX_PRINTED ? "" : String.valueOf(parsed.root);
     }
 
     /** Mentions with one span appear once: a multi-insert's source is in the plan once per INSERT. */
