@@ -6,6 +6,7 @@ the next one the same names would reach tables.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from thrift.transport.TTransport import TTransportException
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
-from tests.e2e.one_pack import PASSWORD, sessions, write_settings
+from tests.e2e.one_pack import PASSWORD, Thrift, sessions, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, connect_session, until
 
 pytestmark = [pytest.mark.night, pytest.mark.timeout(1800)]
@@ -77,7 +78,7 @@ def test_what_was_made_before_reaches_nothing_afterwards(
     token = f"ann:{PASSWORD}"
     try:
         with connect_session(gateway.connect_port, token) as ann, sessions(gateway) as ask:
-            bob = ask("thrift", "bob")
+            bob = Thrift(gateway, "bob")
             ann.sql("USE anew")
             # A temporary view in front of a table.
             ann.sql("CREATE TEMPORARY VIEW owned AS SELECT * FROM anew.open")
@@ -90,6 +91,8 @@ def test_what_was_made_before_reaches_nothing_afterwards(
                     ann.sql(text).collect()
             with pytest.raises((HiveError, TTransportException)):
                 bob("SELECT id FROM anew.owned")
+            with contextlib.suppress(HiveError, TTransportException):
+                bob.close()
             ann.release_session_on_close = False
             until(lambda: gateway.admin("/readyz")[0] == 200, "the gateway has found it", PATIENCE_S)
             # Who says nothing of the session that was, under its id.
