@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
 
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
-from tests.e2e.running import RunningGateway, Spark
+from tests.e2e.running import RunningGateway, Spark, connect_session
 
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
@@ -123,3 +124,31 @@ def test_a_session_begins_with_settings_of_its_opening(gateway: RunningGateway) 
             cursor.execute("SELECT id FROM zoned.days")
         cursor.execute("SELECT id FROM zoned.regions")
         assert cursor.fetchall() == [(1,)]
+
+
+def test_a_clone_and_a_gateway_started_anew_know_the_zone(gateway: RunningGateway) -> None:
+    def days(session: Any) -> list[int]:
+        return [row.id for row in session.table("zoned.days").collect()]
+
+    with gateway.session("ann", PASSWORD) as frames, contextlib.ExitStack() as opened:
+        frames.conf.set(ZONE, "America/New_York")
+        clone = frames.cloneSession()
+        opened.callback(clone.stop)
+        with refused(ZONE):
+            days(clone)
+        clone.conf.set(ZONE, "UTC")
+        assert days(clone) == [1]
+        with refused(ZONE):
+            days(frames)
+        for session in (frames, clone):
+            session.release_session_on_close = False
+    assert gateway.stop() == 0
+    gateway.start()
+    token = f"ann:{PASSWORD}"
+    with connect_session(gateway.connect_port, token, session_id=frames.session_id) as again:
+        with refused(ZONE):
+            days(again)
+        again.conf.set(ZONE, "UTC")
+        assert days(again) == [1]
+    with connect_session(gateway.connect_port, token, session_id=clone.session_id) as again:
+        assert days(again) == [1]

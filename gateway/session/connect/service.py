@@ -130,6 +130,8 @@ class ConnectSessions:
         self._sessions: dict[SessionKey, ConnectSession] = {}
         self._per_user: Counter[str] = Counter()
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
+        self._releasing: Counter[SessionKey] = Counter()
+        """Sessions whose clients have asked for their release, while Spark may still have them."""
         self._closing = False
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._sessions))
         self.metrics.watch(
@@ -179,6 +181,8 @@ class ConnectSessions:
         else:
             if session is not None:
                 session.require_shown(message.operation_id)
+            else:
+                await self._release_leftover((principal.user, message.session_id))
             stream = self._streams.foreign(principal, client, session, message)
         async with closing(stream):
             async for data in stream:
@@ -243,13 +247,23 @@ class ConnectSessions:
                 return await self._calls.error_details(known, message)
 
     async def _release(self, principal: Principal, message: pb.ReleaseSessionRequest) -> bytes:
-        session = self._sessions.get((principal.user, message.session_id))
-        if session is not None:
-            await self._close(session, "the session was released by the client", release=False)
+        key = (principal.user, message.session_id)
+        self._releasing[key] += 1
         try:
-            return await self._backend.call("ReleaseSession", serialize(message))
-        except RpcError as fault:
-            raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+            if (session := self._sessions.get(key)) is not None:
+                await self._close(session, "the session was released by the client", release=False)
+            answer = await self._backend.call("ReleaseSession", serialize(message))
+            self._unreleased.pop(key, None)
+            return answer
+        except (RpcError, BackendUnavailable) as fault:
+            self._not_released(key, fault)
+            if isinstance(fault, RpcError):
+                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+            raise
+        finally:
+            self._releasing[key] -= 1
+            if not self._releasing[key]:
+                del self._releasing[key]
 
     async def _clone(self, source: ConnectSession, client: Client, message: pb.CloneSessionRequest) -> bytes:
         """Clone a session, here and in Spark: what names mean in it goes along, what runs in it does not."""
@@ -418,7 +432,10 @@ class ConnectSessions:
             await self._release_in_spark(session.key)
 
     async def _release_leftover(self, key: SessionKey) -> None:
-        """Release a session that could not be released when it ended: what it holds is not what we know."""
+        """Release a session that could not be released when it ended: what it holds is not what we know, nor
+        which of its operations may be shown. Raises RpcError while its client releases it."""
+        if key in self._releasing:
+            raise spark_error("INVALID_HANDLE.SESSION_CLOSED", key[1])
         if key in self._unreleased:
             await self._release_in_spark(key)
             if key in self._unreleased:
@@ -431,13 +448,19 @@ class ConnectSessions:
             async with asyncio.timeout(self.limits.close_timeout_s):
                 await self._backend.call("ReleaseSession", serialize(request))
         except (RpcError, BackendUnavailable, TimeoutError) as fault:
-            _log.info("session_not_released_upstream", reason=type(fault).__name__)
-            if not (isinstance(fault, RpcError) and ends_session(fault)):
-                self._unreleased[key] = None
-                while len(self._unreleased) > UNRELEASED:
-                    self._unreleased.popitem(last=False)
-                return
+            self._not_released(key, fault)
+            return
         self._unreleased.pop(key, None)
+
+    def _not_released(self, key: SessionKey, fault: Exception) -> None:
+        """Note that Spark may still have a session; not when it says that it has none."""
+        _log.info("session_not_released_upstream", reason=type(fault).__name__)
+        if isinstance(fault, RpcError) and ends_session(fault):
+            self._unreleased.pop(key, None)
+            return
+        self._unreleased[key] = None
+        while len(self._unreleased) > UNRELEASED:
+            self._unreleased.popitem(last=False)
 
 
 _Call = (
