@@ -22,6 +22,7 @@ from gateway.model.statement import (
 from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
+from gateway.session.metadata import Patterns
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
 from gateway.session.session import _mentions
@@ -61,6 +62,23 @@ async def test_without_a_ledger_nothing_is_forwarded_and_nothing_is_completed() 
         await run(world, handle, "SELECT 1")
     assert world.backend.received == []
     assert world.ledger.events == []
+
+
+async def test_what_the_ledger_refused_is_not_counted_as_cleared() -> None:
+    world = World()
+    handle = await open_session(world)
+    await run(world, handle, "SELECT 1")
+    world.ledger.down = True
+    with pytest.raises(LedgerUnavailable):
+        await run(world, handle, "SELECT 2")
+    with pytest.raises(LedgerUnavailable):
+        await world.sessions.metadata(BOB, handle, 2, "GetCatalogs", Patterns())
+    read = world.sessions.metrics.registry.get_sample_value
+    counted = [
+        read("sluice_statements_total", {"verdict": verdict})
+        for verdict in ("cleared", "refused", "unrecorded")
+    ]
+    assert counted == [1, 0, 2]
 
 
 async def test_a_refusal_is_recorded_and_names_the_event_to_quote() -> None:

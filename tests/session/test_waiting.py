@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
-from gateway.model.statement import CatalogChanged, DropTempView
+from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -238,13 +238,17 @@ async def test_nobody_waits_for_spark_with_names_that_others_wait_for() -> None:
 async def test_a_drop_that_spark_had_no_room_for_drops_the_same_view_when_it_has() -> None:
     world = world_of()
     session = await opened(world)
+    world.judge.effects.append(("CREATE TEMP VIEW v", (CreateTempView("v"),)))
+    await ends_in(world, await begun(world, session, "CREATE TEMP VIEW v"), FINISHED)
     world.judge.effects.append(("DROP VIEW v", (DropTempView("v"),)))
     world.backend.full = 2
     operation = await begun(world, session, "DROP VIEW v")
     await ends_in(world, operation, FINISHED)
-    assert world.backend.received == ["DROP VIEW v"] * 3
+    assert world.backend.received[1:] == ["DROP VIEW v"] * 3
+    judged = [one for one in world.judge.judged if one.text == "DROP VIEW v"]
+    assert all("v" in one.context.temp_views for one in judged)
     await world.sessions.close()
-    assert world.ledger.outcomes() == ["finished"]
+    assert world.ledger.outcomes() == ["finished"] * 2
 
 
 async def test_spark_that_is_full_all_the_same_is_asked_again() -> None:
