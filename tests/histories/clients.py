@@ -117,6 +117,8 @@ class Thrift:
     def close(self) -> None:
         with contextlib.suppress(*FAILURES):
             self._connection.close()
+        # PyHive leaves it open where nobody answers any more.
+        self._connection._transport.close()
 
 
 def _of_thrift(cursor: Any, rows: list[Any]) -> Answer:
