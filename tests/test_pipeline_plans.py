@@ -175,10 +175,8 @@ async def test_arguments_that_are_names_are_judged_as_names(world: World, reader
 
 
 async def test_names_that_are_literals_in_the_texts_of_a_plan(world: World, reader: ReaderPool) -> None:
-    frame = sql(
-        "SELECT IDENTIFIER('name') FROM IDENTIFIER('hr.IDENTIFIER') JOIN IDENTIFIER(:t)", t=F.lit("x")
-    )
-    refused(await world.judge_plan(execute(frame), reader, user="bob"), "ACCESS_DENIED", "hr.IDENTIFIER")
+    frame = sql("SELECT 1 FROM IDENTIFIER('hr.inbox') JOIN IDENTIFIER(:t)", t=F.lit("hr.employee"))
+    refused(await world.judge_plan(execute(frame), reader, user="bob"), "ACCESS_DENIED", "hr.inbox")
     frame = sql("SELECT IDENTIFIER('name') AS n FROM IDENTIFIER(:t)", t=F.lit("hr.employee"))
     verdict = await world.judge_plan(execute(frame), reader, user="bob")
     assert forwarded(verdict).root.sql.query.startswith("SELECT `name` AS n FROM (SELECT ")
@@ -186,8 +184,6 @@ async def test_names_that_are_literals_in_the_texts_of_a_plan(world: World, read
     verdict = await world.judge_plan(execute(filtered), reader, user="bob")
     text = forwarded(verdict).root.project.input.filter.condition.expression_string.expression
     assert text == "`id` > 1"
-    hidden = table("hr.employee").filter(F.expr("IDENTIFIER('ssn') IS NULL")).select("id")
-    assert isinstance(await world.judge_plan(execute(hidden), reader, user="bob"), Refused)
 
 
 async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: ReaderPool) -> None:
