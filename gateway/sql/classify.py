@@ -1,7 +1,8 @@
 """Plan class → what is wanted: the one table of statements. A class that is not in it is refused.
 
-A test lists the alternatives of Spark's statement grammar from the parser itself and fails on one that has
-no row here, in `REFUSED_COMMANDS` or among the query nodes.
+`tests/sql/test_totality.py` lists the alternatives of Spark's grammar, and the classes that its plan builder
+refers to, from Spark's jars. It fails on one that has no statement or no row here, in `REFUSED_COMMANDS` or
+among the parts of queries, and on a row that no statement needs.
 """
 
 from __future__ import annotations

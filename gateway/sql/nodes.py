@@ -3,7 +3,7 @@
 Names are Spark's simple class names without a trailing `$`. The allow-list is what the parser of Spark 4.3
 can put into a query and what only combines, filters, orders or renames the rows of its children: such a
 node shows nothing that its scans do not, and a scan is always guarded. Derived from every plan class that
-`AstBuilder` and `SparkSqlAstBuilder` refer to; tests/sql/test_nodes.py parses a statement for each.
+`AstBuilder` and `SparkSqlAstBuilder` refer to; tests/sql/test_totality.py has a statement for each.
 """
 
 from __future__ import annotations

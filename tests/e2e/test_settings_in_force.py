@@ -86,6 +86,38 @@ def test_reset_brings_back_what_spark_was_started_with(ask: Ask) -> None:
     assert ask("SELECT current_timezone()") == [("UTC",)]
 
 
+def test_reset_of_all_gives_back_what_was_given_and_leaves_what_is_pinned(ask: Ask) -> None:
+    [(_, before)] = ask("SET spark.sql.shuffle.partitions")
+    ask("SET TIME ZONE 'Asia/Tokyo'")
+    ask("SET spark.sql.shuffle.partitions = 3")
+    assert ask("RESET") == []
+    assert ask("SELECT current_timezone()") == [("UTC",)]
+    assert ask("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", before)]
+    for key in ("spark.sql.variable.substitute", "spark.sql.runSQLOnFiles"):
+        assert ask(f"SET {key}") == [(key, "false")]
+    assert ask("SELECT id FROM zoned.days") == [(1,)]
+
+
+def test_what_needs_no_refusal_runs_as_spark_has_it(ask: Ask) -> None:
+    assert ask("SELECT IDENTIFIER('id') FROM IDENTIFIER('zoned.regions')") == [(1,)]
+    assert ask("SELECT IDENTIFIER('abs')(-1), (1 = 1) IS UNKNOWN, NULL IS NOT UNKNOWN") == [(1, False, False)]
+    ask("USE IDENTIFIER('zoned')")
+    assert ask("SELECT r.IDENTIFIER FROM (SELECT id AS IDENTIFIER FROM regions) r") == [(1,)]
+    ask("DROP TEMPORARY FUNCTION IF EXISTS nothing")
+    with pytest.raises((hive.OperationalError, PySparkException), match="ROUTINE_NOT_FOUND"):
+        ask("DROP TEMPORARY FUNCTION nothing")
+    assert ("UTF8_LCASE" in str(ask("SHOW COLLATIONS LIKE 'UTF8*'"))) is True
+
+
+def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> None:
+    ask("CREATE TABLE zoned.plain USING parquet AS SELECT 1 AS id")
+    rows = {name: information for _, name, _, information in ask("SHOW TABLE EXTENDED IN zoned LIKE '*'")}
+    ask("DROP TABLE zoned.plain")
+    assert rows["days"] == rows["regions"] == ""
+    assert "Location: " in rows["plain"]
+    assert "|-- id: integer" in rows["plain"]
+
+
 def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:
     ask("CREATE TEMPORARY VIEW mine AS SELECT id, CAST(moment AS DATE) AS day FROM zoned.days")
     ask("SET TIME ZONE 'America/New_York'")

@@ -24,6 +24,7 @@ from gateway.model.statement import (
     Cleared,
     Client,
     NeedsCatalog,
+    PlanRequest,
     Refused,
     ScanRecord,
     SessionEffect,
@@ -566,6 +567,9 @@ class PlanJudge:
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         await asyncio.sleep(0)
+        if statement.resets is not None:
+            message = serialize(sql(f"RESET `{statement.resets}`"))
+            statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
         self.judged.append(statement)
         if statement.checkpoint is not None:
             text = f"CHECKPOINTS IN {statement.checkpoint.directory}"

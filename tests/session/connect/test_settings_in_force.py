@@ -10,7 +10,7 @@ import pytest
 from gateway.model.statement import ChangeSetting, ResetSettings
 from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
-from tests.session.connect.fakes import OTHER_SESSION, SESSION, World, fault, sql, table
+from tests.session.connect.fakes import OTHER_SESSION, SESSION, World, fault, sql, table, words_of
 from tests.session.fakes import until
 
 ZONE = "spark.sql.session.timeZone"
@@ -107,6 +107,6 @@ async def test_reset_gives_back_what_came_by_config_or_from_before() -> None:
     assert known(there) == {ZONE}
     there.judge.judged.clear()
     await there.run(sql("RESET"))
-    assert f"RESET `{ZONE}`" in [one.text for one in there.judge.judged]
+    assert f"RESET `{ZONE}`" in [words_of(one) for one in there.judge.judged]
     await there.run(table("u"))
     assert known(there) == set()
