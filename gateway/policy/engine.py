@@ -297,16 +297,23 @@ class Engine:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
         who, what, context = request.principal, request.resource, request.context
         question = self._question(who, what, request.access, context, service=request.service, below=below)
-        if request.element_scopes and not isinstance(question, str):
+        if isinstance(question, str):
+            return question
+        if request.element_scopes:
             question.widen(request.element_scopes)
+        if request.alternatives:
+            question.vary(request.alternatives)
         return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
         question = self._asked(request)
         if isinstance(question, str):
-            audited = self._audited_nowhere(request)
             return Decision(
-                request=request, allowed=False, reason=question, determined=False, audited=audited
+                request=request,
+                allowed=False,
+                reason=question,
+                determined=False,
+                audited=self._audited_nowhere(request),
             )
         if groups is None and question.service.bits.means_any(request.access):
             return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)
