@@ -378,11 +378,12 @@ class Engine:
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
-            if other_zone_below(question, answer.zone):
-                return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
-            below = denied_below(question, answer.zone, sum(set(wanted)), answer.priority)
-            if below is not None:
-                return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
+            for single in question.single():
+                if other_zone_below(single, answer.zone):
+                    return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
+                below = denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
+                if below is not None:
+                    return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
         return answer, wanted[0] if len(wanted) == 1 else bits.all
 
     def _in_zones(

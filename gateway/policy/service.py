@@ -183,8 +183,13 @@ class Question(Asker):
         return bool(self.levels) and self.levels[-1] in self.service.paths
 
     def deviates(self) -> bool:
-        """Say whether the resource is a path that is not what it looks like, or several paths."""
-        return self.on_path and (isinstance(self.values[-1], AnyOf) or paths.deviates(self.values[-1]))
+        """Say whether the resource is a path, or one of several, that is not what it looks like."""
+        return self.on_path and any(paths.deviates(path) for path in _each(self.values[-1]))
+
+    def single(self) -> list[Question]:
+        """Return the question about each of the deepest level's values."""
+        last = self.values[-1]
+        return [self.instead(value) for value in last.each] if isinstance(last, AnyOf) else [self]
 
     @property
     def _varied(self) -> bool:
@@ -322,6 +327,10 @@ class Question(Asker):
             return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
         return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
+
+
+def _each(value: str) -> tuple[str, ...]:
+    return value.each if isinstance(value, AnyOf) else (value,)
 
 
 def in_order(found: list[Applying]) -> list[Applying]:
