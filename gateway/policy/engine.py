@@ -297,16 +297,23 @@ class Engine:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
         who, what, context = request.principal, request.resource, request.context
         question = self._question(who, what, request.access, context, service=request.service, below=below)
-        if request.element_scopes and not isinstance(question, str):
+        if isinstance(question, str):
+            return question
+        if request.element_scopes:
             question.widen(request.element_scopes)
+        if request.alternatives:
+            question.vary(request.alternatives)
         return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
         question = self._asked(request)
         if isinstance(question, str):
-            audited = self._audited_nowhere(request)
             return Decision(
-                request=request, allowed=False, reason=question, determined=False, audited=audited
+                request=request,
+                allowed=False,
+                reason=question,
+                determined=False,
+                audited=self._audited_nowhere(request),
             )
         if groups is None and question.service.bits.means_any(request.access):
             return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)
@@ -371,11 +378,12 @@ class Engine:
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
-            if other_zone_below(question, answer.zone):
-                return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
-            below = denied_below(question, answer.zone, sum(set(wanted)), answer.priority)
-            if below is not None:
-                return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
+            for single in question.single():
+                if other_zone_below(single, answer.zone):
+                    return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
+                below = denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
+                if below is not None:
+                    return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
         return answer, wanted[0] if len(wanted) == 1 else bits.all
 
     def _in_zones(

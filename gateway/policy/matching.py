@@ -8,12 +8,12 @@ called `*` is no wildcard (a deviation from Ranger, on the safe side).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
-from gateway.model.resource import ElementScope
+from gateway.model.resource import AnyOf, ElementScope
 from gateway.policy.facts import Facts
 from gateway.policy.globs import Pieces, glob, has_wildcard, may_go_on, parent
 from gateway.policy.macros import Template, compile_template
@@ -318,6 +318,16 @@ def leading_paths(path: str, separator: str = "/") -> list[str]:
     return [path[:end] for end in ends] + [path]
 
 
+def any_of(answers: Sequence[bool | None]) -> bool | None:
+    """Say whether one of the answers is yes; None when that cannot be told."""
+    return True if True in answers else None if None in answers else False
+
+
+def all_of(answers: Sequence[bool | None]) -> bool | None:
+    """Say whether none of the answers is no; None when that cannot be told."""
+    return False if False in answers else None if None in answers else True
+
+
 _NO_LITERALS: frozenset[str] = frozenset()
 
 
@@ -410,7 +420,15 @@ class LevelMatcher:
         return None if unknown else self.excludes
 
     def matches_within(self, value: str, asker: Asker, scope: ElementScope) -> bool | None:
-        """Say what `matches` says, where a value that `scope` lets in counts as the one asked for."""
+        """Say what `matches` says, where a value that `scope` lets in counts as the one asked for.
+
+        Of several values any may be the one; what is excluded then is what none of them may be.
+        """
+        if isinstance(value, AnyOf):
+            if self.any:
+                return not self.excludes
+            found = [self.matches_within(one, asker, scope) for one in value.each]
+            return all_of(found) if self.excludes else any_of(found)
         if self._quoted is not None and value[:1] in self._quotes and value:
             return self._quoted.matches_within(value, asker, scope)
         if scope is ElementScope.SELF or self.any or not self._reaches(value, asker, scope):

@@ -794,6 +794,27 @@ REMOVALS = (
         "audit",
     ),
     Removal(
+        "§2.3 what is excluded none of several values may be",
+        "matching",
+        "return all_of(found) if self.excludes else any_of(found)",
+        "return any_of(found)",
+        "matching",
+    ),
+    Removal(
+        "§2.3 of several values any may match",
+        "matching",
+        "        if isinstance(value, AnyOf):\n",
+        "        if False:\n",
+        "matching",
+    ),
+    Removal(
+        "§3.2 zones of several values",
+        "service",
+        "varied=self._varied",
+        "varied=False",
+        "matching",
+    ),
+    Removal(
         "§3.12 filters of tags need a tag",
         "auditing",
         "hits = [hit for hit in question.hits() if self._names(one, hit, question)]",

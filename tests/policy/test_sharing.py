@@ -178,7 +178,6 @@ def test_a_cache_file_belongs_to_its_service() -> None:
         ({"isDelta": True}, "these are changes of the data sharing"),
         ({"dataShares": [{"name": "x"}]}, "`id` is missing"),
         ({"dataShares": [{"id": 1}, {"id": 1}]}, "has the id 1 a second time"),
-        ({"dataShares": [{"id": 1, "defaultAccessTypes": ["selekt"]}]}, "unknown access type `selekt`"),
         ({"dataShares": [{"id": 1, "conditionExpr": "function() {}"}]}, "gdsInfo"),
         (
             {
@@ -208,3 +207,9 @@ def test_what_is_wrong_is_told(gds: dict[str, Any], fault: str) -> None:
     with pytest.raises(Faults) as told:
         load(data)
     assert any(fault in text for text in told.value.faults), told.value.faults
+
+
+def test_an_access_type_that_nobody_knows_is_shared_with_nobody() -> None:
+    gds = {"dataShares": [{"id": 1, "name": "x", "defaultAccessTypes": ["selekt", "select"]}]}
+    found = load({**MASKED.download, "gdsInfo": gds})
+    assert any("unknown access type `selekt`" in warning for warning in found.warnings), found.warnings
