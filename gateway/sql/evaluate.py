@@ -242,7 +242,7 @@ class Evaluation:
         return False
 
     def shows_all(self, names: Iterable[TableName]) -> bool:
-        """Whether nothing of the tables is hidden from the principal, or masked: then a plan may print them."""
+        """Whether nothing of the tables is hidden from the principal or masked: a plan may print them."""
         for name in dict.fromkeys(name.folded() for name in names):
             view, table = self.view(name), self.catalog.table(name)
             if table is None or view is None:
