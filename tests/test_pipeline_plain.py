@@ -23,6 +23,8 @@ TEXTS = {
     "SELECT id FROM ledger": ("ann",),
     "SELECT a.a FROM plain a JOIN hr.employee b ON a.a = b.id": ("ann",),
     "SELECT who FROM directory": ("ann",),
+    "DESCRIBE directory": ("ann",),
+    "DESCRIBE employee": ("ann",),
     "INSERT INTO ledger SELECT 1, 'x'": ("ann",),
     "ALTER TABLE chest ADD COLUMNS (x INT)": ("ann",),
     "CREATE TEMP VIEW w AS SELECT id FROM ledger": ("ann",),

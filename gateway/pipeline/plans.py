@@ -413,13 +413,13 @@ class _Plan:
             uncached = uncached or cached_view_refusal(name, bodies)
         if uncached is not None:
             return not_governable(uncached)
-        hides_columns = any(one.hides_columns for one in seen)
         hides_target = (
             evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed)
             or hidden_within(bodies.values())
         )
         absent = [one for one in guarding if not self.judging.exists(one.table)]
+        hiding = any(one.obliged or one.query for one in guarding if one not in absent)
         return GovernedPlan(
             text=told,
             root=reading.root,
@@ -436,13 +436,12 @@ class _Plan:
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),
-            hides_columns=hides_columns,
+            hides_columns=any(one.hides_columns for one in seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hides_columns or hides_target or untold_names(bodies))
+            plain=not (hiding or hides_target or untold_names(bodies))
             and evaluation.shows_all(commanded(facts.commanded))
-            and all(one.plain for one in governed)
-            and all(one.query is None for one in guarding if one not in absent),
+            and all(one.plain for one in governed),
             missing=tuple(
                 dict.fromkeys(
                     [(pinned_parts(one.table), tuple(one.read.read.parts)) for one in absent]

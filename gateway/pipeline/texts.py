@@ -259,7 +259,7 @@ async def finish(
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
         return unproved
-    untold = bool(untold_names(bodies))
+    hiding = any(scan.obliged or scan.query for scan in guarded if judging.exists(scan.table))
     hides_target = (
         evaluation.hides_target(wants)
         # What a view's text names is as little the reader's to know as the names of a target.
@@ -284,9 +284,8 @@ async def finish(
         hides_target=hides_target,
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
-        plain=not (obliged or untold or seen.hides_columns or hides_target)
-        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins)))
-        and all(scan.query is None or not judging.exists(scan.table) for scan in guarded),
+        plain=not (hiding or hides_target or untold_names(bodies))
+        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins))),
         missing=tuple(
             dict.fromkeys(
                 (guard.pinned_parts(scan.table), scan.relation.parts)
