@@ -184,7 +184,7 @@ async def test_a_held_answer_goes_as_far_as_it_was_released() -> None:
 
 
 async def test_a_long_held_answer_makes_the_client_come_again() -> None:
-    world = World(SessionLimits(stream_s=0.02, close_timeout_s=5))
+    world = World(SessionLimits(stream_s=0.5, close_timeout_s=5))
     finished = asyncio.Event()
     world.spark.script("INSERT", progress(), finished, sql_rows())
     operation = uid()
