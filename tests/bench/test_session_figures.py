@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -16,6 +19,8 @@ pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
 SECTION = "Sessions"
 SESSIONS = 500
+AT_ONCE = 200
+ROUNDS = 3
 
 
 def open_sessions(server: Server, count: int, stack: ExitStack) -> list[RawClient]:
@@ -76,4 +81,39 @@ def test_idle_sessions(record: Record, governed: Server, gateway: RunningGateway
         met=count >= 500,
         sessions=count,
         open_cpu_ms=1e3 * opening.gateway_s / count,
+    )
+
+
+def opening_times(server: Server, count: int) -> list[float]:
+    """Log in `count` times at once; return the seconds until each had its session."""
+    begin = threading.Barrier(count)
+
+    def opened(stack: ExitStack) -> float:
+        begin.wait()
+        started = time.perf_counter()
+        stack.enter_context(RawClient(server))
+        return time.perf_counter() - started
+
+    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
+        return list(pool.map(opened, [stack] * count))
+
+
+def test_many_sessions_open_at_once(
+    record: Record, direct: Server, governed: Server, gateway: RunningGateway, quick: bool
+) -> None:
+    count = AT_ONCE // 10 if quick else AT_ONCE
+    record.begin(f"Sessions: {count} open at once")
+    times: dict[Server, list[float]] = {direct: [], governed: []}
+    for _ in range(ROUNDS):
+        for server, found in times.items():
+            found += opening_times(server, count)
+            until(lambda: held(gateway) == 0, "the sessions of connections that are gone are closed", 120)
+    ours, theirs = (statistics.median(times[server]) for server in (governed, direct))
+    record.add(
+        SECTION,
+        f"{count} sessions open at once",
+        f"{ours / theirs:.2f} × direct (p50 {ours:.2f} s, direct {theirs:.2f} s)",
+        ratio=ours / theirs,
+        ours_s=ours,
+        direct_s=theirs,
     )
