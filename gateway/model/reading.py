@@ -199,9 +199,9 @@ class Reading:
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
     parameters: tuple[Parameter, ...] = ()
+    """Every parameter marker, in the order of the text."""
     printed: str = ""
     """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
-    """Every parameter marker, in the order of the text."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
     tree: ExpressionNode | None = None
