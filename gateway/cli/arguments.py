@@ -48,6 +48,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _explain(commands)
     _policy(commands)
     _audit(commands)
+    _lineage(commands)
     _users(commands)
     _version(commands)
     return parser.parse_args(argv)
@@ -316,6 +317,38 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--until", metavar="TIME", help="search: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
+
+
+def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "lineage",
+        "tell what feeds a column and what it feeds",
+        "  sluice lineage hr.employee.salary              up and down, as a tree\n"
+        "  sluice lineage mart.top.pay --up --depth 3\n"
+        "  sluice lineage hr.employee.salary --impact     what a change or a tag of it would touch\n"
+        "  sluice lineage hr.employee.ssn --to mart.top.id\n"
+        "                           by which statements one column comes to be in another\n"
+        "  sluice lineage hr.employee --down --format mermaid\n"
+        "\nA name is written from its end, as far as it is needed to be one column, or one table for all of\n"
+        "its columns; dots in a name stand in `backticks`.\n",
+        "lineage",
+    )
+    _with_config(parser)
+    parser.add_argument("column", metavar="COLUMN", help="a column or a table")
+    parser.add_argument("--up", action="store_true", help="only what feeds it")
+    parser.add_argument("--down", action="store_true", help="only what it feeds")
+    parser.add_argument("--to", metavar="COLUMN", help="the ways from it to this one, shortest first")
+    parser.add_argument(
+        "--impact", action="store_true", help="list all that it feeds, with what arrives there"
+    )
+    parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
+    parser.add_argument(
+        "--limit", type=int, default=10_000, metavar="N", help="edges at most; default 10,000"
+    )
+    parser.add_argument(
+        "--format", choices=("tree", "json", "mermaid", "dot"), default="tree", help="default tree"
+    )
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -109,11 +109,11 @@ def edges_of(seen: Seen) -> list[EdgeRow]:
     rows: dict[object, EdgeRow] = {}
     lineage = seen.lineage
     if lineage.table_level:
-        for source in lineage.inputs:
-            for target in lineage.targets:
+        for read in lineage.inputs:
+            for written in lineage.targets:
                 row = EdgeRow(
-                    source=(dataset_name(source, seen), ANY_COLUMN),
-                    target=(dataset_name(target, seen), ANY_COLUMN),
+                    source=(dataset_name(read, seen), ANY_COLUMN),
+                    target=(dataset_name(written, seen), ANY_COLUMN),
                     subtype=TABLE_LEVEL,
                     masking=False,
                     expression="",
