@@ -1,6 +1,6 @@
-"""Who feeds what: the column lineage of one statement, in OpenLineage's terms and the field-lineage article's.
+"""Who feeds what: the column lineage of one statement, in OpenLineage's terms and those of field lineage.
 
-A vertex is a column of a dataset. An edge is a PROJECTION (source columns whose values make one target column)
+A vertex is a column of a dataset. An edge is a PROJECTION (source columns whose values make a target column)
 or a PREDICATE (source columns of a condition that decides which rows target columns get, or in what order).
 Names are folded to lower case, as Spark compares them, so that a column is one vertex whoever writes it.
 """
@@ -179,8 +179,8 @@ class LineageEdge:
     """Columns of the views that the sources were read through, as if they were sources."""
     conjuncts: tuple[Conjunct, ...] = ()
     """Of a PREDICATE: its parts, at least one."""
-    aggregates: bool = True
-    """Of a GROUP_BY: whether an aggregate over its groups is in one of the targets' values."""
+    aggregates: bool = False
+    """Of a GROUP_BY: whether an aggregate over its groups is in a target's value, or decides on its rows."""
 
 
 class Operation(enum.Enum):
@@ -214,6 +214,9 @@ class StatementLineage:
     view_edges: tuple[LineageEdge, ...] = ()
     """Lineage of the views on the way: PROJECTIONs from tables to the columns of views that are used."""
     table_level: str = ""
-    """Why there are no edges between columns: then every input may feed every target. Empty: they are known."""
+    """Why there are no edges between columns, and every input may feed every target; empty: there are."""
+    unread: tuple[tuple[Dataset, str], ...] = ()
+    """Views whose text could not be read, and why: their columns are sources themselves; what they read is
+    among the inputs."""
     guessed: tuple[str, ...] = ()
     """References that could be of several relations whose columns are not known; they count for each."""
