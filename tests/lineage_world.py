@@ -78,9 +78,7 @@ async def catalog_of(
     texts = {}
     for view, (columns, text) in (views or {}).items():
         name = TableName("spark_catalog", DATABASE, view)
-        body = ViewBody(
-            text=text, catalog="spark_catalog", database=DATABASE, output=tuple(columns.split())
-        )
+        body = ViewBody(text=text, catalog="spark_catalog", database=DATABASE, output=tuple(columns.split()))
         found[name] = Table(
             name=name,
             kind=TableKind.VIEW,

@@ -24,7 +24,7 @@ from gateway.sql.lineage_text import Text
 from gateway.sql.lineage_walk import Budget, Walk
 from gateway.sql.lineage_writes import Write, matched, query_text, writes_of
 
-__all__ = ["LineageCatalog", "LineageText", "lineage_of"]
+__all__ = ["LineageCatalog", "LineageText", "lineage_of", "table_lineage"]
 
 
 def lineage_of(
@@ -35,21 +35,13 @@ def lineage_of(
     `catalog` has what the statement reads, what views read, and what it writes. `max_work` bounds how many
     dependencies between columns are followed; above it the lineage is table-level.
     """
-    inputs, views = read_datasets(statement, catalog)
     try:
         writes = writes_of(statement, catalog)
     except Unclear as unclear:
-        return StatementLineage(
-            operation=Operation.INSERT, targets=(), inputs=tuple(inputs), table_level=unclear.why
-        )
-    if not writes:
+        return table_lineage(statement, catalog, unclear.why)
+    found = _of_tables(statement, catalog, writes)
+    if found is None:
         return None
-    found = StatementLineage(
-        operation=writes[0].operation,
-        targets=tuple(dict.fromkeys(write.dataset for write in writes)),
-        inputs=tuple(inputs),
-        views=tuple(views),
-    )
     try:
         return _Extraction(statement, catalog, max_work).of(writes, found)
     except Unclear as unclear:
@@ -57,6 +49,33 @@ def lineage_of(
     except RecursionError:
         why = "the statement is nested too deeply"
     return replace(found, table_level=why)
+
+
+def table_lineage(statement: LineageText, catalog: LineageCatalog, why: str) -> StatementLineage | None:
+    """Return which tables a statement reads and writes, by Spark's reading alone; `why` no more is known."""
+    try:
+        writes = writes_of(statement, catalog)
+    except Unclear as unclear:
+        inputs, _ = read_datasets(statement, catalog)
+        return StatementLineage(
+            operation=Operation.INSERT, targets=(), inputs=tuple(inputs), table_level=unclear.why
+        )
+    found = _of_tables(statement, catalog, writes)
+    return None if found is None else replace(found, table_level=why)
+
+
+def _of_tables(
+    statement: LineageText, catalog: LineageCatalog, writes: list[Write]
+) -> StatementLineage | None:
+    if not writes:
+        return None
+    inputs, views = read_datasets(statement, catalog)
+    return StatementLineage(
+        operation=writes[0].operation,
+        targets=tuple(dict.fromkeys(write.dataset for write in writes)),
+        inputs=tuple(inputs),
+        views=tuple(views),
+    )
 
 
 class _Extraction:

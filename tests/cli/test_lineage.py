@@ -105,3 +105,74 @@ def test_a_database_that_is_away_is_told(tmp_path: Path, capsys: pytest.CaptureF
     (tmp_path / "gateway.yaml").write_text("ledger: {dsn: {file: dsn}}\n")
     assert main(["lineage", "-c", str(tmp_path / "gateway.yaml"), "a.b"]) == exit_codes.UNAVAILABLE
     assert "cannot be reached" in capsys.readouterr().err
+
+
+TABLES = """\
+catalogs:
+  spark_catalog:
+    raw:
+      orders: {columns: {id: bigint, customer: int, amount: "decimal(12,2)", region: string}}
+      people: {columns: {id: int, name: string, ssn: string}}
+"""
+SCRIPTS = {
+    "b_report.sql": "INSERT INTO mart.report SELECT name, total FROM mart.totals WHERE total > 10;",
+    "a_totals.sql": """
+        -- a; comment
+        USE mart;
+        CREATE TEMPORARY VIEW o AS SELECT customer, amount FROM raw.orders WHERE region = ';';
+        CREATE TABLE totals AS
+          SELECT p.name, sum(o.amount) AS total FROM o JOIN raw.people p ON p.id = o.customer GROUP BY p.name;
+        SELEC nonsense;
+    """,
+}
+
+
+def test_scripts_become_one_graph_whatever_their_order(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "tables.yaml").write_text(TABLES)
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for name, text in SCRIPTS.items():
+        (scripts / name).write_text(text)
+    arguments = ("import", str(scripts), "--tables", str(tmp_path / "tables.yaml"), "--processes", "2")
+    code, out, err = ask(*arguments)
+    assert (code, err) == (exit_codes.OK, "")
+    assert "a_totals.sql, statement 4: not read: " in out
+    assert out.endswith(
+        "5 statements: 3 new in the graph, 1 without rows, 0 known by tables only, 1 not read\n"
+    )
+    (up,) = json.loads(ask("mart.report.*", "--up", "--json")[1])
+    carried = {one["column"].removeprefix("spark_catalog."): one["carries"] for one in up["reached"]}
+    assert carried["raw.orders.amount"] == "values"
+    assert carried["raw.people.name"] == "values"
+    assert carried["raw.orders.region"] == "influence"
+    assert "raw.people.ssn" not in carried
+    assert "3 statements: 0 new" not in ask(*arguments)[1]
+    assert " 0 new in the graph" in ask(*arguments)[1]
+
+
+def test_a_dbt_project_says_what_its_models_make(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "tables.yaml").write_text(TABLES)
+    compiled = tmp_path / "target" / "compiled" / "shop" / "models"
+    compiled.mkdir(parents=True)
+    (compiled / "stg.sql").write_text("select id, upper(name) as name from raw.people")
+    (compiled / "top.sql").write_text("select name as who from shop_dev.stg")
+    path = "target/compiled/shop/models"
+    nodes = {
+        name: {"relation_name": f"`shop_dev`.`{name}`", "compiled_path": f"{path}/{name}.sql"}
+        for name in ("stg", "top")
+    }
+    (tmp_path / "target" / "manifest.json").write_text(json.dumps({"nodes": nodes}))
+    code, out, _ = ask("import", str(tmp_path / "target"), "--tables", str(tmp_path / "tables.yaml"))
+    assert code == exit_codes.OK, out
+    (up,) = json.loads(ask("shop_dev.top.who", "--up", "--json")[1])
+    assert [one["column"].rpartition("catalog.")[2] for one in up["reached"]] == [
+        "shop_dev.stg.name",
+        "raw.people.name",
+    ]
+
+
+def test_what_cannot_be_imported_is_a_sentence(ask: Ask, tmp_path: Path) -> None:
+    assert "name files" in ask("import")[2]
+    assert "name files" in ask("import", "x", "--since", "1h")[2]
+    assert "cannot be read" in ask("import", str(tmp_path / "absent.sql"))[2]
+    assert "only `import` takes" in ask("raw.ssn", "mid.ssn")[2]
