@@ -154,7 +154,7 @@ async def test_sql_in_a_plan_is_spliced_and_its_arguments_stay(world: World, rea
     assert "region = 'EMEA'" in forwarded(verdict).root.sql.query
     assert ":x" in forwarded(verdict).root.sql.query
     without = await world.judge_plan(execute(sql("SELECT :x")), reader, user="bob")
-    refused(without, "SPARK", "parameter markers")
+    refused(without, "SPARK", "[UNBOUND_SQL_PARAMETER] Found the unbound parameter: x.")
 
 
 async def test_arguments_that_are_names_are_judged_as_names(world: World, reader: ReaderPool) -> None:
@@ -172,6 +172,18 @@ async def test_arguments_that_are_names_are_judged_as_names(world: World, reader
     for value in (F.lit(3), F.lit("hr.employee') --"), F.array(F.lit("hr.employee"))):
         odd = sql("SELECT * FROM IDENTIFIER(:t)", t=value)
         refused(await world.judge_plan(execute(odd), reader, user="bob"), "NOT_GOVERNABLE", "IDENTIFIER")
+
+
+async def test_names_that_are_literals_in_the_texts_of_a_plan(world: World, reader: ReaderPool) -> None:
+    frame = sql("SELECT 1 FROM IDENTIFIER('hr.inbox') JOIN IDENTIFIER(:t)", t=F.lit("hr.employee"))
+    refused(await world.judge_plan(execute(frame), reader, user="bob"), "ACCESS_DENIED", "hr.inbox")
+    frame = sql("SELECT IDENTIFIER('name') AS n FROM IDENTIFIER(:t)", t=F.lit("hr.employee"))
+    verdict = await world.judge_plan(execute(frame), reader, user="bob")
+    assert forwarded(verdict).root.sql.query.startswith("SELECT `name` AS n FROM (SELECT ")
+    filtered = table("hr.employee").filter(F.expr("IDENTIFIER('id') > 1")).select("id")
+    verdict = await world.judge_plan(execute(filtered), reader, user="bob")
+    text = forwarded(verdict).root.project.input.filter.condition.expression_string.expression
+    assert text == "`id` > 1"
 
 
 async def test_a_command_in_sql_passes_only_as_a_command(world: World, reader: ReaderPool) -> None:

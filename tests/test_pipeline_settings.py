@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from gateway.model.statement import (
     Cleared,
     PlanRequest,
     Refused,
+    ResetSettings,
     SessionContext,
     Statement,
     Verdict,
@@ -45,7 +47,7 @@ DATA: dict[str, Any] = {
         }
         for name in ("free", "same", "zone")
     },
-    "people": {"ann": {"groups": ["staff"]}},
+    "people": {"ann": {"groups": ["staff"]}, "eve": {"groups": []}},
     "pack": """
 service: spark
 policies:
@@ -90,9 +92,11 @@ def world() -> World:
     return World(DATA)
 
 
-async def judged(world: World, reader: ReaderPool, text: str, *settings: str, **context: Any) -> Verdict:
+async def judged(
+    world: World, reader: ReaderPool, text: str, *settings: str, user: str = "ann", **context: Any
+) -> Verdict:
     session = SessionContext(namespace=("lab",), settings=frozenset(settings), **context)
-    statement = Statement(text=text, principal=world.principal("ann"), context=session)
+    statement = Statement(text=text, principal=world.principal(user), context=session)
     return await world.judge_statement(statement, reader)
 
 
@@ -173,8 +177,12 @@ async def test_plans_and_the_texts_in_them_are_held_to_it(world: World, reader: 
         (f"RESET {ANSI}", ChangeSetting(ANSI, None)),
         (f"SET {OTHER}=true", ChangeSetting(OTHER, "true")),
         (f"SET {ZONE}", None),
-        ("SET spark.sql.shuffle.partitions=4", None),
-        ("RESET spark.sql.shuffle.partitions", None),
+        ("SET spark.sql.shuffle.partitions=4", ChangeSetting("spark.sql.shuffle.partitions", "4")),
+        ("RESET spark.sql.shuffle.partitions", ChangeSetting("spark.sql.shuffle.partitions", None)),
+        ("SET spark.sql.caseSensitive", None),
+        ("SET spark.sql.caseSensitive=false", None),
+        ("RESET", ResetSettings()),
+        ("EXPLAIN RESET", None),
     ],
 )
 async def test_what_a_statement_changes_is_known_to_the_session(
@@ -197,5 +205,35 @@ async def test_nobody_sets_what_shapes_reading_whatever_a_policy_says(
             assert isinstance(await judged(world, reader, text), Refused), text
 
 
-async def test_reset_without_a_key_would_undo_what_is_pinned(world: World, reader: ReaderPool) -> None:
-    assert isinstance(await judged(world, reader, "RESET"), Refused)
+@pytest.mark.parametrize("text", ["RESET", " reset ;", "/* all */ RESET"])
+async def test_reset_without_a_key_leaves_what_is_pinned(world: World, reader: ReaderPool, text: str) -> None:
+    verdict = await judged(world, reader, text)
+    assert isinstance(verdict, Cleared), verdict
+    assert verdict.forwarded == "RESET `spark.sluice.nothing`"
+    assert verdict.effects == (ResetSettings(),)
+
+
+async def test_a_reset_of_the_gateways_own_never_takes_what_is_pinned(
+    world: World, reader: ReaderPool
+) -> None:
+    statement = Statement(text="", principal=world.principal("ann"), context=SessionContext())
+    verdict = await world.judge_statement(replace(statement, resets=ZONE), reader)
+    assert isinstance(verdict, Cleared)
+    assert verdict.forwarded == f"RESET `{ZONE}`"
+    assert verdict.effects == (ChangeSetting(ZONE, None),)
+    for key in READING_SETTINGS:
+        assert isinstance(await world.judge_statement(replace(statement, resets=key), reader), Refused), key
+
+
+async def test_settings_are_read_by_the_rules_of_config(world: World, reader: ReaderPool) -> None:
+    for key in (*READING_SETTINGS, ZONE, "spark.sql.execution.arrow.maxRecordsPerBatch"):
+        assert isinstance(await judged(world, reader, f"SET {key}", user="eve"), Cleared), key
+    for key in (OTHER, "spark.sql.legacy.timeParserPolicy"):
+        assert isinstance(await judged(world, reader, f"SET {key}"), Cleared), key
+        denied = await judged(world, reader, f"SET {key}", user="eve")
+        assert isinstance(denied, Refused)
+        assert denied.code == "ACCESS_DENIED"
+    for key in ("spark.hadoop.fs.s3a.secret.key", "spark.connect.authenticate.token"):
+        hidden = await judged(world, reader, f"SET {key}")
+        assert isinstance(hidden, Refused)
+        assert "may be a secret" in hidden.message

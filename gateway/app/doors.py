@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.backends.spark_thrift import SparkThriftBackend
 from gateway.backends.spark_thrift_service import SparkThriftService
@@ -24,6 +25,9 @@ from gateway.wire.rows import Cell
 
 if TYPE_CHECKING:
     from gateway.app.connect import ConnectUpstream
+
+
+LONGEST_QUESTION_S = 60.0
 
 
 class Queries(Protocol):
@@ -88,7 +92,12 @@ class Upstream:
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""
-        return {name: _answers(probe) for name, probe in self._probes().items()}
+        found: dict[str, Callable[[], Awaitable[str | None]]] = {}
+        if self.thrift is not None:
+            found["spark"] = Question(self.thrift.ready).answer
+        if self.connect is not None:
+            found["spark_connect"] = Question(self.connect.backend.ready).answer
+        return found
 
     def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
         found: dict[str, Callable[[], Awaitable[SparkConfiguration]]] = {}
@@ -99,15 +108,32 @@ class Upstream:
         return found
 
 
-def _answers(probe: Callable[[], Awaitable[SparkConfiguration]]) -> Callable[[], Awaitable[str | None]]:
-    async def check() -> str | None:
+class Question:
+    """Asks whether Spark is ready, one at a time: a Spark that hangs is not asked again for as long as it has
+    the last question, or `longest_s`, however often somebody wants to know and gives up."""
+
+    def __init__(
+        self, ready: Callable[[], Coroutine[Any, Any, object]], *, longest_s: float = LONGEST_QUESTION_S
+    ) -> None:
+        self._ready = ready
+        self._longest_s = longest_s
+        self._asked: asyncio.Task[str | None] | None = None
+
+    async def answer(self) -> str | None:
+        """Say what is wrong with Spark, None when nothing is; as late as Spark does."""
+        if self._asked is None or self._asked.done():
+            self._asked = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._asked)
+
+    async def _ask(self) -> str | None:
         try:
-            await probe()
+            async with asyncio.timeout(self._longest_s):
+                await self._ready()
         except BackendUnavailable as error:
             return error.message
+        except TimeoutError:
+            return f"Spark has not answered for {self._longest_s:g} s"
         return None
-
-    return check
 
 
 def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:

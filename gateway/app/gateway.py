@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener as AdminListenerSettings
 from gateway.settings.models import (
+    BackendSettings,
     ConnectListener,
     EmbeddedBackend,
     SessionSettings,
@@ -145,7 +146,7 @@ class Gateway:
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         catalog = make_catalog(settings, queries)
         self._stack.push_async_callback(catalog.close)
-        limits = session_limits(settings.sessions)
+        limits = session_limits(settings.sessions, settings.backend)
         way = Way(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
@@ -165,7 +166,9 @@ class Gateway:
             sessions = thrift_sessions(way, upstream.thrift)
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
-            port = await self._start_thrift(sessions, self._authenticator(users, recorder), spark_version)
+            port = await self._start_thrift(
+                sessions, self._authenticator(users, recorder), spark_version, reader.keywords
+            )
         if upstream.connect is not None:
             authenticator = self._authenticator(users, recorder)
             connect_port = await self._start_connect(way, upstream.connect, authenticator)
@@ -246,12 +249,17 @@ class Gateway:
         )
 
     async def _start_thrift(
-        self, sessions: Sessions, authenticator: Authenticator, spark_version: str
+        self,
+        sessions: Sessions,
+        authenticator: Authenticator,
+        spark_version: str,
+        keywords: Sequence[str],
     ) -> int:
         listener, logins = self._settings.listeners.thrift, self._settings.logins
         service = ThriftService(
             sessions,
             spark_version=spark_version,
+            keywords=keywords,
             max_statement_chars=self._settings.reader.statement_chars,
         )
         server = ThriftBinaryServer(
@@ -333,6 +341,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,
+        statements=settings.backend.statements,
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
@@ -341,7 +350,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
 
 
-def session_limits(settings: SessionSettings) -> SessionLimits:
+def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:
     """Return the session room's limits with those that an operator may turn."""
     return SessionLimits(
         session_idle_s=settings.idle_s,
@@ -352,6 +361,10 @@ def session_limits(settings: SessionSettings) -> SessionLimits:
         fetch_rows=settings.fetch_rows,
         policy_tables_s=settings.policy_tables_s,
         catalog_wait_s=settings.catalog_wait_s,
+        end_results_on_policy_change=settings.end_results_on_policy_change,
+        statements=backend.statements,
+        statements_waiting=backend.waiting,
+        spark_wait_s=backend.wait_s,
     )
 
 

@@ -83,6 +83,9 @@ SPARK_CONF: Mapping[str, str] = {
     # Thrift would collect a whole result in the driver: 4.8 GB resident for 5 million rows (measured).
     "spark.sql.thriftServer.incrementalCollect": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Derby's connections come from a pool of 10. A statement that is cancelled while Spark asks the metastore
+    # can keep one for good; with none left everybody waits for ever (`GenericObjectPool.borrowObject`).
+    "spark.hadoop.datanucleus.connectionPool.maxPoolSize": "100",
     # What a killed gateway has not passed on must still be there for who comes back: more than 10 MB.
     "spark.connect.execute.reattachable.observerRetryBufferSize": "64m",
 }
@@ -123,6 +126,8 @@ class EmbeddedSparkOptions:
     """0 picks a free port."""
     connect_port: int = 0
     cores: int = 2
+    statements: int = 100
+    """Statements that its Thrift Server runs at once; 100 more wait in a queue of its own."""
     quick_start: bool = True
     """Without Java's optimising compiler: ready with half of the CPU time (8.9 s against 17.5), slower at its
     peak. For figures, turn it off."""
@@ -271,6 +276,7 @@ class EmbeddedSpark:
         hive = {
             "hive.server2.thrift.bind.host": HOST,
             "hive.server2.thrift.port": str(self.thrift_port),
+            "hive.server2.async.exec.threads": str(self._options.statements),
             "hive.exec.scratchdir": str(run / "tmp" / "scratch"),
         }
         return [

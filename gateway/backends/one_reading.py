@@ -34,6 +34,8 @@ class OneReading:
     def __init__(self, endpoint: str, reader_version: str) -> None:
         self._endpoint = endpoint
         self._reader_version = reader_version
+        self.holds = False
+        """Whether the session that was asked last reads as we do."""
         self._known: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
         """Process → version and parsers, of those that read as we do."""
 
@@ -43,6 +45,7 @@ class OneReading:
         Raises BackendMismatch when it may read texts otherwise than the parser, BackendUnavailable when it
         cannot be asked.
         """
+        self.holds = False
         try:
             settings = await session.settings()
             process = process_of(settings)
@@ -62,6 +65,7 @@ class OneReading:
             self._known[process] = (version, parsers)
             while len(self._known) > MOST_KNOWN:
                 del self._known[next(iter(self._known))]
+        self.holds = True
         return found
 
 

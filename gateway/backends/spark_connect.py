@@ -16,7 +16,7 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -32,6 +32,9 @@ from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, pa
 from gateway.model.statement import Cleared
 from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
+
+_Call = Any  # type: ignore[explicit-any]  # gRPC has no types
+_M = TypeVar("_M", bound=Message)
 
 _log = structlog.get_logger(__name__)
 
@@ -171,7 +174,7 @@ class SparkConnectBackend:
 
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged. See `ConnectBackend`."""
-        call: Any = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(metadata=self._metadata)
+        call: _Call = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(metadata=self._metadata)
         try:
             async for request in requests:
                 if call.done():
@@ -206,6 +209,23 @@ class SparkConnectBackend:
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
 
+    async def ready(self) -> SparkConfiguration:
+        """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
+        `probe` does; waits for as long as the caller does."""
+        configuration = await self.probe()
+        request = pb.ExecutePlanRequest(
+            session_id=PROBE_SESSION,
+            user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER),
+        )
+        request.plan.root.catalog.database_exists.db_name = "default"
+        try:
+            async with contextlib.aclosing(self.ask(serialize(request))) as answers:
+                async for _ in answers:
+                    pass
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        return configuration
+
     async def close(self) -> None:
         """End every call and every connection."""
         for channel in self._channels:
@@ -218,14 +238,14 @@ class SparkConnectBackend:
     # -- calls -------------------------------------------------------------------------------------------
 
     async def _unary(self, method: str, request: bytes) -> bytes:
-        call: Any = next(self._turns).unary_unary(METHODS[method].path)
+        call: _Call = next(self._turns).unary_unary(METHODS[method].path)
         try:
             return bytes(await call(request, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
             raise _translated(error) from None
 
     async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
-        stub: Any = next(self._turns).unary_stream(METHODS[method].path)
+        stub: _Call = next(self._turns).unary_stream(METHODS[method].path)
         call = stub(request, metadata=self._metadata)
         try:
             # One message is read when the one before it was taken; gRPC's window holds Spark back.
@@ -294,7 +314,7 @@ class _Session:
         root = answer.errors[answer.root_error_idx] if answer.HasField("root_error_idx") else None
         return [frame.declaring_class for frame in root.stack_trace] if root is not None else []
 
-    async def _config(self, request: Message) -> Message:
+    async def _config(self, request: pb.ConfigRequest) -> pb.ConfigResponse:
         answer = _read(pb.ConfigResponse, await self._backend.call("Config", self._own(request)))
         if not answer.server_side_session_id:
             raise BackendUnavailable(
@@ -303,7 +323,7 @@ class _Session:
         self.server_session = answer.server_side_session_id
         return answer
 
-    def _own(self, request: Message) -> bytes:
+    def _own(self, request: pb.AnalyzePlanRequest | pb.ConfigRequest | pb.FetchErrorDetailsRequest) -> bytes:
         request.session_id = self._session_id
         request.user_context.CopyFrom(self._user)
         if self.server_session:
@@ -311,7 +331,7 @@ class _Session:
         return serialize(request)
 
 
-def _read(kind: Any, data: bytes) -> Message:
+def _read(kind: type[_M], data: bytes) -> _M:
     try:
         return parse(kind, data)
     except ProtobufError:
@@ -372,7 +392,7 @@ def _analyze_envelope(envelope: Envelope) -> bytes:
     return serialize(request)
 
 
-def _set_common(request: Any, envelope: Envelope) -> None:
+def _set_common(request: pb.ExecutePlanRequest | pb.AnalyzePlanRequest, envelope: Envelope) -> None:
     if envelope.client_type:
         request.client_type = envelope.client_type
     if envelope.server_session:

@@ -11,7 +11,6 @@ import re
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any
 
 import pyarrow
 
@@ -108,7 +107,7 @@ def _decoded(response: bytes) -> list[tuple[Cell, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     """Return a value as Thrift would have told it."""
     match value:
         case None | bool() | int() | float() | str() | bytes():

@@ -10,7 +10,9 @@ to 80 ms after ExecuteStatement, and after 2 s on a cold and busy Spark). A seco
 nothing then, but closing stops the job. So what was stopped is closed only `stop_grace_s` later.
 
 Every connection may have another process of Spark's at its end than the one before, so each is asked how that
-one reads texts, before it is given any.
+one reads texts, before it is given any. It takes Spark a statement to say so, four times the work of opening
+a session. So while the session that was asked last read as the parser does, a new one is asked only when
+there is a text for it; otherwise it is asked, and maybe refused, when it is opened.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import SparkConfiguration
 from gateway.model.statement import Cleared
-from gateway.session.ports import BackendError, FrameSink, OperationState, RelayedFrame
+from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
 from gateway.wire.rows import Cell, decode_rows
 from gateway.wire.tcli import (
@@ -47,8 +49,17 @@ from gateway.wire.thrift import Struct
 USE_DATABASE = "use:database"
 """Key of `settings` that names the database to begin in."""
 
+POOL_IS_FULL = "The background threadpool cannot accept new task for execution, please retry the operation"
+"""What ExecuteStatement answers, without SQLSTATE or code, when Spark's pool has neither a thread nor a place
+in its queue. Nothing ran: `SparkExecuteStatementOperation.runInternal` says it in the handler of what
+`submitBackgroundOperation` raises, the one place where the statement would have begun, and
+`HiveSessionImpl.executeStatementInternal` closes the operation before the error leaves."""
+
 FETCH_ROWS = 1000
 """Rows asked for at a time when an answer is decoded."""
+
+METASTORE_PROBE = "SHOW DATABASES LIKE 'default'"
+"""What Spark cannot answer without its metastore; there is always a database of that name."""
 
 _SETTING = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,254}")
 
@@ -119,9 +130,9 @@ class SparkThriftBackend:
             )
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
-            session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle)
-            # INVARIANT (one reading): nobody has the session before Spark has said that it reads as we do.
-            session.configuration = await self._reading.require(Questions(session))
+            session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle, self._reading)
+            if not self._reading.holds:
+                await session.attest()
         except BaseException:
             connection.abort()
             raise
@@ -147,15 +158,28 @@ class SparkThriftBackend:
 
         Raises BackendUnavailable unless Spark answers it, BackendMismatch as `open_session` does.
         """
+        return await self._answers("SELECT 1")
+
+    async def ready(self) -> SparkConfiguration:
+        """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
+        `probe` does."""
+        return await self._answers(METASTORE_PROBE)
+
+    async def _answers(self, text: str) -> SparkConfiguration:
         session = await self.open_session(
             Principal(user="sluice"), protocol_version=TProtocolVersion.V10, settings={}
         )
         try:
-            if await session.answer("SELECT 1", max_rows=1) != [(1,)]:
-                raise BackendUnavailable("Spark does not answer SELECT 1")
-            return session.configuration
+            configuration = await session.attest()
+            if not await session.answer(text, max_rows=1):
+                raise BackendUnavailable(f"Spark does not answer {text}")
+            return configuration
         except BackendError as error:
-            raise BackendUnavailable("Spark does not answer SELECT 1") from error
+            raise BackendUnavailable(f"Spark does not answer {text}") from error
+        except asyncio.CancelledError:
+            # Whoever asked has waited long enough; Spark's answer is not waited for to close the session.
+            session.connection.abort()
+            raise
         finally:
             await session.close()
 
@@ -163,12 +187,17 @@ class SparkThriftBackend:
 class SparkThriftSession:
     """A session of Spark with its own connection; when that is lost, so is the session."""
 
-    configuration: SparkConfiguration
-    """What the process of Spark's at the other end said of itself; there before anybody has the session."""
-
     def __init__(
-        self, backend: SparkThriftBackend, user: str, connection: SparkConnection, handle: TSessionHandle
+        self,
+        backend: SparkThriftBackend,
+        user: str,
+        connection: SparkConnection,
+        handle: TSessionHandle,
+        reading: OneReading,
     ) -> None:
+        self._configuration: SparkConfiguration | None = None
+        """What the process of Spark's at the other end said of itself."""
+        self._reading = reading
         self._backend = backend
         self._user = user
         self._connection = connection
@@ -182,38 +211,52 @@ class SparkThriftSession:
         """Whether the connection still stands."""
         return self._connection.alive
 
-    @property
-    def own_settings(self) -> Mapping[str, str]:
-        """What was set in it when it was opened."""
-        return self.configuration.settings
+    async def attest(self) -> SparkConfiguration:
+        """Return what Spark says of how it reads texts in this session; it is asked once.
+
+        Raises BackendMismatch when that may be otherwise than the parser does, BackendUnavailable when it
+        cannot be asked; then the session is gone.
+        """
+        if self._configuration is None:
+            try:
+                self._configuration = await self._reading.require(Questions(self))
+            except BaseException:
+                self._connection.abort()
+                raise
+        return self._configuration
+
+    async def own_settings(self) -> Mapping[str, str]:
+        """Return what was set in it when it was opened. Raises as `attest` does."""
+        return (await self.attest()).settings
 
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> SparkThriftOperation:
         """Forward a cleared statement; without `run_async`, return when it has ended well.
 
-        Spark always runs it asynchronously: a synchronous call would hold the connection for as long as the
-        statement runs, and could be neither cancelled nor bounded. Raises BackendError when it fails.
+        That is for small statements which the gateway itself has to be done: Spark runs them in the thread of
+        the connection, where they need no place in its pool and can be neither cancelled nor polled. Raises
+        BackendError when it fails.
         """
         if not isinstance(cleared, Cleared):
             # INVARIANT (one way): nothing but a verdict's text reaches Spark under a client's identity.
             raise TypeError("a backend takes a Cleared and nothing else")
-        operation = await self._start(cleared.forwarded, timeout_s)
-        if not run_async:
-            try:
-                await operation.finished()
-            except BackendError:
-                await operation.close()
-                raise
-        return operation
+        # INVARIANT (one reading): no text is sent before Spark has said that it reads as we do.
+        await self.attest()
+        try:
+            return await self._start(cleared.forwarded, timeout_s, run_async=run_async)
+        except BackendError as error:
+            if error.message == POOL_IS_FULL:
+                raise BackendFull(error.message, error.sqlstate, error.error_code) from error
+            raise
 
     async def answer(self, sql: str, *, max_rows: int) -> list[tuple[Cell, ...]]:
         """Run a statement that the gateway wrote itself, for its own session, and return its rows.
 
-        Raises BackendError when Spark refuses it. After anything else, a cancellation too, the statement may
-        still run: the caller drops the session.
+        Spark runs it in the thread of the connection: it needs no place in the pool that statements of
+        clients may fill. Raises BackendError when Spark refuses it. After anything else, a cancellation too,
+        the statement may still run: the caller drops the session.
         """
-        operation = await self._start(sql, 0)
+        operation = await self._start(sql, 0, run_async=False)
         try:
-            await operation.finished()
             rows = await operation.rows(max_rows)
         except BackendError:
             await operation.close()
@@ -221,17 +264,35 @@ class SparkThriftSession:
         await operation.close()
         return rows
 
-    async def _start(self, text: str, timeout_s: int) -> SparkThriftOperation:
+    async def failure_of(self, sql: str) -> BackendError | None:
+        """Run a statement that the gateway wrote itself; return how it fails, with the stack, or None.
+
+        Only the status of a statement that Spark runs in its pool has the stack.
+        """
+        operation = await self._start(sql, 0)
+        error: BackendError | None = None
+        try:
+            await operation.finished()
+        except BackendError as failed:
+            error = failed
+        await operation.close()
+        return error
+
+    async def _start(self, text: str, timeout_s: int, *, run_async: bool = True) -> SparkThriftOperation:
         if self._closed:
             raise BackendUnavailable("the session is closed")
         request = calls.TExecuteStatementReq(
-            sessionHandle=self._handle, statement=text, runAsync=True, queryTimeout=timeout_s
+            sessionHandle=self._handle, statement=text, runAsync=run_async, queryTimeout=timeout_s
         )
-        reply = await self._connection.call("ExecuteStatement", request, calls.TExecuteStatementResp)
+        # What is not run asynchronously is answered when it has ended.
+        reply = await self._connection.begin(
+            "ExecuteStatement", request, calls.TExecuteStatementResp, computed=not run_async
+        ).answer()
         if reply.operationHandle is None:
             raise BackendError("Spark started no operation", "HY000")
-        operation = SparkThriftOperation(self, reply.operationHandle)
-        self._unfinished.add(operation)
+        operation = SparkThriftOperation(self, reply.operationHandle, ended=not run_async)
+        if run_async:
+            self._unfinished.add(operation)
         return operation
 
     async def close(self) -> None:
@@ -310,12 +371,12 @@ class SparkThriftSession:
 class SparkThriftOperation:
     """A statement that Spark runs or has run."""
 
-    def __init__(self, session: SparkThriftSession, handle: TOperationHandle) -> None:
+    def __init__(self, session: SparkThriftSession, handle: TOperationHandle, *, ended: bool = False) -> None:
         self._session = session
         self._handle = handle
         self.has_result_set = handle.hasResultSet
-        self._ended = False
-        self._terminal = False
+        self._ended = ended
+        self._terminal = ended
         self._stopped = False
         self._schema: Begun[calls.TGetResultSetMetadataResp] | TTableSchema | None = None
         """The columns once Spark has told them, or the call that asks for them."""

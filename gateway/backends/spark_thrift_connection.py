@@ -51,7 +51,8 @@ class SparkAddress:
     urgent_timeout_s: float = 7.0
     """Seconds for a call that cancels or closes; one may stand behind a long poll of 5."""
     fetch_timeout_s: float = 600.0
-    """Seconds without a byte of a FetchResults reply: with incremental collection Spark computes then."""
+    """Seconds without a byte of a FetchResults reply: with incremental collection Spark computes then. Also
+    for a statement of the gateway's own, which is answered when it has run."""
     max_reply_bytes: int = 64 * 1024 * 1024
     """Length of a reply that is gathered and decoded; relayed ones have no limit."""
 
@@ -135,13 +136,23 @@ class SparkConnection(asyncio.Protocol):
         return await self.begin(method, request, response, urgent=urgent).answer()
 
     def begin(
-        self, method: str, request: Struct, response: type[R], *, urgent: bool = False, quick: bool = False
+        self,
+        method: str,
+        request: Struct,
+        response: type[R],
+        *,
+        urgent: bool = False,
+        quick: bool = False,
+        computed: bool = False,
     ) -> Begun[R]:
         """Send a call; its reply is awaited later, or dropped. Raises BackendUnavailable.
 
-        `quick` calls are those that Spark answers as soon as it comes to them.
+        `quick` calls are those that Spark answers as soon as it comes to them, `computed` ones those that it
+        answers when it has run a statement.
         """
         timeout_s = self._address.urgent_timeout_s if urgent else self._address.call_timeout_s
+        if computed:
+            timeout_s = self._address.fetch_timeout_s
         exchange = Gathered(self._address.max_reply_bytes, quick=quick)
         self._seqid = self._seqid % 0x7FFF_FFFF + 1
         self._send(exchange, method, request, self._seqid)
@@ -300,7 +311,9 @@ class SparkConnection(asyncio.Protocol):
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
-            raise BackendError(_message(status), status.sqlState, status.errorCode or 0)
+            raise BackendError(
+                _message(status), status.sqlState, status.errorCode or 0, tuple(status.infoMessages or ())
+            )
         return reply
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:

@@ -33,6 +33,8 @@ class AskedSession(Protocol):
 
     async def answer(self, sql: str, *, max_rows: int) -> Sequence[tuple[Cell, ...]]: ...
 
+    async def failure_of(self, sql: str) -> BackendError | None: ...
+
 
 class Questions:
     """Asks one session. Everything raises BackendError for an error of Spark's, and BackendUnavailable."""
@@ -58,16 +60,10 @@ class Questions:
         form = settings.get(ERROR_FORMAT, "").upper()
         if form in WITHOUT_STACKS:
             await self._session.answer(f"SET {ERROR_FORMAT}=PRETTY", max_rows=1)
-        message = await self._error()
+        failure = await self._session.failure_of(PROBE_TEXT)
+        message = failure.message if failure is not None else ""
         if form in WITHOUT_STACKS:
             await self._session.answer(f"SET {ERROR_FORMAT}={form}", max_rows=1)
         # What was raised first stands last; what it was wrapped in was raised by the Thrift Server.
         _, _, root = message.rpartition("Caused by: ")
         return parsers_on(found[1] for line in root.splitlines() if (found := _FRAME.match(line)))
-
-    async def _error(self) -> str:
-        try:
-            await self._session.answer(PROBE_TEXT, max_rows=1)
-        except BackendError as error:
-            return error.message
-        return ""

@@ -47,11 +47,12 @@ class LiveCatalog:
         catalogs: Sequence[str] = ("spark_catalog",),
         max_age_s: float = 30.0,
         missing_age_s: float = 1.0,
-        timeout_s: float = 30.0,
+        timeout_s: float = 300.0,
         concurrency: int = 4,
         max_names: int = 50_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
@@ -60,6 +61,7 @@ class LiveCatalog:
         self._lists: dict[tuple[str, ...], tuple[float, Sequence[Any]]] = {}
         self._max_age_s = max_age_s
         self._timeout_s = timeout_s
+        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
@@ -74,9 +76,11 @@ class LiveCatalog:
         names = list(dict.fromkeys(name.folded() for name in tables))
         for _ in range(_ATTEMPTS):
             stale = [name for name in names if not self._known.is_fresh(name, self._clock())]
-            answers = [self._ask(name, self._look_up(name)) for name in stale]
-            for answer in answers:
-                await asyncio.shield(answer)
+            # Few at a time, so that a statement of a thousand names does not stand before everybody else.
+            for first in range(0, len(stale), self._concurrency):
+                few = stale[first : first + self._concurrency]
+                for answer in [self._ask(name, self._look_up(name)) for name in few]:
+                    await asyncio.shield(answer)
             snapshot = self._known.snapshot(self._clock(), names)
             if all(snapshot.knows(name) for name in names):
                 return snapshot

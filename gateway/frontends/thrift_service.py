@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,10 @@ import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.frontends.thrift_opening import read_configuration
-from gateway.frontends.thrift_status import OK, error_status, status_text
+from gateway.frontends.thrift_status import OK, error_status, operation_text
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.session.failures import StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
@@ -70,9 +71,18 @@ def pause_s(before: int) -> float:
 class ThriftService:
     """Answers calls by name. Every error becomes a status in the reply of its call."""
 
-    def __init__(self, sessions: Sessions, *, spark_version: str, max_statement_chars: int) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        *,
+        spark_version: str,
+        keywords: Sequence[str],
+        max_statement_chars: int,
+    ) -> None:
+        """`keywords` are all words of Spark's grammar."""
         self._sessions = sessions
         self._spark_version = spark_version
+        self._keywords = keywords
         self._max_statement_chars = max_statement_chars
         self._answers: dict[str, Callable[[Caller, Any, int], Awaitable[Struct | None]]] = {
             "OpenSession": self._open_session,
@@ -87,6 +97,7 @@ class ThriftService:
             "GetDelegationToken": self._no_tokens,
             "CancelDelegationToken": self._no_tokens,
             "RenewDelegationToken": self._no_tokens,
+            "SetClientInfo": self._set_client_info,
         }
 
     async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
@@ -152,10 +163,16 @@ class ThriftService:
         value = server_info(
             request.infoType,
             spark_version=self._spark_version,
+            keywords=self._keywords,
             user=caller.principal.user,
             max_statement_chars=self._max_statement_chars,
         )
         return calls.TGetInfoResp(status=OK, infoValue=_info_value(value))
+
+    async def _set_client_info(self, caller: Caller, request: calls.TSetClientInfoReq, seqid: int) -> Struct:
+        # Spark does nothing with it but write it to its log.
+        await self._sessions.require_session(caller.principal, _session(request))
+        return calls.TSetClientInfoResp(status=OK)
 
     async def _no_tokens(self, caller: Caller, request: Any, seqid: int) -> Struct | None:
         raise InvalidRequest("delegation tokens are not supported; log in with a password")
@@ -167,13 +184,20 @@ class ThriftService:
         timeout_s = request.queryTimeout or 0
         if timeout_s < 0:
             raise InvalidRequest("the statement's timeout is negative")
-        opened = await self._sessions.execute(
-            caller.principal,
-            _session(request),
-            request.statement,
-            run_async=bool(request.runAsync),
-            timeout_s=timeout_s,
-        )
+        try:
+            opened = await self._sessions.execute(
+                caller.principal,
+                _session(request),
+                request.statement,
+                run_async=bool(request.runAsync),
+                timeout_s=timeout_s,
+            )
+        except StatementRefused as refused:
+            status = error_status(refused)
+            if request.runAsync:
+                # Spark would have begun an operation that fails; this is what its status would say.
+                status.errorMessage = operation_text(refused)
+            return calls.TExecuteStatementResp(status=status)
         return calls.TExecuteStatementResp(status=OK, operationHandle=_operation_handle(opened))
 
     async def _status(self, caller: Caller, request: calls.TGetOperationStatusReq, seqid: int) -> Struct:
@@ -184,9 +208,9 @@ class ThriftService:
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
         )
         if report.error is not None:
-            reply.sqlState = report.error.sqlstate
+            reply.sqlState = report.error.sqlstate or None
             reply.errorCode = getattr(report.error, "error_code", 0)
-            reply.errorMessage = status_text(report.error)
+            reply.errorMessage = operation_text(report.error)
         return reply
 
     async def _schema(self, caller: Caller, request: calls.TGetResultSetMetadataReq, seqid: int) -> Struct:

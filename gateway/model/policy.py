@@ -242,7 +242,7 @@ class AuditFilter:
 
     audited: bool
     result: str = ""
-    """DENIED, ALLOWED, NOT_DETERMINED or empty."""
+    """DENIED, ALLOWED, NOT_DETERMINED or empty; not determined is what there are no policies at all for."""
     resources: ResourceSet = field(default_factory=dict)
     accesses: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
@@ -279,7 +279,7 @@ class AuditRules:
     mode: str = "audit-default"
     """Ranger's `audit-default`, `audit-all` or `audit-none`."""
     filters: tuple[AuditFilter, ...] = ()
-    """In the order in which they are asked: those of the tag service first."""
+    """In the order in which they are asked, after those of the tag service about the tags of the resource."""
     excluded_users: frozenset[str] = frozenset()
     excluded_groups: frozenset[str] = frozenset()
     excluded_roles: frozenset[str] = frozenset()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,8 @@ class FunctionRef:
     """Whether Spark's built-in registry has a function of that one-part name."""
     arguments: tuple[Argument, ...] = ()
     """Of the functions that take a schema as text."""
+    start: int | None = field(default=None, compare=False)
+    """Where it is called first, in characters; for messages only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,8 @@ class Reading:
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
     parameters: tuple[Parameter, ...] = ()
+    printed: str = ""
+    """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
     """Every parameter marker, in the order of the text."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
@@ -204,15 +208,28 @@ class Reading:
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
     view_text: ViewText | None = None
     """Set for CREATE VIEW and ALTER VIEW … AS."""
+    written: str | None = None
+    """The text with the names written out that it gives as `IDENTIFIER('…')`; None when it gives none. It is
+    the same statement, and the one that is read here: spans are of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotParsed:
-    """Spark's parser rejects the statement; `message` is its own first paragraph, fit for a client."""
+    """Spark's parser rejects the statement; `message` is its own, with the place and the text around it."""
 
     message: str
     error_class: str
     sqlstate: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of the message, as Spark Connect tells them."""
+    exceptions: tuple[str, ...] = ()
+    """The Java class of the exception, and those above it."""
+
+    @property
+    def paragraph(self) -> str:
+        """What is wrong, without the text that it was found in."""
+        told = self.message.strip()
+        return told.split("\n== SQL")[0].split("\n\n")[0].strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +253,15 @@ class Splice:
     kind: str
     """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
     qualified name. `column`: a reference's span becomes another reference. `value`: an identity's span
-    becomes a string literal. `property`: a view gets a property beside its own."""
+    becomes a string literal. `property`: a view gets a property beside its own. `reset`: RESET gets a key."""
     query: str = ""
     """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets. For
     `value`: the literal, with the column's name when it is an output; the same as `text`."""
     alias: str = ""
     """For `guard` of a BARE scan: the alias that `text` gives it, unquoted."""
     parts: tuple[str, ...] = ()
-    """For `pin` and `column`: the new name parts, unquoted. For `property`: key and value."""
+    """For `pin` and `column`: the new name parts, unquoted. For `property`: key and value. For `reset`: the
+    key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

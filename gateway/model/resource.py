@@ -90,6 +90,21 @@ class ElementScope(enum.Enum):
     """Also one that begins with what is asked for."""
 
 
+class AnyOf(str):
+    """Stands, as the first of them, for several values of one level, any of which may match."""
+
+    __slots__ = ("each",)
+
+    each: tuple[str, ...]
+
+    @classmethod
+    def of(cls, each: tuple[str, ...]) -> AnyOf:
+        """Return what stands for these; for none it reads as the empty text."""
+        made = cls(next(iter(each), ""))
+        made.each = each
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRequest:
     """`principal` wants `access` on `resource`; access types are those of the service definition."""
@@ -103,6 +118,8 @@ class AccessRequest:
     scope: Scope = Scope.SELF
     element_scopes: tuple[tuple[str, ElementScope], ...] = ()
     """Level → how its value is matched; SELF where it is not listed."""
+    alternatives: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Level → the values of which any may match, instead of the one of `resource`; there may be none."""
     ignore_descendant_deny: bool = True
     """Whether a denial of something below the resource leaves the resource itself alone, as Ranger's
     default is."""

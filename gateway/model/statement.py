@@ -86,6 +86,9 @@ class Statement:
     """Set for a question of the gateway's own: which checkpoints are there under a user's location?"""
     records: Definition | None = None
     """Set for a statement of the gateway's own: Spark shall keep who defines the view with its next text."""
+    resets: str | None = None
+    """Set for a statement of the gateway's own: the key of a setting that the session was given and that gets
+    Spark's own value again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,23 @@ Meaning = Literal["changes", "where_missing", "stays"]
 
 @dataclass(frozen=True, slots=True)
 class ChangeSetting:
-    """A setting that could change what expressions mean gets another value when the statement succeeds."""
+    """A setting gets another value when the statement succeeds."""
 
     key: str
     value: str | None
     """None: what Spark itself has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetSettings:
+    """Before the statement is forwarded, every setting that the session was given is reset, one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropFunction:
+    """A temporary function of the session may be gone as soon as the statement is forwarded."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +148,22 @@ class CatalogChanged:
 @dataclass(frozen=True, slots=True)
 class RegisterCode:
     """The session has code of the user's by a name when the statement succeeds. Nothing takes it away again:
-    dropping functions is refused."""
+    dropping a function that the session registered is refused."""
 
     handle: str
     """As SessionContext.handles has it."""
 
 
-SessionEffect = UseNamespace | CreateTempView | DropTempView | ChangeSetting | CatalogChanged | RegisterCode
+SessionEffect = (
+    UseNamespace
+    | CreateTempView
+    | DropTempView
+    | ChangeSetting
+    | ResetSettings
+    | CatalogChanged
+    | RegisterCode
+    | DropFunction
+)
 
 
 class AnswerFilter(enum.Enum):
@@ -194,6 +218,17 @@ class ScanRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenText:
+    """A SQL text as the user wrote it and as Spark has it: Spark tells places of errors in its own."""
+
+    original: str
+    forwarded: str
+    changes: tuple[tuple[int, int, int], ...]
+    """What was replaced: (start, end) in the original and the length of what stands there now, in
+    characters, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
     """A verdict that lets a statement pass. Only `pipeline.judge` makes one; a backend takes nothing else."""
 
@@ -236,6 +271,14 @@ class Cleared:
     hides_target: bool = False
     """Whether a table that it writes to, or one that a view's text reads, has such columns: Spark's errors
     must not tell their names."""
+    plain: bool = False
+    """Whether Spark's own words on it tell no more than the user may know: nothing in it is guarded, and no
+    view in it has anything to hide. Then its errors are whole, with the plans that they print."""
+    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    """Tables that it reads and that are not there: the parts of their full names, and those that were
+    written."""
+    rewritten: tuple[RewrittenText, ...] = ()
+    """The texts in it in which something was replaced."""
     forwarded_plan: bytes = b""
     """For a plan: the message that was proved and that Spark receives, of the kind of the original."""
     plan_texts: tuple[str, ...] = ()
@@ -271,6 +314,10 @@ class Refused:
     plan_class: str = ""
     decisions: tuple[Decision, ...] = ()
     snapshot_version: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of a message in Spark's words."""
+    exceptions: tuple[str, ...] = ()
+    """Of an error that Spark's parser raised: its Java class, and those above it."""
 
     @property
     def text(self) -> str:

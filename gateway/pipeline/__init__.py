@@ -15,9 +15,11 @@ from dataclasses import replace
 
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
+from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
     CatalogChanged,
+    ChangeSetting,
     Checkpoint,
     Cleared,
     Definition,
@@ -27,10 +29,11 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop, settled
+from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop, not_governable, settled
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
-from gateway.sql.names import dotted
+from gateway.sql.names import dotted, quote
+from gateway.sql.session_commands import pinned_refusal
 
 __all__ = ["MAX_VIEW_DEPTH", "Rules", "judge"]
 
@@ -49,6 +52,8 @@ async def judge(
         return _list_checkpoints(statement, statement.checkpoint, snapshot)
     if statement.records is not None:
         return _record(statement, statement.records, snapshot)
+    if statement.resets is not None:
+        return _reset(statement, statement.resets, snapshot)
     judging = Judging(
         principal=statement.principal,
         snapshot=snapshot,
@@ -86,6 +91,9 @@ async def judge(
         period=snapshot.context.period,
         hides_columns=outcome.hides_columns,
         hides_target=outcome.hides_target,
+        plain=outcome.plain,
+        missing=outcome.missing,
+        rewritten=outcome.rewritten,
         definers=_by_user(outcome.definers),
         definition=outcome.definition,
     )
@@ -110,6 +118,15 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
     text = f"ALTER VIEW {name} SET TBLPROPERTIES ('{definition.key}' = '{definition.value}')"
     changed = CatalogChanged((view,), meaning="stays")
     return replace(_own(statement, text, "SetViewProperties", snapshot), effects=(changed,))
+
+
+def _reset(statement: Statement, key: str, snapshot: Snapshot) -> Verdict:
+    """Let the gateway give a setting Spark's own value again, for a session that asks to have all reset."""
+    if not may_be_set(key):
+        stop = not_governable(pinned_refusal(key))
+        return _refused(stop, replace(statement, text=f"RESET {quote(key)}"), snapshot)
+    own = _own(statement, f"RESET {quote(key)}", "ResetCommand", snapshot)
+    return replace(own, effects=(ChangeSetting(key, None),))
 
 
 def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -> Cleared:
@@ -142,6 +159,7 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
         decisions=(),
         scans=(),
         snapshot_version=snapshot.version,
+        plain=True,
         forwarded_plan=listing_of(checkpoint.directory),
     )
 
@@ -187,6 +205,9 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         period=judging.snapshot.context.period,
         hides_columns=plan.hides_columns,
         hides_target=plan.hides_target,
+        plain=plan.plain,
+        missing=plan.missing,
+        rewritten=plan.rewritten,
         definers=_by_user(plan.definers),
         definition=plan.definition,
         forwarded_plan=plan.message,
@@ -204,6 +225,8 @@ def _refused(stop: Stop, statement: Statement, snapshot: Snapshot) -> Refused:
         sqlstate=stop.sqlstate,
         message=stop.message,
         plan_class=stop.plan_class,
+        parameters=stop.parameters,
+        exceptions=stop.exceptions,
         decisions=stop.decisions,
         snapshot_version=snapshot.version,
     )

@@ -22,7 +22,7 @@ from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.policies import Policies
 from gateway.plan.checkpoints import location_option, sources_of
 from gateway.plan.facts import PlanFacts
-from gateway.plan.reading import Message, PlanReading
+from gateway.plan.reading import PlanReading, StreamStart
 from gateway.sql.wants import NotGovernable
 
 FORM = 1
@@ -32,7 +32,7 @@ _PERIOD = re.compile(r"REPEATABLE \(\d+\)")
 """What changes with time in a guard's text, and nothing else."""
 
 
-def started_stream(reading: PlanReading) -> Message | None:
+def started_stream(reading: PlanReading) -> StreamStart | None:
     """Return the command that starts a stream, when the plan is one."""
     command = reading.command
     if command is None or command.WhichOneof("command_type") != "write_stream_operation_start":
@@ -41,7 +41,7 @@ def started_stream(reading: PlanReading) -> Message | None:
 
 
 def checkpoint_of(
-    start: Message,
+    start: StreamStart,
     facts: PlanFacts,
     texts: PlanTexts,
     guarding: Sequence[Guarding],

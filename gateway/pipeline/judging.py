@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision
@@ -16,7 +16,9 @@ from gateway.model.statement import (
     CatalogChanged,
     Definition,
     NeedsCatalog,
+    RewrittenText,
     ScanRecord,
+    SessionContext,
     SessionEffect,
 )
 from gateway.policy.engine import engine_for
@@ -24,8 +26,11 @@ from gateway.policy.reserved import ReservedPlace
 from gateway.reader.port import ReaderPort
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation, Scan
-from gateway.sql.names import dotted
+from gateway.sql.spark_words import located, table_not_found
 from gateway.sql.wants import NotGovernable, Want, Wants
+
+if TYPE_CHECKING:
+    from gateway.pipeline.seeing import Prepared
 
 MAX_VIEW_DEPTH = 20
 """Views over views beyond this depth are refused; Spark's own limit is 100."""
@@ -56,6 +61,10 @@ class Stop:
     message: str
     decisions: tuple[Decision, ...] = ()
     plan_class: str = ""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of a message in Spark's words."""
+    exceptions: tuple[str, ...] = ()
+    """Of an error that Spark's parser raised: its Java class, and those above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,10 @@ class Governed:
     """The same of a table that it writes to, or that a view in it reads."""
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by."""
+    plain: bool = False
+    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    rewritten: tuple[RewrittenText, ...] = ()
+    """All three as Cleared has them."""
     definers: frozenset[Principal] = frozenset()
     """The definers of views by whose access it reads."""
     definition: Definition | None = None
@@ -141,9 +154,15 @@ class Judging:
 Outcome = Governed | Stop | NeedsCatalog
 
 
-def not_governable(refusal: NotGovernable) -> Stop:
+def not_governable(refusal: NotGovernable, text: str = "") -> Stop:
+    """Return how judging ends; `text` is the one that the refusal has a place in."""
     if refusal.sqlstate:
-        return Stop(code="SPARK", sqlstate=refusal.sqlstate, message=refusal.why)
+        return Stop(
+            code="SPARK",
+            sqlstate=refusal.sqlstate,
+            message=located(refusal, text) if text else refusal.why,
+            parameters=refusal.parameters,
+        )
     return Stop(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
 
 
@@ -192,19 +211,22 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
     return tuple(found)
 
 
-def not_there(name: TableName) -> Stop:
-    """Return the refusal of a table that does not exist, in Spark's words.
+def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Stop:
+    """Return the refusal of a table that does not exist, in Spark's words; `prepared`: a text that names it.
 
     Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
     """
-    written = dotted((name.catalog, name.database, name.table))
-    return not_governable(
-        NotGovernable(
-            f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {written} "
-            "cannot be found. Verify the spelling and correctness of the schema and catalog. SQLSTATE: 42P01",
-            "42P01",
-        )
-    )
+    parts: tuple[str, ...] = (name.catalog, name.database, name.table)
+    if prepared is None:
+        return not_governable(table_not_found(parts, context))
+    folded = name.folded()
+    at = None
+    for relation in prepared.reading.relations:
+        meant = prepared.names.table(relation.parts)
+        if isinstance(meant, TableName) and meant.folded() == folded and relation.span is not None:
+            parts, at = relation.parts, relation.span.start
+            break
+    return not_governable(table_not_found(parts, context, prepared.reading, at), prepared.text)
 
 
 def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:

@@ -18,7 +18,7 @@ from gateway.plan.arguments import argument_refusal, schemas_in
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
 from gateway.plan.identifiers import table_parts
-from gateway.plan.reading import ExpressionText, Message, PlanReading, SqlText
+from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
@@ -58,7 +58,7 @@ class PlanTexts:
         return self.usages.get(id(prepared), Silent("nothing is read"))
 
     @property
-    def asking(self) -> tuple[Message, ...]:
+    def asking(self) -> tuple[ExpressionString, ...]:
         """The expressions in which a word without brackets may ask who the user is."""
         bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
         return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
@@ -124,13 +124,13 @@ async def _named(text: SqlText, judging: Judging) -> str:
     Spark, too, writes arguments into a text before it parses it. Where no marker stands, within strings and
     comments, nothing is changed. What is returned is judged, proved and forwarded.
     """
-    found = list(_IDENTIFIER.finditer(text.text)) if text.arguments else []
-    reading = await judging.reader.read(text.text) if found else None
+    asks = text.arguments and _IDENTIFIER.search(text.text)
+    reading = await judging.reader.read(text.text) if asks else None
     if not isinstance(reading, Reading):
         return text.text
     markers = {(one.span.start, one.span.end) for one in reading.parameters if one.span is not None}
-    given, written = text.relation.sql.named_arguments, text.text
-    for match in reversed(found):
+    given, written = text.relation.sql.named_arguments, reading.written or text.text
+    for match in reversed(list(_IDENTIFIER.finditer(written))):
         name = match[1][1:]
         literal = given[name].literal if name in given else None
         parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None

@@ -21,6 +21,7 @@ from gateway.model.statement import (
     Definition,
     NeedsCatalog,
     PlanRequest,
+    RewrittenText,
     ScanRecord,
     SessionEffect,
     Statement,
@@ -68,6 +69,7 @@ from gateway.plan.walk import read_plan
 from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
+from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
 from gateway.sql.varying import not_cached
@@ -106,6 +108,10 @@ class GovernedPlan:
     read_only: bool
     definers: frozenset[Principal]
     definition: Definition | None
+    plain: bool
+    missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
+    rewritten: tuple[RewrittenText, ...]
+    """All three as Cleared has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,7 @@ async def _refusal(refusal: NotGovernable, judging: Judging) -> Stop:
     if refusal.name is not None:
         told = await judging.reader.read(f"TABLE {refusal.name}" if refusal.name.strip() else "")
         if isinstance(told, NotParsed):
-            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.message))
+            return Stop(code="SPARK", sqlstate=told.sqlstate, message=_POSITION.sub("", told.paragraph))
     return not_governable(refusal)
 
 
@@ -256,7 +262,7 @@ class _Plan:
         read = tuple(one.name for one in facts.reads if one.name is not None)
         wants = facts.commanded
         if (absent := evaluation.absent(wants) or self._never_there(facts, texts)) is not None:
-            return not_there(absent)
+            return self._not_there(absent, texts)
         bodies = await view_bodies((*read, *commanded(wants)), seen[0], judging, 0)
         if not isinstance(bodies, dict):
             return bodies
@@ -291,6 +297,10 @@ class _Plan:
         return await self._written(
             facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
         )
+
+    def _not_there(self, name: TableName, texts: PlanTexts) -> Stop:
+        found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
+        return not_there(name, self.context, next(found, None))
 
     def _never_there(self, facts: PlanFacts, texts: PlanTexts) -> TableName | None:
         """Return a table that Spark is to keep a reader of and that is not there: the reader would keep for
@@ -372,7 +382,7 @@ class _Plan:
         texts.write(governed, edits)
         if exists:
             edits.pin(facts.names)
-        if placed is not None:
+        if start is not None and placed is not None:
             edits.place_checkpoint(start, placed[0], placed[1].url)
             words = (*words, (placed[1].url, placed[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
@@ -403,6 +413,13 @@ class _Plan:
             uncached = uncached or cached_view_refusal(name, bodies)
         if uncached is not None:
             return not_governable(uncached)
+        hides_target = (
+            evaluation.hides_target(facts.commanded)
+            or any(one.hides_target for one in governed)
+            or hidden_within(bodies.values())
+        )
+        absent = [one for one in guarding if not self.judging.exists(one.table)]
+        hiding = any(one.obliged or one.query for one in guarding if one not in absent)
         return GovernedPlan(
             text=told,
             root=reading.root,
@@ -420,9 +437,18 @@ class _Plan:
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),
             hides_columns=any(one.hides_columns for one in seen),
-            hides_target=evaluation.hides_target(facts.commanded)
-            or any(one.hides_target for one in governed)
-            or hidden_within(bodies.values()),
+            hides_target=hides_target,
+            # INVARIANT (no values under obligations): as for a text.
+            plain=not (hiding or hides_target or untold_names(bodies))
+            and evaluation.shows_all(commanded(facts.commanded))
+            and all(one.plain for one in governed),
+            missing=tuple(
+                dict.fromkeys(
+                    [(pinned_parts(one.table), tuple(one.read.read.parts)) for one in absent]
+                    + [pair for one in governed for pair in one.missing]
+                )
+            ),
+            rewritten=tuple(text for one in governed for text in one.rewritten),
             checkpoint=placed[1] if placed is not None else None,
             facets=frozenset(evaluation.facets).union(policies.facets, *(one.facets for one in inside)),
             temp_views=facts.temp_views.union(*(one.temp_views for one in governed)),

@@ -192,6 +192,7 @@ async def _checked(
     reading = await judging.reader.read_expression(text)
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
+    text = reading.written or text
     if reading.parameters or names_session(reading):
         return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}

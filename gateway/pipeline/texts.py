@@ -14,7 +14,7 @@ from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
-from gateway.model.statement import Definition, NeedsCatalog, SessionContext
+from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -23,6 +23,7 @@ from gateway.pipeline.judging import (
     Stop,
     access_denied,
     agreement,
+    commanded,
     distinct,
     names_of,
     not_governable,
@@ -49,6 +50,7 @@ from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
+from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants
 
 
@@ -96,12 +98,20 @@ async def prepare(
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
             return not_governable(NotGovernable(MISPLACED))
         # Spark's own words and SQLSTATE: the client must not notice who answered.
-        return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        return Stop(
+            code="SPARK",
+            sqlstate=reading.sqlstate,
+            message=reading.message,
+            parameters=reading.parameters,
+            exceptions=reading.exceptions,
+        )
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found = _classified(text, reading, context, judging, place)
+    found = _classified(reading.written or text, reading, context, judging, place)
     if isinstance(found, NotGovernable):
-        return replace(not_governable(found), plan_class=reading.root)
+        if found.sqlstate == "42P02" and reading.parameters:
+            found = unbound_parameter(reading.parameters[0], text)
+        return replace(not_governable(found, text), plan_class=reading.root)
     return found
 
 
@@ -173,7 +183,7 @@ async def finish(
     if (denied := evaluation.denied()) is not None:
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
-        return not_there(absent)
+        return not_there(absent, prepared.names.context, prepared)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if wants.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)
@@ -234,6 +244,8 @@ async def finish(
         | {parts for body in bodies.values() for parts in body.allowed}
     )
     splices = (*written[0], *pinned[0], *identities)
+    if any(isinstance(effect, ResetSettings) for effect in wants.effects):
+        splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
     if wants.shares and not wants.explains:
         defined = guard.define_view(text, reading, wants.pins[0].table, splices, judging.principal.user)
@@ -247,6 +259,13 @@ async def finish(
     unproved = await _prove(prepared, forwarded, splices, allowed, judging)
     if unproved is not None:
         return unproved
+    hiding = any(scan.obliged or scan.query for scan in guarded if judging.exists(scan.table))
+    hides_target = (
+        evaluation.hides_target(wants)
+        # What a view's text names is as little the reader's to know as the names of a target.
+        or hidden_within(bodies.values())
+        or (prepared.place.depth > 0 and seen.lends)
+    )
     return Governed(
         text=forwarded,
         reading=reading,
@@ -262,10 +281,19 @@ async def finish(
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables)
         or any(body.provisional for body in bodies.values()),
         hides_columns=seen.hides_columns,
-        # What a view's text names is as little the reader's to know as the names of a target.
-        hides_target=evaluation.hides_target(wants)
-        or hidden_within(bodies.values())
-        or (prepared.place.depth > 0 and seen.lends),
+        hides_target=hides_target,
+        # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
+        # that the user may not see, and nowhere else.
+        plain=not (hiding or hides_target or untold_names(bodies))
+        and evaluation.shows_all((*commanded(wants), *(pin.table for pin in wants.pins))),
+        missing=tuple(
+            dict.fromkeys(
+                (guard.pinned_parts(scan.table), scan.relation.parts)
+                for scan in guarded
+                if not judging.exists(scan.table)
+            )
+        ),
+        rewritten=guard.rewritten(text, forwarded, splices),
         facets=frozenset(evaluation.facets).union(
             policies.facets, *(body.facets for body in bodies.values())
         ),

@@ -6,7 +6,7 @@ never raises, and its time is linear in the size of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from gateway.model import catalog
@@ -16,9 +16,10 @@ from gateway.plan.analyse_expressions import Expressions
 from gateway.plan.analyse_relations import INPUTS, Relations, local
 from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known
 from gateway.plan.analyse_texts import TextUse
-from gateway.plan.reading import Message, PlanReading, SqlText
+from gateway.plan.reading import PlanReading, SqlText
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.analyse_scope import OutputColumn, Unclear
+from gateway.wire.connect import Message, pb
 
 __all__ = ["TextUse", "analyse_plan"]
 
@@ -31,7 +32,6 @@ MAX_TWINS = 8
 _OPAQUE_LEAVES = frozenset(
     {"cached_local_relation", "chunked_cached_local_relation", "cached_remote_relation", "catalog"}
 )
-_CALLS = frozenset({"unresolved_table_valued_function", "common_inline_user_defined_table_function"})
 
 _COMMANDS: Mapping[str, str] = {
     "sql_command": "input",
@@ -104,10 +104,10 @@ class _Walk:
         uses = {id(reading.expressions[i].message): use for i, use in expressions.items()}
         self.expressions = Expressions(self.findings, uses, self._by_plan_id, self._subquery)
         self.relations = Relations(self.findings, self.expressions, self.relation)
-        self.references: dict[int, Message] = {}
+        self.references: dict[int, pb.Relation] = {}
         """The relations that subqueries refer to by their plan_id."""
-        self.aliases: dict[str, Message] = {}
-        self.made: list[tuple[Message, Node]] = []
+        self.aliases: dict[str, pb.Relation] = {}
+        self.made: list[tuple[pb.Relation, Node]] = []
         self.nodes: dict[int, list[Node]] = {}
         """Relations by their plan_id, as far as `made` was looked through."""
         self.indexed = 0
@@ -127,9 +127,9 @@ class _Walk:
         self.complete = all(node.complete for node in nodes)
         return [column for node in nodes for column in node.columns]
 
-    def _roots(self) -> list[Message]:
+    def _roots(self) -> list[pb.Relation]:
         reading = self.reading
-        if reading.analysis:
+        if isinstance(reading.message, pb.AnalyzePlanRequest):
             if reading.analysis not in _ANALYSES:
                 raise Unclear("nothing is read")
             analysis = getattr(reading.message, reading.analysis)
@@ -137,7 +137,7 @@ class _Walk:
             return [item.root if _is_plan(item) else item for item in found]
         if reading.command is None:
             return [reading.message.root]
-        case = reading.command.WhichOneof("command_type")
+        case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
             raise Unclear(f"the analyst does not read {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
@@ -159,18 +159,18 @@ class _Walk:
 
     # ---------------------------------------------------------------- relations
 
-    def relation(self, root: Message, outer: Place | None) -> Node:
+    def relation(self, root: pb.Relation, outer: Place | None) -> Node:
         """Walk a relation and those that it reads, without recursion, and return its columns."""
-        order: list[tuple[Message, str, Message]] = []
+        order: list[tuple[pb.Relation, str, Message]] = []
         stack = [root]
         while stack:
             relation = stack.pop()
-            case = relation.WhichOneof("rel_type")
-            message = getattr(relation, case) if case else None
-            order.append((relation, case or "", message))
-            names = INPUTS.get(case or "", ())
+            case: str = relation.WhichOneof("rel_type") or ""
+            message: Message = getattr(relation, case) if case else relation
+            order.append((relation, case, message))
+            names = INPUTS.get(case, ())
             if case == "with_relations":
-                self._bind(message)
+                self._bind(relation.with_relations)
             if case == "group_map" and not relation.group_map.HasField("initial_input"):
                 names = names[:1]
             stack += [getattr(message, name) for name in names]
@@ -180,10 +180,10 @@ class _Walk:
         for relation, case, message in reversed(order):
             reads = INPUTS.get(case)
             if reads is None:
-                node = self._leaf(relation, case, message)
+                node = self._leaf(relation, case)
             else:
                 count = len(reads)
-                if case == "group_map" and not message.HasField("initial_input"):
+                if case == "group_map" and not relation.group_map.HasField("initial_input"):
                     count = 1
                 inputs = results[-count:]
                 del results[-count:]
@@ -192,26 +192,31 @@ class _Walk:
             made.append((relation, node))
         return results[0]
 
-    def _leaf(self, relation: Message, case: str, message: Message) -> Node:
+    def _leaf(self, relation: pb.Relation, case: str) -> Node:
         if case in ("read", "relation_changes"):
-            return self._table(relation, case, message)
+            return self._table(relation, case)
         if case == "sql":
             return self._text(relation)
         if case == "range":
             return Node([Column("id", (), frozenset())])
         if case == "local_relation":
-            return local(message.schema)
+            return local(relation.local_relation.schema)
         if case in _OPAQUE_LEAVES:
             return nothing_known()
-        if case in _CALLS:
-            self.expressions.compute(message.arguments, Place(nothing_known()))
-            return nothing_known()
+        if case == "unresolved_table_valued_function":
+            return self._call(relation.unresolved_table_valued_function.arguments)
+        if case == "common_inline_user_defined_table_function":
+            return self._call(relation.common_inline_user_defined_table_function.arguments)
         raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
 
-    def _table(self, relation: Message, case: str, message: Message) -> Node:
+    def _call(self, arguments: Sequence[pb.Expression]) -> Node:
+        self.expressions.compute(arguments, Place(nothing_known()))
+        return nothing_known()
+
+    def _table(self, relation: pb.Relation, case: str) -> Node:
         table = self.tables.get(id(relation))
         if table is None:
-            if case == "read" and message.WhichOneof("read_type") == "data_source":
+            if case == "read" and relation.read.WhichOneof("read_type") == "data_source":
                 return nothing_known()
             raise Unclear("a table is not known")
         if table.name is None:
@@ -222,7 +227,7 @@ class _Walk:
             return Node(node.columns, complete=False, open=((),))
         return node
 
-    def _text(self, relation: Message) -> Node:
+    def _text(self, relation: pb.Relation) -> Node:
         text, use = self.texts.get(id(relation), (None, None))
         if text is None or use is None:
             raise Unclear("an SQL text was not read")
@@ -233,7 +238,7 @@ class _Walk:
 
     # ---------------------------------------------------------------- references by id and by alias
 
-    def _bind(self, message: Message) -> None:
+    def _bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
         for reference in message.references:
             self.references[reference.common.plan_id] = reference
@@ -251,7 +256,7 @@ class _Walk:
             raise Unclear("a subquery refers to a relation that is not beside it")
         return self._nested(reference, place)
 
-    def _nested(self, relation: Message, place: Place | None) -> Node:
+    def _nested(self, relation: pb.Relation, place: Place | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
             raise Unclear("the plan has too many subqueries within subqueries for the analyst")

@@ -15,9 +15,9 @@ from gateway.plan import analyse_texts
 from gateway.plan.analyse_scope import Column, Findings, Node, Place, shown
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
-from gateway.plan.reading import Message
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
+from gateway.wire.connect import Message, pb
 
 EXISTS = 2
 """`SubqueryType` of EXISTS: it looks at rows only."""
@@ -55,6 +55,8 @@ _MANY: Mapping[str, tuple[str, ...]] = {
     "common_inline_user_defined_function": ("arguments",),
 }
 _LEAVES = frozenset({"literal", "unresolved_named_lambda_variable"})
+_WITH_PLAN_ID = (pb.Expression.UnresolvedAttribute, pb.Expression.UnresolvedRegex)
+"""Words that can be of a relation by its id; texts of SQL are not."""
 _SAFE_REGEX = re.compile(r"[A-Za-z0-9_ ^$.|*+?\[\]-]{1,200}")
 _QUANTIFIERS = re.compile(r"[*+?]")
 
@@ -81,7 +83,7 @@ class Expressions:
     subquery: Callable[[int, Place], Node]
     """Walk the relation of a plan_id as a query within the place."""
 
-    def project(self, expressions: Sequence[Message], place: Place) -> tuple[list[Column], bool]:
+    def project(self, expressions: Sequence[pb.Expression], place: Place) -> tuple[list[Column], bool]:
         """Note what a projection reads; return its columns and whether they are all that there are."""
         columns: list[Column] = []
         complete = True
@@ -112,7 +114,7 @@ class Expressions:
         return columns, complete
 
     def _item(
-        self, expression: Message, case: str | None, place: Place, aliased: bool
+        self, expression: pb.Expression, case: str | None, place: Place, aliased: bool
     ) -> tuple[list[Column], bool]:
         """Note what one item of a projection reads, and return its columns."""
         if case == "unresolved_attribute":
@@ -139,7 +141,7 @@ class Expressions:
             )
         return [Column(None, (), NOTHING)], known
 
-    def plain(self, attribute: Message, place: Place) -> Column:
+    def plain(self, attribute: pb.Expression.UnresolvedAttribute, place: Place) -> Column:
         """Note a column that is passed on by its name."""
         parts = parts_of(attribute.unparsed_identifier)
         origins = self._origins(attribute, parts, place)
@@ -149,7 +151,7 @@ class Expressions:
             qualifier = column.qualifier
         return Column(parts[-1], qualifier, origins)
 
-    def _note(self, expressions: Sequence[Message], place: Place) -> None:
+    def _note(self, expressions: Sequence[pb.Expression], place: Place) -> None:
         """Note where the messages stand that matter, whatever becomes of the others."""
         pending = list(expressions[:])
         while pending:
@@ -161,13 +163,13 @@ class Expressions:
                     pending += value[:] if field.is_repeated else [value]
 
     def _places(self, message: Message, place: Place) -> list[Place]:
-        if "plan_id" not in message.DESCRIPTOR.fields_by_name or not message.HasField("plan_id"):
+        if not isinstance(message, _WITH_PLAN_ID) or not message.HasField("plan_id"):
             return [place]
         with contextlib.suppress(Unclear):
             return [Place(node) for node in self.by_plan_id(message.plan_id)]
         return []
 
-    def _origins(self, attribute: Message, parts: Parts, place: Place) -> Origins:
+    def _origins(self, attribute: pb.Expression.UnresolvedAttribute, parts: Parts, place: Place) -> Origins:
         if not attribute.HasField("plan_id"):
             return place.resolve(parts)
         found: Origins | None = None
@@ -181,7 +183,7 @@ class Expressions:
             raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it is of")
         return found
 
-    def compute(self, expressions: Sequence[Message], place: Place) -> None:
+    def compute(self, expressions: Sequence[pb.Expression], place: Place) -> None:
         """Note what expressions read: everything in them counts as computed with."""
         stack = list(expressions[:])
         findings = self.findings
@@ -191,7 +193,7 @@ class Expressions:
         while stack:
             expression = stack.pop()
             findings.looked_at += 1
-            case = expression.WhichOneof("expr_type")
+            case = expression.WhichOneof("expr_type") or ""
             if case == "unresolved_attribute":
                 attribute = expression.unresolved_attribute
                 text = attribute.unparsed_identifier
@@ -233,21 +235,21 @@ class Expressions:
             else:
                 raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
 
-    def order(self, orders: Sequence[Message], place: Place) -> None:
+    def order(self, orders: Sequence[pb.Expression.SortOrder], place: Place) -> None:
         """Note what `SortOrder`s read. A number may mean a column of that position: then all are."""
         children = [order.child for order in orders[:]]
         if any(child.WhichOneof("expr_type") == "literal" for child in children):
             self.findings.use_all(place.node)
         self.compute(children, place)
 
-    def _window(self, window: Message, stack: list[Message]) -> None:
+    def _window(self, window: pb.Expression.Window, stack: list[pb.Expression]) -> None:
         stack.append(window.window_function)
         stack += window.partition_spec[:]
         stack += [order.child for order in window.order_spec[:]]
         bounds = (window.frame_spec.lower, window.frame_spec.upper)
         stack.extend(bound.value for bound in bounds if bound.HasField("value"))
 
-    def _subquery(self, subquery: Message, place: Place, stack: list[Message]) -> None:
+    def _subquery(self, subquery: pb.SubqueryExpression, place: Place, stack: list[pb.Expression]) -> None:
         stack += subquery.in_subquery_values[:]
         node = self.subquery(subquery.plan_id, place)
         if subquery.subquery_type == EXISTS:
@@ -260,7 +262,7 @@ class Expressions:
             self.compute(options.partition_spec, inner)
             self.order(options.order_spec, inner)
 
-    def _star(self, star: Message, place: Place) -> tuple[list[Column], bool]:
+    def _star(self, star: pb.Expression.UnresolvedStar, place: Place) -> tuple[list[Column], bool]:
         if star.HasField("plan_id"):
             node = self._only(star.plan_id)
             return node.columns, node.complete
@@ -275,7 +277,7 @@ class Expressions:
             raise Unclear("a star of a relation that is not the only one of its id")
         return nodes[0]
 
-    def _regex(self, regex: Message, place: Place) -> list[Column]:
+    def _regex(self, regex: pb.Expression.UnresolvedRegex, place: Place) -> list[Column]:
         """Return the columns whose names match. Java's expressions are read if they mean the same in Python
         and cannot take long."""
         node, text = place.node, regex.col_name
@@ -291,7 +293,7 @@ class Expressions:
             raise Unclear("a pattern of columns") from None
         return [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
 
-    def _text_items(self, message: Message, place: Place) -> tuple[list[Column], bool]:
+    def _text_items(self, message: pb.Expression.ExpressionString, place: Place) -> tuple[list[Column], bool]:
         """Note what an expression written as SQL reads; return the columns that it makes."""
         text = message.expression
         if (qualifier := analyse_texts.star(text)) is not None:
@@ -317,7 +319,7 @@ class Expressions:
         return [Column(column.name, (), column.origins) for column in output.columns], output.complete
 
 
-def _counts_rows(function: Message) -> bool:
+def _counts_rows(function: pb.Expression.UnresolvedFunction) -> bool:
     """Whether a function is `count(*)`, which reads no column."""
     if function.function_name.lower() != "count" or len(function.arguments) != 1 or function.is_distinct:
         return False

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
 from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known, shown
-from gateway.plan.reading import Message
 from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
+from gateway.wire.connect import Message, pb
 
 UNION = 2
 INTERSECT_OR_EXCEPT = frozenset({1, 3})
@@ -42,10 +43,23 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
 """The relations that each case reads, as far as they are walked before it."""
 
 
+_Statistic = (
+    pb.StatSummary
+    | pb.StatDescribe
+    | pb.StatCrosstab
+    | pb.StatCov
+    | pb.StatCorr
+    | pb.StatApproxQuantile
+    | pb.StatFreqItems
+)
+
+
 class Relations:
     """The cases of `Relation` that have inputs: a method each, from a message and its inputs' columns."""
 
-    def __init__(self, findings: Findings, expressions: Expressions, lateral: Callable[..., Node]) -> None:
+    def __init__(
+        self, findings: Findings, expressions: Expressions, lateral: Callable[[pb.Relation, Place], Node]
+    ) -> None:
         self.findings = findings
         self.expressions = expressions
         self.lateral = lateral
@@ -60,48 +74,52 @@ class Relations:
     def _same(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
         return inputs[0]
 
-    def _filter(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _filter(self, case: str, message: pb.Filter, inputs: Sequence[Node], outer: Place | None) -> Node:
         self.expressions.compute((message.condition,), Place(inputs[0], outer))
         return inputs[0]
 
-    def _sort(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _sort(self, case: str, message: pb.Sort, inputs: Sequence[Node], outer: Place | None) -> Node:
         self.expressions.order(message.order, Place(inputs[0], outer))
         return inputs[0]
 
-    def _hint(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _hint(self, case: str, message: pb.Hint, inputs: Sequence[Node], outer: Place | None) -> Node:
         self.expressions.compute(message.parameters, Place(inputs[0], outer))
         return inputs[0]
 
     def _collect_metrics(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.CollectMetrics, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         self.expressions.compute(message.metrics, Place(inputs[0], outer))
         return inputs[0]
 
     def _repartition_by_expression(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.RepartitionByExpression, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         self.expressions.compute(message.partition_exprs, Place(inputs[0], outer))
         return inputs[0]
 
-    def _sample_by(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _sample_by(
+        self, case: str, message: pb.StatSampleBy, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         self.expressions.compute((message.col,), Place(inputs[0], outer))
         return inputs[0]
 
     def _with_watermark(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.WithWatermark, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         self._compute_names((message.event_time,), inputs[0])
         return inputs[0]
 
-    def _deduplicate(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _deduplicate(
+        self, case: str, message: pb.Deduplicate, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         if message.column_names and not message.all_columns_as_keys:
             self._compute_names(message.column_names, inputs[0])
         else:
             self.findings.use_all(inputs[0])
         return inputs[0]
 
-    def _drop_na(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _drop_na(self, case: str, message: pb.NADrop, inputs: Sequence[Node], outer: Place | None) -> Node:
         if message.cols:
             self._compute_names(message.cols, inputs[0])
         else:
@@ -110,11 +128,13 @@ class Relations:
 
     # ---------------------------------------------------------------- one input, other columns
 
-    def _project(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _project(self, case: str, message: pb.Project, inputs: Sequence[Node], outer: Place | None) -> Node:
         columns, complete = self.expressions.project(message.expressions, Place(inputs[0], outer))
         return _made(columns, complete, inputs[0])
 
-    def _with_columns(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _with_columns(
+        self, case: str, message: pb.WithColumns, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         node = inputs[0]
         place = Place(node, outer)
         added: dict[str, Column] = {}
@@ -127,10 +147,10 @@ class Relations:
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
 
-    def _fill_na(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _fill_na(self, case: str, message: pb.NAFill, inputs: Sequence[Node], outer: Place | None) -> Node:
         return self._changed(message.cols, inputs[0])
 
-    def _replace(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _replace(self, case: str, message: pb.NAReplace, inputs: Sequence[Node], outer: Place | None) -> Node:
         return self._changed(message.cols, inputs[0])
 
     def _changed(self, names: Sequence[str], node: Node) -> Node:
@@ -145,7 +165,7 @@ class Relations:
         return node.replaced({name: Column(name, (), NOTHING) for name in changed}, add=False)
 
     def _with_columns_renamed(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         node = inputs[0]
         renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames[:]]
@@ -156,7 +176,7 @@ class Relations:
             columns = [c._replace(name=new, qualifier=()) if c.name == old else c for c in columns]
         return Node(columns, node.complete, node.open, node)
 
-    def _to_df(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _to_df(self, case: str, message: pb.ToDF, inputs: Sequence[Node], outer: Place | None) -> Node:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
@@ -164,7 +184,9 @@ class Relations:
         pairs = zip(names, node.columns, strict=True)
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
-    def _to_schema(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _to_schema(
+        self, case: str, message: pb.ToSchema, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         """`df.to(schema)`: the columns of these names, cast."""
         place = Place(inputs[0], outer)
         columns = []
@@ -174,7 +196,7 @@ class Relations:
             columns.append(Column(name, (), origins))
         return Node(columns)
 
-    def _drop(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _drop(self, case: str, message: pb.Drop, inputs: Sequence[Node], outer: Place | None) -> Node:
         """What is dropped is not used, as after EXCEPT in SQL; a name that is not there is no fault."""
         node = inputs[0]
         self.findings.count(len(node.columns))
@@ -190,7 +212,9 @@ class Relations:
             columns = self._without(columns, parts, attribute)
         return Node(columns, node.complete, node.open, node)
 
-    def _without(self, columns: list[Column], parts: Parts, attribute: Message) -> list[Column]:
+    def _without(
+        self, columns: list[Column], parts: Parts, attribute: pb.Expression.UnresolvedAttribute
+    ) -> list[Column]:
         found = [
             column
             for column in columns
@@ -207,7 +231,7 @@ class Relations:
         return [column for column in columns if not any(column is gone for gone in found)]
 
     def _subquery_alias(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         node = inputs[0]
         self.findings.count(len(node.columns))
@@ -215,7 +239,9 @@ class Relations:
         columns = [Column(c.name, qualifier, c.origins, c.tables) for c in node.columns]
         return Node(columns, node.complete, (qualifier,) if node.open else ())
 
-    def _aggregate(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _aggregate(
+        self, case: str, message: pb.Aggregate, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         place = Place(inputs[0], outer)
         keys, known = self.expressions.project(message.grouping_expressions, place)
         self.findings.compute(keys)
@@ -240,7 +266,7 @@ class Relations:
         for name in ("ids", "grouping_expressions", "input_grouping_expressions", "sorting_expressions",
                      "input_sorting_expressions", "index_columns"):  # fmt: skip
             self.expressions.compute(getattr(message, name, ()), place)
-        if case == "unpivot":
+        if isinstance(message, pb.Unpivot):
             self.expressions.compute(message.values.values, place)
         if len(inputs) > 1:
             place = Place(inputs[1], outer)
@@ -249,10 +275,12 @@ class Relations:
                 self.expressions.compute(getattr(message, name, ()), place)
         return nothing_known()
 
-    def _statistics(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
-        if case in ("crosstab", "cov", "corr"):
+    def _statistics(
+        self, case: str, message: _Statistic, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
+        if isinstance(message, (pb.StatCrosstab, pb.StatCov, pb.StatCorr)):
             self._compute_names((message.col1, message.col2), inputs[0])
-        elif case != "summary" and message.cols:
+        elif not isinstance(message, pb.StatSummary) and message.cols:
             self._compute_names(message.cols, inputs[0])
         else:
             self.findings.use_all(inputs[0])
@@ -260,7 +288,7 @@ class Relations:
 
     # ---------------------------------------------------------------- two inputs
 
-    def _join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _join(self, case: str, message: pb.Join, inputs: Sequence[Node], outer: Place | None) -> Node:
         left, right = inputs
         both = self._both(left, right)
         if message.HasField("join_condition"):
@@ -273,7 +301,9 @@ class Relations:
             return nothing_known()
         return node
 
-    def _as_of_join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _as_of_join(
+        self, case: str, message: pb.AsOfJoin, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         left, right = inputs
         both = self._both(left, right)
         self.expressions.compute((message.left_as_of,), Place(left, outer))
@@ -284,16 +314,18 @@ class Relations:
         return self._using(message.using_columns, left, right, both)
 
     def _nearest_by_join(
-        self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.NearestByJoin, inputs: Sequence[Node], outer: Place | None
     ) -> Node:
         both = self._both(*inputs)
         self.expressions.compute((message.ranking_expression,), Place(both, outer))
         return both
 
-    def _zip(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _zip(self, case: str, message: pb.Zip, inputs: Sequence[Node], outer: Place | None) -> Node:
         return self._both(*inputs)
 
-    def _lateral_join(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _lateral_join(
+        self, case: str, message: pb.LateralJoin, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         left = inputs[0]
         right = self.lateral(message.right, Place(left, outer))
         both = self._both(left, right)
@@ -322,7 +354,9 @@ class Relations:
         rest = [column for column in both.columns if column.name not in merged]
         return Node([*merged.values(), *rest], both.complete, both.open, both)
 
-    def _set_op(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _set_op(
+        self, case: str, message: pb.SetOperation, inputs: Sequence[Node], outer: Place | None
+    ) -> Node:
         left, right = inputs
         if not (left.complete and right.complete):
             raise Unclear("the columns of a set operation cannot be matched")
@@ -371,14 +405,16 @@ _OPAQUE = (
 )  # fmt: skip
 _STATISTICS = ("summary", "describe", "crosstab", "cov", "corr", "approx_quantile", "freq_items")
 
-_SHARED: Mapping[str, Callable[..., Node]] = {
+_SHARED: Mapping[str, Callable[[Relations, str, Never, Sequence[Node], Place | None], Node]] = {
     **dict.fromkeys(_PASSES, Relations._same),
     **dict.fromkeys(_OPAQUE, Relations._opaque),
     **dict.fromkeys(_STATISTICS, Relations._statistics),
 }
-_CASES: Mapping[str, Callable[..., Node]] = {
-    case: _SHARED.get(case) or getattr(Relations, f"_{case}") for case in INPUTS
-}
+# Called with the message of its case only; a test compares the two.
+_CASES = cast(
+    "Mapping[str, Callable[[Relations, str, Message, Sequence[Node], Place | None], Node]]",
+    {case: _SHARED.get(case) or getattr(Relations, f"_{case}") for case in INPUTS},
+)
 
 
 def _made(columns: list[Column], complete: bool = True, below: Node | None = None) -> Node:

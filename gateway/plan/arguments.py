@@ -8,9 +8,12 @@ and maps of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from gateway.plan.reading import Message
+from gateway.wire.connect import pb
+
+_Part = pb.Expression | pb.Expression.Literal | pb.DataType
 
 _SCALARS: Final = frozenset(
     """
@@ -38,20 +41,20 @@ _WHY: Final = (
 )
 
 
-def argument_refusal(sql: Message) -> str | None:
+def argument_refusal(sql: pb.SQL) -> str | None:
     """Return why the arguments of a `SQL` relation may not come with its text, or None when they may."""
-    pending: list[Message] = [*sql.args.values(), *sql.pos_args]
+    pending: list[_Part] = [*sql.args.values(), *sql.pos_args]
     pending += [*sql.named_arguments.values(), *sql.pos_arguments]
     while pending:
         message = pending.pop()
-        parts = _PARTS[message.DESCRIPTOR.full_name](message)
+        parts = _parts(message)
         if parts is None:
             return _WHY
         pending += parts
     return None
 
 
-def schemas_in(sql: Message) -> tuple[str, ...]:
+def schemas_in(sql: pb.SQL) -> tuple[str, ...]:
     """Return the strings among arguments that `argument_refusal` lets pass, as the text may have one for a
     schema. Those within lists and maps cannot be one."""
     literals = [*sql.args.values(), *sql.pos_args]
@@ -59,7 +62,18 @@ def schemas_in(sql: Message) -> tuple[str, ...]:
     return tuple(literal.string for literal in literals if literal.HasField("string"))
 
 
-def _of_expression(expression: Message) -> list[Message] | None:
+def _parts(message: _Part) -> Sequence[_Part] | None:
+    """Return what is to be looked at within a message; None when it may not be part of an argument."""
+    match message:
+        case pb.Expression():
+            return _of_expression(message)
+        case pb.Expression.Literal():
+            return _of_literal(message)
+        case pb.DataType():
+            return _of_type(message)
+
+
+def _of_expression(expression: pb.Expression) -> Sequence[_Part] | None:
     case = expression.WhichOneof("expr_type")
     if case == "literal":
         return [expression.literal]
@@ -74,7 +88,7 @@ def _of_expression(expression: Message) -> list[Message] | None:
     return None
 
 
-def _of_literal(literal: Message) -> list[Message] | None:
+def _of_literal(literal: pb.Expression.Literal) -> Sequence[_Part] | None:
     types = [literal.data_type] if literal.HasField("data_type") else []
     case = literal.WhichOneof("literal_type")
     if case in _SCALARS:
@@ -83,33 +97,21 @@ def _of_literal(literal: Message) -> list[Message] | None:
         return [literal.null, *types]
     if case == "array":
         array = literal.array
-        return [*_given(array, "element_type"), *array.elements, *types]
+        return [array.element_type, *array.elements, *types]
     if case == "map":
         entries = literal.map
-        return [*_given(entries, "key_type", "value_type"), *entries.keys, *entries.values, *types]
+        return [entries.key_type, entries.value_type, *entries.keys, *entries.values, *types]
     return None
 
 
-def _of_type(data_type: Message) -> list[Message] | None:
+def _of_type(data_type: pb.DataType) -> Sequence[pb.DataType] | None:
     kind = data_type.WhichOneof("kind")
     if kind == "string" and data_type.string.collation:
         return None
     if kind is None or kind in _SCALAR_TYPES:
         return []
     if kind == "array":
-        return _given(data_type.array, "element_type")
+        return [data_type.array.element_type]
     if kind == "map":
-        return _given(data_type.map, "key_type", "value_type")
+        return [data_type.map.key_type, data_type.map.value_type]
     return None
-
-
-def _given(message: Message, *fields: str) -> list[Message]:
-    return [getattr(message, field) for field in fields if message.HasField(field)]
-
-
-_PARTS: Final = {
-    "spark.connect.Expression": _of_expression,
-    "spark.connect.Expression.Literal": _of_literal,
-    "spark.connect.DataType": _of_type,
-}
-"""What is to be looked at within each kind of message; None when it may not be part of an argument."""

@@ -9,6 +9,7 @@ is the exception: PySpark's DataFrame of the table that was made is the call its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
@@ -20,7 +21,7 @@ from gateway.model.statement import (
     Meaning,
     UseNamespace,
 )
-from gateway.plan.reading import CatalogCall, Message
+from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
@@ -29,8 +30,12 @@ from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_wants
 from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.wire.connect import Message, pb
 
-Handler = Callable[[Message, PlanScope], PlanWants]
+Handler = Callable[[Never, PlanScope], PlanWants]
+"""Called with the message of its case only; a test compares the two."""
+
+_WithDatabase = pb.GetTable | pb.ListColumns | pb.TableExists | pb.GetFunction | pb.FunctionExists
 
 DOES_NOT_EXIST = "SELECT false AS value"
 """What stands in for the question whether something exists that the principal may not know of."""
@@ -44,7 +49,9 @@ def _visible(resource: Resource) -> Want:
     return Want(resource, "show", visible_is_enough=True)
 
 
-def _named(call: Message, scope: PlanScope) -> tuple[TableName | TempViewName, tuple[NamePin, ...]]:
+def _named(
+    call: pb.GetTable | pb.ListColumns | pb.TableExists | pb.IsCached, scope: PlanScope
+) -> tuple[TableName | TempViewName, tuple[NamePin, ...]]:
     """Return what `table_name` with `db_name` means, and what is written over them."""
     name = _joined(call, scope, "table_name")
     found = scope.table(name)
@@ -62,7 +69,7 @@ def _joined(call: Message, scope: PlanScope, field: str) -> str:
     return dotted((*scope.database(call.db_name), *parts))
 
 
-def _has_database(call: Message) -> bool:
+def _has_database(call: Message) -> TypeGuard[_WithDatabase]:
     return "db_name" in call.DESCRIPTOR.fields_by_name and call.HasField("db_name")
 
 
@@ -74,7 +81,7 @@ def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
 def _listing(answer: AnswerFilter) -> Handler:
     """List what lies in a database, filtered to what may be seen."""
 
-    def wants(call: Message, scope: PlanScope) -> PlanWants:
+    def wants(call: pb.ListTables | pb.ListViews | pb.ListFunctions, scope: PlanScope) -> PlanWants:
         written = call.db_name if call.HasField("db_name") else ""
         catalog, database = scope.database(written)
         resource = Resource.database(catalog, database)
@@ -89,7 +96,7 @@ def _listing(answer: AnswerFilter) -> Handler:
     return wants
 
 
-def _list_databases(call: Message, scope: PlanScope) -> PlanWants:
+def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanWants:
     catalog = scope.names.context.catalog
     return PlanWants(
         wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
@@ -97,14 +104,14 @@ def _list_databases(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _list_catalogs(call: Message, scope: PlanScope) -> PlanWants:
+def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanWants:
     return PlanWants(wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
 
 
 def _described(answer: AnswerFilter) -> Handler:
     """Show one table or its columns, as DESCRIBE does."""
 
-    def wants(call: Message, scope: PlanScope) -> PlanWants:
+    def wants(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanWants:
         name, pins = _named(call, scope)
         if isinstance(name, TempViewName):
             return PlanWants(names=pins)
@@ -116,7 +123,7 @@ def _described(answer: AnswerFilter) -> Handler:
     return wants
 
 
-def _get_database(call: Message, scope: PlanScope) -> PlanWants:
+def _get_database(call: pb.GetDatabase, scope: PlanScope) -> PlanWants:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
     rule = AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog, database=database)
@@ -127,7 +134,7 @@ def _get_database(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _database_exists(call: Message, scope: PlanScope) -> PlanWants:
+def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanWants:
     catalog, database = scope.database(call.db_name)
     return PlanWants(
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, database))),),
@@ -135,12 +142,14 @@ def _database_exists(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _table_exists(call: Message, scope: PlanScope) -> PlanWants:
+def _table_exists(call: pb.TableExists, scope: PlanScope) -> PlanWants:
     name, pins = _named(call, scope)
     return PlanWants(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
 
 
-def _function(call: Message, scope: PlanScope) -> tuple[Resource | None, tuple[NamePin, ...]]:
+def _function(
+    call: pb.GetFunction | pb.FunctionExists, scope: PlanScope
+) -> tuple[Resource | None, tuple[NamePin, ...]]:
     """Return the function that is meant, None for one of Spark's own or of this session's."""
     parts = scope.parts(call.function_name)
     if len(parts) == 1 and not _has_database(call):
@@ -153,7 +162,7 @@ def _function(call: Message, scope: PlanScope) -> tuple[Resource | None, tuple[N
     return resource, _pins(call, "function_name", pinned(target))
 
 
-def _get_function(call: Message, scope: PlanScope) -> PlanWants:
+def _get_function(call: pb.GetFunction, scope: PlanScope) -> PlanWants:
     resource, pins = _function(call, scope)
     if resource is None:
         return PlanWants()
@@ -163,12 +172,12 @@ def _get_function(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _function_exists(call: Message, scope: PlanScope) -> PlanWants:
+def _function_exists(call: pb.FunctionExists, scope: PlanScope) -> PlanWants:
     resource, pins = _function(call, scope)
     return PlanWants(names=pins, secret=resource)
 
 
-def _create_table(call: Message, scope: PlanScope) -> PlanWants:
+def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScope) -> PlanWants:
     storage.check_provider(call.source if call.HasField("source") else None)
     paths, options = split_option(call.options.items(), "path")
     storage.check_options(options)
@@ -188,7 +197,7 @@ def _create_table(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _drop_temp_view(call: Message, scope: PlanScope) -> PlanWants:
+def _drop_temp_view(call: pb.DropTempView, scope: PlanScope) -> PlanWants:
     # The name is taken as it is, never parsed.
     return PlanWants(wants=Wants(effects=(DropTempView(call.view_name),)))
 
@@ -209,7 +218,7 @@ def _on_table(
     """
 
     def wants(call: Message, scope: PlanScope) -> PlanWants:
-        text = getattr(call, field)
+        text: str = getattr(call, field)
         found = scope.table(text) if temporary else scope.target(text)
         pins = _pins(call, field, pinned(found))
         if isinstance(found, TempViewName):
@@ -230,23 +239,23 @@ def _on_table(
     return wants
 
 
-def _is_cached(call: Message, scope: PlanScope) -> PlanWants:
+def _is_cached(call: pb.IsCached, scope: PlanScope) -> PlanWants:
     name, pins = _named(call, scope)
     if isinstance(name, TempViewName):
         return PlanWants(names=pins)
     return PlanWants(wants=Wants(wants=(_visible(table_resource(name)),)), names=pins)
 
 
-def _clear_cache(call: Message, scope: PlanScope) -> PlanWants:
+def _clear_cache(call: pb.ClearCache, scope: PlanScope) -> PlanWants:
     # It drops the caches of everybody.
     return PlanWants(wants=Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),)))
 
 
-def _refresh_by_path(call: Message, scope: PlanScope) -> PlanWants:
+def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanWants:
     return PlanWants(wants=Wants(wants=on_url(call.path, "read")))
 
 
-def _set_current_database(call: Message, scope: PlanScope) -> PlanWants:
+def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanWants:
     parts = scope.parts(call.db_name)
     if len(parts) != 1:
         raise CannotClassify("the current database is set by one name; use USE for catalog.database")
@@ -259,14 +268,14 @@ def _set_current_database(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _set_current_catalog(call: Message, scope: PlanScope) -> PlanWants:
+def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanWants:
     if call.catalog_name.lower() not in scope.names.catalogs:
         raise CannotClassify(no_catalog(call.catalog_name))
     wants = use_wants(call.catalog_name, None)
     return PlanWants(wants=Wants(wants=wants.wants, effects=(UseNamespace(call.catalog_name, None),)))
 
 
-def _create_database(call: Message, scope: PlanScope) -> PlanWants:
+def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanWants:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
     locations, others = split_option(call.properties.items(), "location")
@@ -281,7 +290,7 @@ def _create_database(call: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _drop_database(call: Message, scope: PlanScope) -> PlanWants:
+def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanWants:
     catalog, database = scope.database(call.db_name)
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]

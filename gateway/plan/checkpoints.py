@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gateway.plan.reading import Message
 from gateway.plan.walk_sources import TABLE_OPTIONS
 from gateway.sql.wants import NotGovernable
-from gateway.wire.connect import pb, serialize
+from gateway.wire.connect import Message, pb, serialize
 
 _OPTION = "checkpointlocation"
-_RELATION = "spark.connect.Relation"
 _ASIDE = frozenset(
     {"spark.connect.Expression", "spark.connect.RelationCommon", "spark.connect.ExpressionCommon"}
 )
@@ -27,7 +25,7 @@ Leaf = Callable[[Message], str | NotGovernable | None]
 """What a relation without inputs is, in words that are the same for the same; None: it is for this room."""
 
 
-def location_option(start: Message) -> str | NotGovernable | None:
+def location_option(start: pb.WriteStreamOperationStart) -> str | NotGovernable | None:
     """Return the key under which a stream's start names a checkpoint's location; None when it names none."""
     keys = [key for key in start.options if key.lower() == _OPTION]
     if len(keys) > 1:
@@ -35,7 +33,7 @@ def location_option(start: Message) -> str | NotGovernable | None:
     return keys[0] if keys else None
 
 
-def sources_of(relation: Message, leaf: Leaf) -> tuple[str, ...] | NotGovernable:
+def sources_of(relation: pb.Relation, leaf: Leaf) -> tuple[str, ...] | NotGovernable:
     """Return what a plan reads: its leaves, and the relations that put more than one together, from the top
     down and from the left to the right, so that the same answer means the same order of the same sources."""
     found: list[str] = []
@@ -57,12 +55,12 @@ def sources_of(relation: Message, leaf: Leaf) -> tuple[str, ...] | NotGovernable
     return tuple(found)
 
 
-def _inputs(relation: Message) -> Iterator[Message]:
+def _inputs(relation: pb.Relation) -> Iterator[pb.Relation]:
     """Yield the relations that a relation is made of, in the order of its fields."""
-    pending = [getattr(relation, relation.WhichOneof("rel_type"))]
+    pending: list[Message] = [getattr(relation, relation.WhichOneof("rel_type") or "")]
     while pending:
         message = pending.pop()
-        if message.DESCRIPTOR.full_name == _RELATION:
+        if isinstance(message, pb.Relation):
             yield message
             continue
         inside: list[Message] = []
@@ -74,7 +72,7 @@ def _inputs(relation: Message) -> Iterator[Message]:
         pending.extend(reversed(inside))
 
 
-def _leaf(relation: Message) -> str | NotGovernable:
+def _leaf(relation: pb.Relation) -> str | NotGovernable:
     case = relation.WhichOneof("rel_type")
     if case in _OWN_ROWS:
         return str(case)
@@ -91,7 +89,7 @@ def _leaf(relation: Message) -> str | NotGovernable:
     return f"{case} {serialize(copy).hex()}"
 
 
-def _files(read: Message) -> str:
+def _files(read: pb.Read) -> str:
     """Write what a data source reads, without how fast."""
     source = type(read.data_source)()
     source.CopyFrom(read.data_source)

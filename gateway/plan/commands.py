@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Never
 
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
-from gateway.plan.reading import Message, PlanReading
+from gateway.plan.reading import PlanReading
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names, quote
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.wants import NotGovernable, Want, Wants, Written
+from gateway.wire.connect import Message, pb
 
 # Enumerations of commands.proto. A value that is not among them is refused.
 _APPEND, _OVERWRITE, _ERROR_IF_EXISTS, _IGNORE = 1, 2, 3, 4
@@ -45,7 +47,8 @@ find the old row by its key, and one that knows no keys may replace them all."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Handler = Callable[[Message, PlanScope], PlanWants]
+Handler = Callable[[Never, PlanScope], PlanWants]
+"""Called with the message of its case only; a test compares the two."""
 
 
 def _nothing(command: Message, scope: PlanScope) -> PlanWants:
@@ -53,11 +56,11 @@ def _nothing(command: Message, scope: PlanScope) -> PlanWants:
     return PlanWants()
 
 
-def _checkpoint(command: Message, scope: PlanScope) -> PlanWants:
+def _checkpoint(command: pb.CheckpointCommand, scope: PlanScope) -> PlanWants:
     return PlanWants(keeps=True)
 
 
-def _write(command: Message, scope: PlanScope) -> PlanWants:
+def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanWants:
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     mode = command.mode or _ERROR_IF_EXISTS
@@ -81,7 +84,11 @@ def _write(command: Message, scope: PlanScope) -> PlanWants:
 
 
 def _write_table(
-    table: Message, mode: int, source: str | None, urls: tuple[Want, ...], scope: PlanScope
+    table: pb.WriteOperation.SaveTable,
+    mode: int,
+    source: str | None,
+    urls: tuple[Want, ...],
+    scope: PlanScope,
 ) -> PlanWants:
     target = scope.target(table.table_name)
     resource = table_resource(target)
@@ -112,7 +119,7 @@ def _write_table(
     return PlanWants(wants=Wants(wants=(*wants, *urls), written=written, effects=(changed,)), names=names)
 
 
-def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
+def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanWants:
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     target = scope.target(command.table_name)
@@ -155,7 +162,7 @@ def _write_v2(command: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _merge(command: Message, scope: PlanScope) -> PlanWants:
+def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
     """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
@@ -187,7 +194,7 @@ def _merge(command: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _create_view(command: Message, scope: PlanScope) -> PlanWants:
+def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanWants:
     if command.is_global:
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     name = scope.view_name(command.name)
@@ -198,7 +205,7 @@ def _create_view(command: Message, scope: PlanScope) -> PlanWants:
     )
 
 
-def _start_stream(command: Message, scope: PlanScope) -> PlanWants:
+def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> PlanWants:
     urls, options = split_option(command.options.items(), "path", "checkpointlocation")
     storage.check_options(key for key in options if key.lower() not in _SINK_OPTIONS)
     wants = tuple(want for url in urls for want in on_url(url, "read", "write"))
@@ -212,7 +219,7 @@ def _start_stream(command: Message, scope: PlanScope) -> PlanWants:
         if command.format != sink or kind is not None or foreach:
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
         effects = (CreateTempView(_plain_name(command.query_name)),)
-    if foreach:
+    if foreach and kind is None:
         return PlanWants(wants=Wants(wants=wants))
     if kind is None:
         if sink in _SINKS:
@@ -257,25 +264,25 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def _stream_query(command: Message, scope: PlanScope) -> PlanWants:
+def _stream_query(command: pb.StreamingQueryCommand, scope: PlanScope) -> PlanWants:
     if command.WhichOneof("command") == "explain":
         raise CannotClassify("the plan of a running query prints the filters and masks that it was given")
     return PlanWants()
 
 
-def _resource_profile(command: Message, scope: PlanScope) -> PlanWants:
+def _resource_profile(command: pb.CreateResourceProfileCommand, scope: PlanScope) -> PlanWants:
     return PlanWants(wants=Wants(wants=(Want(Resource.setting("spark.resources.profile"), "set"),)))
 
 
-def _register_function(command: Message, scope: PlanScope) -> PlanWants:
+def _register_function(command: pb.CommonInlineUserDefinedFunction, scope: PlanScope) -> PlanWants:
     return _registered("function", command.function_name)
 
 
-def _register_table_function(command: Message, scope: PlanScope) -> PlanWants:
+def _register_table_function(command: pb.CommonInlineUserDefinedTableFunction, scope: PlanScope) -> PlanWants:
     return _registered("table_function", command.function_name)
 
 
-def _register_data_source(command: Message, scope: PlanScope) -> PlanWants:
+def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: PlanScope) -> PlanWants:
     if not is_registrable(command.name):
         raise CannotClassify(
             f"`{command.name}` is a data source of Spark's own or no plain name; give it another one, of "

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zstandard
 
-from gateway.wire.connect import MAX_BYTES, Message, ProtobufError, parse, pb, unknown_field
+from gateway.wire.connect import MAX_BYTES, ProtobufError, parse, pb, unknown_field
 
 _MAX_WINDOW_BYTES = 8 * 1024 * 1024
 """What every decoder of Zstandard must support (RFC 8878); Spark's clients compress with 2 MB."""
 _STEP_BYTES = 1024 * 1024
 
 
-def open_plan(plan: Message, *, max_bytes: int = MAX_BYTES) -> None:
+def open_plan(plan: pb.Plan, *, max_bytes: int = MAX_BYTES) -> None:
     """Put what a compressed `Plan` holds in its place; leave any other plan alone.
 
     Raises ProtobufError when it cannot be opened or would be larger than `max_bytes`.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import Table
-from gateway.plan.reading import FunctionCall, Message, TableRead
+from gateway.plan.reading import FunctionCall, TableRead
 from gateway.plan.scope import NamePin
 from gateway.plan.walk_sources import TABLE_OPTIONS
 from gateway.policy.sqltext import string_literal
@@ -21,7 +21,7 @@ from gateway.sql.guard import pinned_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.names import dotted
 from gateway.sql.wants import NotGovernable
-from gateway.wire.connect import pb, serialize
+from gateway.wire.connect import Message, pb, serialize
 
 _CALLS = frozenset({"unresolved_function", "call_function"})
 _OUTPUTS: Mapping[str, tuple[str, ...]] = {
@@ -43,10 +43,12 @@ class Edits:
     """SQL that was written: guarded queries and judged texts."""
     names: set[str] = field(default_factory=set)
     """Names of relations that were written or left."""
+    targets: set[str] = field(default_factory=set)
+    """Names that commands and catalog calls were given."""
     expressions: set[str] = field(default_factory=set)
     """Expression texts that were judged, as they are forwarded."""
-    options: list[tuple[Message, str, str]] = field(default_factory=list)
-    """(message with `options`, key, what it was)."""
+    options: list[tuple[pb.WriteStreamOperationStart, str, str]] = field(default_factory=list)
+    """(start of a stream, key, what it was)."""
     checkpoints: set[str] = field(default_factory=set)
     """Locations of checkpoints that were written."""
 
@@ -69,7 +71,7 @@ class Edits:
         self.fields.append((message, name, old))
         _set(message, name, text)
 
-    def place_checkpoint(self, start: Message, key: str, url: str) -> None:
+    def place_checkpoint(self, start: pb.WriteStreamOperationStart, key: str, url: str) -> None:
         """Write where a stream's checkpoint is over the location that the user chose under `key`."""
         self.options.append((start, key, start.options[key]))
         start.options[key] = url
@@ -78,11 +80,13 @@ class Edits:
     def pin(self, pins: Iterable[NamePin]) -> None:
         for pin in pins:
             self.write(pin.message, pin.field, pin.text)
+            if pin.text is not None:
+                self.targets.add(pin.text)
 
     def undo(self) -> None:
         """Give the plan its first bytes again."""
-        for message, key, value in reversed(self.options):
-            message.options[key] = value
+        for start, key, value in reversed(self.options):
+            start.options[key] = value
         for message, name, old in reversed(self.fields):
             _set(message, name, old)
         for message, copy in reversed(self.relations):
@@ -153,7 +157,7 @@ def bind_identities(root: Message, user: str, words: frozenset[int], edits: Edit
     A column that Spark would name after the function keeps that name.
     """
     for expression, output in _identity_calls(root, words):
-        case = expression.WhichOneof("expr_type")
+        case = expression.WhichOneof("expr_type") or ""
         held = getattr(expression, case)
         # Spark's own name: a word without brackets is shown as the function that it stands for.
         name = held.function_name if case in _CALLS else "current_user"
@@ -166,12 +170,12 @@ def bind_identities(root: Message, user: str, words: frozenset[int], edits: Edit
             expression.literal.string = user
 
 
-def _identity_calls(root: Message, words: frozenset[int]) -> list[tuple[Message, bool]]:
-    found: list[tuple[Message, bool]] = []
+def _identity_calls(root: Message, words: frozenset[int]) -> list[tuple[pb.Expression, bool]]:
+    found: list[tuple[pb.Expression, bool]] = []
     pending: list[tuple[Message, bool]] = [(root, False)]
     while pending:
         message, output = pending.pop()
-        if message.DESCRIPTOR.full_name == "spark.connect.Expression":
+        if isinstance(message, pb.Expression):
             case = message.WhichOneof("expr_type")
             if case in ("unresolved_attribute", "unresolved_regex") and id(getattr(message, case)) in words:
                 found.append((message, output))

@@ -7,18 +7,21 @@ out: a message, field or case that the table of the walk does not know makes the
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-Message = Any
-"""A protobuf message of `spark.connect`; its classes are made at run time and have no static types."""
+from gateway.wire.connect import Message, pb
+
+ExpressionString = pb.Expression.ExpressionString
+StreamStart = pb.WriteStreamOperationStart
+"""Messages that the pipeline holds: it takes them from here, and knows no others."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TableRead:
     """A relation that reads a table or view by its name."""
 
-    relation: Message
-    """The `Relation` that holds it, with its `common`."""
+    relation: pb.Relation
+    """What holds it, with its `common`."""
     parts: tuple[str, ...]
     """Name parts, unquoted."""
     streaming: bool = False
@@ -31,8 +34,8 @@ class TableRead:
 class SqlText:
     """SQL text that Spark parses as a statement: `Relation.sql`."""
 
-    relation: Message
-    """The `Relation` whose case is `sql`. A SqlCommand's older text form was rewritten into one."""
+    relation: pb.Relation
+    """The one whose case is `sql`. A SqlCommand's older text form was rewritten into one."""
     text: str
     arguments: bool
     """Whether it has arguments, so that `:x` and `?` in it are bound. They are walked as expressions."""
@@ -46,8 +49,7 @@ class SqlText:
 class ExpressionText:
     """SQL text that Spark parses as an expression: `Expression.expression_string`."""
 
-    message: Message
-    """The `ExpressionString`."""
+    message: ExpressionString
     text: str
     aliases: frozenset[str] = frozenset()
 
@@ -106,7 +108,7 @@ class UrlUse:
 class CatalogCall:
     """A call of the Catalog API: `Relation.catalog`."""
 
-    relation: Message
+    relation: pb.Relation
     operation: str
     """Name of the `cat_type` case, such as `list_tables`."""
     root: bool
@@ -117,12 +119,12 @@ class CatalogCall:
 class PlanReading:
     """A plan as the walk reads it."""
 
-    message: Message
-    """The `Plan` or the `AnalyzePlanRequest`, decompressed; guarding changes it."""
+    message: pb.Plan | pb.AnalyzePlanRequest
+    """Decompressed; guarding changes it."""
     root: str
     """What the record calls the plan: `Project`, `SqlCommand`, `WriteOperation`, `Catalog.ListTables`, …"""
-    command: Message = None
-    """The `Command`, when it is one; its case is `command.WhichOneof("command_type")`."""
+    command: pb.Command | None = None
+    """What is executed, when it is one; its case is `command.WhichOneof("command_type")`."""
     analysis: str = ""
     """For AnalyzePlanRequest its case: `schema`, `explain`, …"""
     tables: list[TableRead] = field(default_factory=list)
@@ -130,9 +132,10 @@ class PlanReading:
     expressions: list[ExpressionText] = field(default_factory=list)
     functions: list[FunctionCall] = field(default_factory=list)
     columns: list[ColumnName] = field(default_factory=list)
-    words: list[Message] = field(default_factory=list)
-    """References of one part that mean the user where no column has the name: `UnresolvedAttribute`s and
-    `UnresolvedRegex`es."""
+    words: list[pb.Expression.UnresolvedAttribute | pb.Expression.UnresolvedRegex] = field(
+        default_factory=list
+    )
+    """References of one part that mean the user where no column has the name."""
     names: list[str] = field(default_factory=list)
     """Strings that name columns outside of expressions: of drop, fillna, crosstab, …"""
     code: list[CodeUse] = field(default_factory=list)

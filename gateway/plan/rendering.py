@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Never, cast
+
+from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.plan import rendering_commands, rendering_relations, rendering_sources
-from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
     MAX_CHARACTERS,
     MAX_ITEMS,
@@ -30,6 +31,7 @@ from gateway.plan.rendering_expressions import (
     quoted,
     size,
 )
+from gateway.wire.connect import FieldValue, Message, pb
 
 __all__ = ["MAX_CHARACTERS", "Rendering", "render", "rendered"]
 
@@ -70,35 +72,35 @@ def render(message: Message) -> str:
 
 def rendered(message: Message) -> Rendering:
     """Return a plan, an analysis of one, or any part of them as text that can be brought up to date."""
-    references: dict[int, Message] = {}
+    references: dict[int, pb.Relation] = {}
     written: list[str] = []
     sources: list[tuple[int, Message]] = []
     length = 0
     stack: Pieces = [message]
     while stack:
         piece = stack.pop()
-        if piece.__class__ is str:
+        if isinstance(piece, str):
             written.append(piece)
             length += len(piece)
             if length > MAX_CHARACTERS:
                 return Rendering(message, _cut("".join(written)), (), ())
             continue
-        if piece.__class__ is list:
+        if isinstance(piece, list):
             piece.reverse()
             stack += piece
-        elif piece.__class__ is tuple:
+        elif isinstance(piece, tuple):
             stack.append(piece[0](*piece[1:]))
         else:
-            name = piece.DESCRIPTOR.name
-            if name == "Relation":
+            if isinstance(piece, pb.Relation):
                 made = rendering_relations.relation(piece, references)
-                if made.__class__ is str:
+                if isinstance(made, str):
                     sources.append((len(written), piece))
                 stack.append(made)
-            elif name == "SubqueryExpression":
+            elif isinstance(piece, pb.SubqueryExpression):
                 stack.append(_subquery(piece, references))
             else:
-                stack.append(_BY_NAME.get(name, _fields)(piece))
+                write = cast("Callable[[Message], Piece]", _BY_NAME.get(piece.DESCRIPTOR.name, _fields))
+                stack.append(write(piece))
     return Rendering(message, "".join(written), written, sources)
 
 
@@ -109,7 +111,7 @@ def _cut(text: str) -> str:
 # -------------------------------------------------------------------- messages that stand at the top
 
 
-def _plan(plan: Message) -> Piece:
+def _plan(plan: pb.Plan) -> Piece:
     match plan.WhichOneof("op_type"):
         case "root":
             return plan.root
@@ -120,7 +122,7 @@ def _plan(plan: Message) -> Piece:
     return "<empty plan>"
 
 
-def _analyze(request: Message) -> Piece:
+def _analyze(request: pb.AnalyzePlanRequest) -> Piece:
     case = request.WhichOneof("analyze")
     if case is None:
         return "<empty analysis>"
@@ -154,7 +156,7 @@ _ANALYSES = {
 _OF_RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
 
 
-def _subquery(subquery: Message, references: dict[int, Message]) -> Pieces:
+def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation]) -> Pieces:
     """Return a subquery with the relation that it refers to; one that appears again is not written again."""
     relation: Piece = references.pop(subquery.plan_id, "<subquery>")
     match subquery.subquery_type:
@@ -189,7 +191,7 @@ def _fields(message: Message) -> Pieces:
     return [f"{message.DESCRIPTOR.name}(", *listed(pieces), ")"]
 
 
-def _field(field: Any, value: Any) -> Pieces:
+def _field(field: FieldDescriptor, value: FieldValue) -> Pieces:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         return [f"{field.name}={{", *listed((_entry, field, key, value[key]) for key in sorted(value)), "}"]
@@ -198,13 +200,13 @@ def _field(field: Any, value: Any) -> Pieces:
     return [f"{field.name}=", _value(field, value)]
 
 
-def _entry(field: Any, key: object, value: Any) -> Pieces:
+def _entry(field: FieldDescriptor, key: object, value: FieldValue) -> Pieces:
     shown = rendering_sources.option(str(key), value) if isinstance(value, str) else value
     return [f"{_scalar(key)}: ", shown if not isinstance(shown, (bytes, int, float)) else _scalar(shown)]
 
 
-def _value(field: Any, value: Any) -> Piece:
-    if field.message_type is not None:
+def _value(field: FieldDescriptor, value: FieldValue) -> Piece:
+    if isinstance(value, Message):
         return value
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
@@ -220,7 +222,7 @@ def _scalar(value: object) -> str:
     return repr(value)
 
 
-def _catalog(catalog: Message) -> Piece:
+def _catalog(catalog: pb.Catalog) -> Piece:
     """Return `spark.catalog.listTables("db")`."""
     case = catalog.WhichOneof("cat_type")
     if case is None:
@@ -236,11 +238,11 @@ def camel_case(name: str) -> str:
     return re.sub(r"_(\w)", lambda found: found[1].upper(), name)
 
 
-def _schema_of(message: Message) -> Piece:
+def _schema_of(message: pb.DataType) -> Piece:
     return ['"', data_type(message), '"']
 
 
-_BY_NAME: Mapping[str, Callable[[Message], Piece]] = {
+_BY_NAME: Mapping[str, Callable[[Never], Piece]] = {
     "Plan": _plan,
     "AnalyzePlanRequest": _analyze,
     "Command": rendering_commands.command,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Never
 
-from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
     MAX_ITEMS,
     VALUE,
@@ -21,12 +21,13 @@ from gateway.plan.rendering_expressions import (
     sql_text,
 )
 from gateway.plan.rendering_sources import names, options
+from gateway.wire.connect import pb
 
 _MODES = {1: "append", 2: "overwrite", 3: "error", 4: "ignore"}
 _V2_MODES = {1: "create", 3: "overwritePartitions", 4: "append", 5: "replace", 6: "createOrReplace"}
 
 
-def command(message: Message) -> Piece:
+def command(message: pb.Command) -> Piece:
     """Return the piece of a `Command`."""
     case = message.WhichOneof("command_type")
     if case is None:
@@ -36,7 +37,7 @@ def command(message: Message) -> Piece:
     return body if render is None else render(body)
 
 
-def _sql(body: Message) -> Piece:
+def _sql(body: pb.SqlCommand) -> Piece:
     if body.HasField("input"):
         return body.input
     pieces: Pieces = [sql_text(body.sql)]
@@ -52,12 +53,12 @@ def _argument(key: str, value: Piece) -> Pieces:
     return [f"{key}=", value]
 
 
-def _view(body: Message) -> Piece:
+def _view(body: pb.CreateDataFrameViewCommand) -> Piece:
     method = f"create{'OrReplace' if body.replace else ''}{'Global' if body.is_global else ''}TempView"
     return [body.input, f".{method}({quoted(body.name)})"]
 
 
-def _write(body: Message) -> Piece:
+def _write(body: pb.WriteOperation) -> Piece:
     text = ".write"
     if body.HasField("source"):
         text += f".format({quoted(body.source)})"
@@ -83,7 +84,7 @@ def _called(method: str, columns: object) -> str:
     return f".{method}({names(columns)})" if columns else ""  # type: ignore[arg-type]  # strings of a message
 
 
-def _write_v2(body: Message) -> Piece:
+def _write_v2(body: pb.WriteOperationV2) -> Piece:
     text = f".writeTo({quoted(body.table_name)})"
     if body.HasField("provider"):
         text += f".using({quoted(body.provider)})"
@@ -98,7 +99,7 @@ def _write_v2(body: Message) -> Piece:
     return [*pieces, f".{_V2_MODES.get(body.mode, 'write')}()"]
 
 
-def _stream(body: Message) -> Piece:
+def _stream(body: pb.WriteStreamOperationStart) -> Piece:
     text = ".writeStream"
     if body.format:
         text += f".format({quoted(body.format)})"
@@ -112,9 +113,10 @@ def _stream(body: Message) -> Piece:
         text += f".trigger({trigger}={quoted(value) if isinstance(value, str) else value})"
     text += options(body.options) + _called("partitionBy", body.partitioning_column_names)
     text += _called("clusterBy", body.clustering_column_names)
-    for method, field in (("foreach", "foreach_writer"), ("foreachBatch", "foreach_batch")):
-        if body.HasField(field):
-            text += f".{method}({_streaming_code(getattr(body, field))})"
+    if body.HasField("foreach_writer"):
+        text += f".foreach({_streaming_code(body.foreach_writer)})"
+    if body.HasField("foreach_batch"):
+        text += f".foreachBatch({_streaming_code(body.foreach_batch)})"
     match body.WhichOneof("sink_destination"):
         case "path":
             text += f".start({quoted(body.path)})"
@@ -125,7 +127,7 @@ def _stream(body: Message) -> Piece:
     return [body.input, text]
 
 
-def _streaming_code(function: Message) -> str:
+def _streaming_code(function: pb.StreamingForeachFunction) -> str:
     match function.WhichOneof("function"):
         case "python_function":
             return f"<python function, {size(function.python_function.command)}>"
@@ -134,7 +136,7 @@ def _streaming_code(function: Message) -> str:
     return "<function>"
 
 
-def _merge(body: Message) -> Piece:
+def _merge(body: pb.MergeIntoTableCommand) -> Piece:
     pieces: Pieces = [body.source_table_plan, f".mergeInto({quoted(body.target_table_name)}, ",
                       expression(body.merge_condition, VALUE), ")"]  # fmt: skip
     for method, actions in (
@@ -149,35 +151,35 @@ def _merge(body: Message) -> Piece:
 _ACTIONS = {1: "delete", 2: "insert", 3: "insertAll", 4: "update", 5: "updateAll"}
 
 
-def _action(method: str, action: Message) -> Pieces:
+def _action(method: str, action: pb.MergeAction) -> Pieces:
     condition = [expression(action.condition, VALUE)] if action.HasField("condition") else []
     pairs = [(_assignment, item) for item in action.assignments[:MAX_ITEMS]]
     assigned: Pieces = ["{", *listed(pairs), "}"] if pairs else []
     return [f".{method}(", *condition, f").{_ACTIONS.get(action.action_type, 'act')}(", *assigned, ")"]
 
 
-def _assignment(item: Message) -> Pieces:
+def _assignment(item: pb.MergeAction.Assignment) -> Pieces:
     return [expression(item.key), ": ", expression(item.value, VALUE)]
 
 
-def _register(body: Message) -> Piece:
+def _register(body: pb.CommonInlineUserDefinedFunction) -> Piece:
     return f"spark.udf.register({quoted(body.function_name)}, {code(body)})"
 
 
-def _register_table_function(body: Message) -> Piece:
+def _register_table_function(body: pb.CommonInlineUserDefinedTableFunction) -> Piece:
     return f"spark.udtf.register({quoted(body.function_name)}, {code(body)})"
 
 
-def _register_source(body: Message) -> Piece:
+def _register_source(body: pb.CommonInlineUserDefinedDataSource) -> Piece:
     source = size(body.python_data_source.command)
     return f"spark.dataSource.register(<python data source {body.name}, {source}>)"
 
 
-def _checkpoint(body: Message) -> Piece:
+def _checkpoint(body: pb.CheckpointCommand) -> Piece:
     return [body.relation, f".{'localCheckpoint' if body.local else 'checkpoint'}(eager={body.eager})"]
 
 
-_CASES: Mapping[str, Callable[[Message], Piece]] = {
+_CASES: Mapping[str, Callable[[Never], Piece]] = {
     "checkpoint_command": _checkpoint,
     "create_dataframe_view": _view,
     "merge_into_table_command": _merge,

@@ -9,16 +9,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Never, TypeAlias
 
-from gateway.plan.reading import Message
+from gateway.wire.connect import Message, pb
 
 MAX_CHARACTERS = 65_536
 """A rendering is cut behind this."""
 MAX_ITEMS = MAX_CHARACTERS // 2
 """More items of a list than can be seen of it: each takes two characters or more."""
 
-Piece = Any
+_Call = tuple[Any, ...]  # type: ignore[explicit-any]  # of arguments of any kind
+Piece: TypeAlias = "str | Message | _Call | list[Piece]"
 """Text, a tuple of a function and its arguments that gives another piece, a message, or a list of pieces."""
 Pieces = list[Piece]
 
@@ -91,10 +92,8 @@ def size(data: bytes) -> str:
 
 def joined(pieces: Pieces) -> Piece:
     """Return pieces as one text if they are nothing else, which is less work for everybody behind."""
-    for piece in pieces:
-        if piece.__class__ is not str:
-            return pieces
-    return "".join(pieces)
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    return "".join(texts) if len(texts) == len(pieces) else pieces
 
 
 def listed(pieces: Iterable[Piece]) -> Pieces:
@@ -108,11 +107,11 @@ def listed(pieces: Iterable[Piece]) -> Pieces:
     return found
 
 
-def each(messages: Sequence[Message], how: int = NAME) -> Pieces:
+def each(messages: Sequence[pb.Expression], how: int = NAME) -> Pieces:
     return [expression(message, how) for message in messages[:MAX_ITEMS]]
 
 
-def now(message: Message, how: int = NAME) -> Piece:
+def now(message: pb.Expression, how: int = NAME) -> Piece:
     """Return the piece of an `Expression`, with a function's call written out; what is within it may wait.
 
     Most functions are called on columns and values: that is one text then.
@@ -122,12 +121,12 @@ def now(message: Message, how: int = NAME) -> Piece:
     return expression(message, how)
 
 
-def expressions(messages: Sequence[Message], how: int = NAME) -> Pieces:
+def expressions(messages: Sequence[pb.Expression], how: int = NAME) -> Pieces:
     """Return expressions with commas between them."""
     return listed([now(message, how) for message in messages[:MAX_ITEMS]])
 
 
-def expression(message: Message, how: int = NAME) -> Piece:
+def expression(message: pb.Expression, how: int = NAME) -> Piece:
     """Return the piece of an `Expression`."""
     case = message.WhichOneof("expr_type")
     if case == "unresolved_attribute":
@@ -142,7 +141,8 @@ def expression(message: Message, how: int = NAME) -> Piece:
         return "<nothing>"
     render = _CASES.get(case)
     if render is None:
-        return getattr(message, case)
+        body: Message = getattr(message, case)
+        return body
     return (render, getattr(message, case), how)
 
 
@@ -153,7 +153,7 @@ def _around(before: str, piece: Piece, after: str) -> Pieces:
 # -------------------------------------------------------------------- values
 
 
-def literal(message: Message) -> Piece:
+def literal(message: pb.Expression.Literal) -> Piece:
     """Return the piece of a `Literal`: a Python value."""
     case = message.WhichOneof("literal_type")
     if case == "string":
@@ -165,46 +165,59 @@ def literal(message: Message) -> Piece:
     return (_literal, message, case)
 
 
-def _literal(message: Message, case: str) -> Piece:
-    value = getattr(message, case)
+def _literal(message: pb.Expression.Literal, case: str) -> Piece:
+    microsecond = datetime.timedelta(microseconds=1)
     match case:
         case "binary":
-            return repr(bytes(value[:MAX_CHARACTERS]))
+            return repr(bytes(message.binary[:MAX_CHARACTERS]))
         case "decimal":
-            return f"Decimal({quoted(value.value)})"
+            return f"Decimal({quoted(message.decimal.value)})"
         case "date":
-            return _moment("date", value, datetime.timedelta(days=1))
-        case "timestamp" | "timestamp_ntz":
-            return _moment("datetime", value, datetime.timedelta(microseconds=1))
+            return _moment("date", message.date, datetime.timedelta(days=1))
+        case "timestamp":
+            return _moment("datetime", message.timestamp, microsecond)
+        case "timestamp_ntz":
+            return _moment("datetime", message.timestamp_ntz, microsecond)
         case "array":
-            return ["[", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), "]"]
+            return ["[", *listed(literal(item) for item in message.array.elements[:MAX_ITEMS]), "]"]
         case "struct":
-            return ["(", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), ")"]
+            return ["(", *listed(literal(item) for item in message.struct.elements[:MAX_ITEMS]), ")"]
         case "map":
-            pairs = zip(value.keys[:MAX_ITEMS], value.values[:MAX_ITEMS], strict=False)
+            entries = message.map
+            pairs = zip(entries.keys[:MAX_ITEMS], entries.values[:MAX_ITEMS], strict=False)
             return ["{", *listed((_pair, key, item) for key, item in pairs), "}"]
         case "specialized_array":
-            kind = value.WhichOneof("value_type")
-            items = getattr(value, kind).values if kind else ()
+            array = message.specialized_array
+            kind = array.WhichOneof("value_type")
+            items = getattr(array, kind).values if kind else ()
             return f"[{', '.join(_plain(item) for item in items[:MAX_ITEMS])}]"
         case "calendar_interval":
-            return f"interval(months={value.months}, days={value.days}, microseconds={value.microseconds})"
+            span = message.calendar_interval
+            return f"interval(months={span.months}, days={span.days}, microseconds={span.microseconds})"
         case "year_month_interval":
-            return f"interval(months={value})"
+            return f"interval(months={message.year_month_interval})"
         case "day_time_interval":
-            return f"interval(microseconds={value})"
+            return f"interval(microseconds={message.day_time_interval})"
         case "time":
-            return f"time(nanoseconds={value.nano})"
-        case "timestamp_ntz_nanos" | "timestamp_ltz_nanos":
-            return f"datetime(microseconds={value.epoch_micros}, nanoseconds={value.nanos_within_micro})"
+            return f"time(nanoseconds={message.time.nano})"
+        case "timestamp_ntz_nanos":
+            return _nanoseconds(message.timestamp_ntz_nanos)
+        case "timestamp_ltz_nanos":
+            return _nanoseconds(message.timestamp_ltz_nanos)
     return f"<{case}>"
+
+
+def _nanoseconds(
+    value: pb.Expression.Literal.TimestampNTZNanos | pb.Expression.Literal.TimestampLTZNanos,
+) -> str:
+    return f"datetime(microseconds={value.epoch_micros}, nanoseconds={value.nanos_within_micro})"
 
 
 def _plain(item: object) -> str:
     return quoted(item) if isinstance(item, str) else repr(item)
 
 
-def _pair(key: Message, value: Message) -> Pieces:
+def _pair(key: pb.Expression.Literal, value: pb.Expression.Literal) -> Pieces:
     return [literal(key), ": ", literal(value)]
 
 
@@ -217,32 +230,33 @@ def _moment(kind: str, count: int, unit: datetime.timedelta) -> str:
     return f'{kind}("{written}")'
 
 
-def data_type(message: Message) -> Piece:
+def data_type(message: pb.DataType) -> Piece:
     """Return the piece of a `DataType`, as DDL writes it."""
     case = message.WhichOneof("kind")
     if case is None:
         return "?"
     if case in ("array", "map", "struct", "decimal"):
-        return (_nested_type, getattr(message, case), case)
+        return (_nested_type, message, case)
     return _TYPES.get(case, case)
 
 
-def _nested_type(kind: Message, case: str) -> Piece:
+def _nested_type(message: pb.DataType, case: str) -> Piece:
     match case:
         case "array":
-            return ["array<", data_type(kind.element_type), ">"]
+            return ["array<", data_type(message.array.element_type), ">"]
         case "map":
-            return ["map<", data_type(kind.key_type), ", ", data_type(kind.value_type), ">"]
+            return ["map<", data_type(message.map.key_type), ", ", data_type(message.map.value_type), ">"]
         case "decimal":
-            return f"decimal({kind.precision},{kind.scale})"
-    fields = [(_around, f"{field.name} ", data_type(field.data_type), "") for field in kind.fields]
+            return f"decimal({message.decimal.precision},{message.decimal.scale})"
+    inner = message.struct.fields
+    fields = [(_around, f"{field.name} ", data_type(field.data_type), "") for field in inner]
     return ["struct<", *listed(fields), ">"]
 
 
 # -------------------------------------------------------------------- the cases of Expression
 
 
-def _function(function: Message, how: int) -> Piece:
+def _function(function: pb.Expression.UnresolvedFunction, how: int) -> Piece:
     name, arguments = function.function_name, function.arguments[:MAX_ITEMS]
     count = len(arguments)
     if not function.is_distinct and not function.is_user_defined_function:
@@ -268,7 +282,7 @@ def _function(function: Message, how: int) -> Piece:
     return joined([f"F.{name}{distinct}(", *listed(each(arguments)), ")"])
 
 
-def _when(items: Sequence[Message]) -> Pieces:
+def _when(items: Sequence[pb.Expression]) -> Pieces:
     pieces: Pieces = ["F"]
     for at in range(0, len(items) - 1, 2):
         pieces += [".when(", expression(items[at], VALUE), ", ", expression(items[at + 1], OPERAND), ")"]
@@ -277,40 +291,40 @@ def _when(items: Sequence[Message]) -> Pieces:
     return pieces
 
 
-def _text(message: Message, how: int) -> str:
+def _text(message: pb.Expression.ExpressionString, how: int) -> str:
     text = sql_text(message.expression)
     return text if how == NAME else f"F.expr({text})"
 
 
-def _star(star: Message, how: int) -> str:
+def _star(star: pb.Expression.UnresolvedStar, how: int) -> str:
     return quoted(star.unparsed_target or "*")
 
 
-def _alias(alias: Message, how: int) -> Piece:
+def _alias(alias: pb.Expression.Alias, how: int) -> Piece:
     inner = now(alias.expr, OPERAND if _bare(alias.expr) else VALUE)
     names = ", ".join([quoted(name) for name in alias.name[:MAX_ITEMS]])
     return joined([inner, f".alias({names})"])
 
 
-def _bare(message: Message) -> bool:
+def _bare(message: pb.Expression) -> bool:
     """Whether a method may only be called on an expression in brackets."""
     return bool(message.WhichOneof("expr_type") == "unresolved_function")
 
 
-def _cast(cast: Message, how: int) -> Pieces:
+def _cast(cast: pb.Expression.Cast, how: int) -> Pieces:
     method = ".try_cast(" if cast.eval_mode == 3 else ".cast("
     kind = quoted(cast.type_str) if cast.HasField("type_str") else (_around, '"', data_type(cast.type), '"')
     return [expression(cast.expr, OPERAND if _bare(cast.expr) else VALUE), method, kind, ")"]
 
 
-def _regex(regex: Message, how: int) -> str:
+def _regex(regex: pb.Expression.UnresolvedRegex, how: int) -> str:
     return f"df.colRegex({quoted(regex.col_name)})"
 
 
 _ORDERS = {(2, 2): "desc", (2, 0): "desc", (1, 2): "asc_nulls_last", (2, 1): "desc_nulls_first"}
 
 
-def order(order: Message, how: int = NAME) -> Piece:
+def order(order: pb.Expression.SortOrder, how: int = NAME) -> Piece:
     """Return the piece of a `SortOrder`; ascending is not written."""
     method = _ORDERS.get((order.direction, order.null_ordering))
     if method is None:
@@ -320,24 +334,24 @@ def order(order: Message, how: int = NAME) -> Piece:
     return (_ordered, order.child, method)
 
 
-def _ordered(child: Message, method: str) -> Pieces:
+def _ordered(child: pb.Expression, method: str) -> Pieces:
     return [expression(child, OPERAND if _bare(child) else VALUE), f".{method}()"]
 
 
-def _order(sort_order: Message, how: int) -> Pieces:
+def _order(sort_order: pb.Expression.SortOrder, how: int) -> Pieces:
     return [order(sort_order)]
 
 
-def _lambda(function: Message, how: int) -> Pieces:
+def _lambda(function: pb.Expression.LambdaFunction, how: int) -> Pieces:
     names = [".".join(argument.name_parts[:]) for argument in function.arguments[:MAX_ITEMS]]
     return [f"lambda {', '.join(names)}: ", expression(function.function, VALUE)]
 
 
-def _variable(variable: Message, how: int) -> str:
+def _variable(variable: pb.Expression.UnresolvedNamedLambdaVariable, how: int) -> str:
     return ".".join(variable.name_parts[:]) or "_"
 
 
-def _window(window: Message, how: int) -> Pieces:
+def _window(window: pb.Expression.Window, how: int) -> Pieces:
     spec: Pieces = ["Window"]
     if window.partition_spec:
         spec += [".partitionBy(", *expressions(window.partition_spec), ")"]
@@ -350,7 +364,7 @@ def _window(window: Message, how: int) -> Pieces:
     return [expression(window.window_function, OPERAND), ".over(", *spec, ")"]
 
 
-def _bound(bound: Message, side: str) -> Pieces:
+def _bound(bound: pb.Expression.Window.WindowFrame.FrameBoundary, side: str) -> Pieces:
     match bound.WhichOneof("boundary"):
         case "value":
             return [expression(bound.value, OPERAND)]
@@ -359,11 +373,11 @@ def _bound(bound: Message, side: str) -> Pieces:
     return ["Window.currentRow"]
 
 
-def _extract(extract: Message, how: int) -> Pieces:
+def _extract(extract: pb.Expression.UnresolvedExtractValue, how: int) -> Pieces:
     return [expression(extract.child, VALUE), "[", expression(extract.extraction, OPERAND), "]"]
 
 
-def _update(update: Message, how: int) -> Pieces:
+def _update(update: pb.Expression.UpdateFields, how: int) -> Pieces:
     struct, name = expression(update.struct_expression, VALUE), quoted(update.field_name)
     if not update.HasField("value_expression"):
         return [struct, f".dropFields({name})"]
@@ -378,7 +392,7 @@ _CODE = {
 }
 
 
-def code(function: Message) -> str:
+def code(function: pb.CommonInlineUserDefinedFunction | pb.CommonInlineUserDefinedTableFunction) -> str:
     """Return what stands for code of the user's: its name and size."""
     kind = function.WhichOneof("function")
     name = f" {function.function_name}" if function.function_name else ""
@@ -391,19 +405,19 @@ def code(function: Message) -> str:
     return f"<{_CODE.get(kind, 'function')}{name}, {size(data)}>"
 
 
-def _udf(function: Message, how: int) -> Pieces:
+def _udf(function: pb.CommonInlineUserDefinedFunction, how: int) -> Pieces:
     return [code(function), "(", *expressions(function.arguments), ")"]
 
 
-def _call(call: Message, how: int) -> Pieces:
+def _call(call: pb.CallFunction, how: int) -> Pieces:
     return ["F.call_function(", *listed([quoted(call.function_name), *each(call.arguments)]), ")"]
 
 
-def _named_argument(argument: Message, how: int) -> Pieces:
+def _named_argument(argument: pb.NamedArgumentExpression, how: int) -> Pieces:
     return [f"{argument.key}=", expression(argument.value)]
 
 
-_CASES: Mapping[str, Callable[[Message, int], Piece]] = {
+_CASES: Mapping[str, Callable[[Never, int], Piece]] = {
     "alias": _alias,
     "call_function": _call,
     "cast": _cast,

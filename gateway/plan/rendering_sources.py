@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Never
 
-from gateway.plan.reading import Message
 from gateway.plan.rendering_expressions import (
     MAX_ITEMS,
     VALUE,
@@ -21,6 +21,7 @@ from gateway.plan.rendering_expressions import (
     size,
     sql_text,
 )
+from gateway.wire.connect import pb
 
 _SECRET = re.compile(r"(?i)secret|password|passwd|token|credential|access[._-]?key|private[._-]?key")
 """Keys of options whose values are not for a record; Spark redacts by nearly the same pattern."""
@@ -42,7 +43,7 @@ def names(strings: Sequence[str]) -> str:
     return ", ".join([quoted(name) for name in strings[:MAX_ITEMS]])
 
 
-def _read(read: Message) -> Piece:
+def _read(read: pb.Read) -> Piece:
     spark = "spark.readStream" if read.is_streaming else "spark.read"
     match read.WhichOneof("read_type"):
         case "named_table":
@@ -62,12 +63,12 @@ def _read(read: Message) -> Piece:
     return spark
 
 
-def _changes(changes: Message) -> Piece:
+def _changes(changes: pb.RelationChanges) -> Piece:
     spark = "spark.readStream" if changes.is_streaming else "spark.read"
     return f"{spark}{options(changes.options)}.changes({quoted(changes.unparsed_identifier)})"
 
 
-def sql(relation: Message, named: Pieces | None = None) -> Piece:
+def sql(relation: pb.SQL, named: Pieces | None = None) -> Piece:
     text = sql_text(relation.query)
     pieces: Pieces = []
     old, new = relation.args, relation.named_arguments
@@ -92,33 +93,33 @@ def wrapped(before: str, pieces: Pieces, after: str) -> Pieces:
     return [before, *pieces, after]
 
 
-def _local(local: Message) -> Piece:
+def _local(local: pb.LocalRelation) -> Piece:
     schema = f", schema={sql_text(local.schema)}" if local.schema else ""
     return f"spark.createDataFrame(<{size(local.data)} of Arrow>{schema})"
 
 
-def _range(range_: Message) -> Piece:
+def _range(range_: pb.Range) -> Piece:
     start = range_.start if range_.HasField("start") else 0
     return f"spark.range({start}, {range_.end}, {range_.step})"
 
 
-def _function(call: Message) -> Piece:
+def _function(call: pb.UnresolvedTableValuedFunction) -> Piece:
     return [f"spark.tvf.{call.function_name}(", *expressions(call.arguments), ")"]
 
 
-def _table_function(call: Message) -> Piece:
+def _table_function(call: pb.CommonInlineUserDefinedTableFunction) -> Piece:
     return [code(call), "(", *expressions(call.arguments), ")"]
 
 
-def _source(source: Message) -> Piece:
+def _source(source: pb.CommonInlineUserDefinedDataSource) -> Piece:
     return f"<python data source {source.name}, {size(source.python_data_source.command)}>"
 
 
-def _parts(relation: Message) -> Piece:
+def _parts(relation: pb.ChunkedCachedLocalRelation) -> Piece:
     return f"spark.createDataFrame(<{len(relation.dataHashes)} parts sent before>)"
 
 
-SOURCES: Mapping[str, Callable[[Message], Piece]] = {
+SOURCES: Mapping[str, Callable[[Never], Piece]] = {
     "cached_local_relation": lambda _: "spark.createDataFrame(<data sent before>)",
     "cached_remote_relation": lambda _: "<result kept in the session>",
     "catalog": lambda body: body,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.plan.identifiers import table_parts
-from gateway.plan.reading import Message
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted, quote
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable, Want, Wants
+from gateway.wire.connect import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan
-from gateway.plan.reading import Malformed, Message, PlanReading
+from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.walk_state import Walk, refuse
 from gateway.plan.walk_steps import STEPS, Op
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable
-from gateway.wire.connect import MAX_MESSAGES, ProtobufError, UnknownFieldSet, parse, pb, unknown_field
+from gateway.wire.connect import (
+    MAX_MESSAGES,
+    Message,
+    ProtobufError,
+    UnknownFieldSet,
+    parse,
+    pb,
+    unknown_field,
+)
 
 _PLANS = {
     "schema": ("plan",),
@@ -23,7 +31,11 @@ _PLANS = {
     "same_semantics": ("target_plan", "other_plan"),
 }
 """Where the cases of an AnalyzePlanRequest hold plans."""
-_RELATIONS = frozenset({"persist", "unpersist", "get_storage_level"})
+_OF_RELATIONS = (
+    pb.AnalyzePlanRequest.Persist,
+    pb.AnalyzePlanRequest.Unpersist,
+    pb.AnalyzePlanRequest.GetStorageLevel,
+)
 """The cases that hold a relation."""
 MOST_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
@@ -61,17 +73,17 @@ def _read(request: PlanRequest) -> PlanReading:
     return reading
 
 
-def _analysis(request: Message) -> PlanReading:
+def _analysis(request: pb.AnalyzePlanRequest) -> PlanReading:
     case = request.WhichOneof("analyze") or ""
-    inner: Message = getattr(request, case) if case else None
+    inner: Message | None = getattr(request, case) if case else None
     names = []
     for field in _PLANS.get(case, ()):
-        plan = getattr(inner, field)
+        plan: pb.Plan = getattr(inner, field)
         open_plan(plan)
         if plan.WhichOneof("op_type") == "command":
             raise refuse("commands cannot be analysed, only relations")
         names.append(_plan_name(plan))
-    if case in _RELATIONS:
+    if isinstance(inner, _OF_RELATIONS):
         names.append(_relation_name(inner.relation))
     root = names[0] if names else type(inner).__name__ if inner is not None else ""
     return PlanReading(message=request, root=root, analysis=case)
@@ -146,14 +158,14 @@ def _walk(walk: Walk) -> None:
     reading.messages = count
 
 
-def _plan_name(plan: Message) -> str:
+def _plan_name(plan: pb.Plan) -> str:
     """Return what the record calls a plan."""
     if plan.WhichOneof("op_type") == "command":
         return _camel(plan.command.WhichOneof("command_type") or "")
     return _relation_name(plan.root)
 
 
-def _relation_name(relation: Message) -> str:
+def _relation_name(relation: pb.Relation) -> str:
     case = relation.WhichOneof("rel_type")
     if case is None:
         return ""

@@ -14,7 +14,6 @@ from gateway.plan.reading import (
     ExpressionText,
     FunctionCall,
     HandleUse,
-    Message,
     SqlText,
     TableRead,
     UrlUse,
@@ -24,6 +23,7 @@ from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, sh
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
 from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 
 _REFERENCE = re.compile(r"_pyspark_connect_temp_view_[0-9a-f]{1,64}")
@@ -43,7 +43,7 @@ _PATTERN = re.compile(r"(?:.+\.)?`.+`", re.DOTALL)
     "Read.DataSource.options",
     "Read.DataSource.paths",
 )
-def _read(walk: Walk, relation: Message, read: Message) -> None:
+def _read(walk: Walk, relation: pb.Relation, read: pb.Read) -> None:
     case = read.WhichOneof("read_type")
     if case == "named_table":
         table = read.named_table
@@ -83,7 +83,7 @@ def _read(walk: Walk, relation: Message, read: Message) -> None:
     "RelationChanges.options",
     "RelationChanges.is_streaming",
 )
-def _relation_changes(walk: Walk, relation: Message, changes: Message) -> None:
+def _relation_changes(walk: Walk, relation: pb.Relation, changes: pb.RelationChanges) -> None:
     walk.reading.tables.append(
         TableRead(
             relation=relation,
@@ -96,7 +96,7 @@ def _relation_changes(walk: Walk, relation: Message, changes: Message) -> None:
 
 
 @reads_field("Relation.with_relations")
-def _with_relations(walk: Walk, relation: Message, with_relations: Message) -> None:
+def _with_relations(walk: Walk, relation: pb.Relation, with_relations: pb.WithRelations) -> None:
     """Note which names the references bind, as Spark does: only for SQL text that is the root itself."""
     root = with_relations.root
     references = with_relations.references
@@ -122,22 +122,22 @@ def _with_relations(walk: Walk, relation: Message, with_relations: Message) -> N
     walk.bound[id(root)] = (root, aliases)
 
 
-def _is_alias(reference: Message) -> bool:
+def _is_alias(reference: pb.Relation) -> bool:
     return bool(reference.WhichOneof("rel_type") == "subquery_alias")
 
 
 @reads_message("SubqueryExpression")
-def _query_within(walk: Walk, message: Message) -> None:
+def _query_within(walk: Walk, message: pb.SubqueryExpression) -> None:
     walk.reading.within = True
 
 
 @reads_message("LateralJoin")
-def _lateral_join(walk: Walk, message: Message) -> None:
+def _lateral_join(walk: Walk, message: pb.LateralJoin) -> None:
     walk.reading.within = True
 
 
 @reads_field("Relation.sql", "SQL.query")
-def _sql(walk: Walk, relation: Message, sql: Message) -> None:
+def _sql(walk: Walk, relation: pb.Relation, sql: pb.SQL) -> None:
     bound = walk.bound.get(id(relation))
     walk.reading.texts.append(
         SqlText(
@@ -151,7 +151,7 @@ def _sql(walk: Walk, relation: Message, sql: Message) -> None:
 
 
 @reads_field("Relation.catalog")
-def _catalog(walk: Walk, relation: Message, catalog: Message) -> None:
+def _catalog(walk: Walk, relation: pb.Relation, catalog: pb.Catalog) -> None:
     operation = catalog.WhichOneof("cat_type")
     if operation is not None:
         walk.reading.catalog_calls.append(
@@ -166,7 +166,7 @@ def _catalog(walk: Walk, relation: Message, catalog: Message) -> None:
     "CreateExternalTable.source",
     "CreateExternalTable.options",
 )
-def _create_table(walk: Walk, create: Message) -> None:
+def _create_table(walk: Walk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
     paths = written_paths(
         create.source if create.HasField("source") else None,
         create.options,
@@ -177,23 +177,23 @@ def _create_table(walk: Walk, create: Message) -> None:
 
 
 @reads_message("RefreshByPath", "RefreshByPath.path")
-def _refresh_by_path(walk: Walk, refresh: Message) -> None:
+def _refresh_by_path(walk: Walk, refresh: pb.RefreshByPath) -> None:
     walk.reading.urls.append(UrlUse(url=refresh.path, access="read"))
 
 
 @reads_message("LocalRelation", "LocalRelation.data")
-def _local_relation(walk: Walk, local: Message) -> None:
+def _local_relation(walk: Walk, local: pb.LocalRelation) -> None:
     for metadata in metadata_of(local.data):
         check_schema(metadata)
 
 
 @reads_message("Parse", "Parse.options")
-def _parse(walk: Walk, parse: Message) -> None:
+def _parse(walk: Walk, parse: pb.Parse) -> None:
     text_options(parse.options)
 
 
 @reads_message("CachedRemoteRelation", "CachedRemoteRelation.relation_id")
-def _cached_remote_relation(walk: Walk, cached: Message) -> None:
+def _cached_remote_relation(walk: Walk, cached: pb.CachedRemoteRelation) -> None:
     walk.reading.handles.append(HandleUse(handle=f"relation:{cached.relation_id}"))
 
 
@@ -205,7 +205,7 @@ def _cached_remote_relation(walk: Walk, cached: Message) -> None:
     "Expression.UnresolvedAttribute.unparsed_identifier",
     "Expression.UnresolvedAttribute.is_metadata_column",
 )
-def _attribute(walk: Walk, attribute: Message) -> None:
+def _attribute(walk: Walk, attribute: pb.Expression.UnresolvedAttribute) -> None:
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
     found = column(text, attribute.is_metadata_column)
@@ -225,7 +225,7 @@ _short_column = lru_cache(maxsize=4096)(_column)
 
 
 @reads_message("Expression.UnresolvedStar", "Expression.UnresolvedStar.unparsed_target")
-def _star(walk: Walk, star: Message) -> None:
+def _star(walk: Walk, star: pb.Expression.UnresolvedStar) -> None:
     if not star.HasField("unparsed_target"):
         walk.reading.columns.append(ColumnName(parts=(), star=True))
         return
@@ -239,7 +239,7 @@ def _star(walk: Walk, star: Message) -> None:
 
 
 @reads_message("Expression.UnresolvedRegex", "Expression.UnresolvedRegex.col_name")
-def _regex(walk: Walk, regex: Message) -> None:
+def _regex(walk: Walk, regex: pb.Expression.UnresolvedRegex) -> None:
     """What stands in backticks is a pattern, which can mean every column; Spark takes the rest as a name."""
     text = regex.col_name
     if _PATTERN.fullmatch(text):
@@ -252,7 +252,7 @@ def _regex(walk: Walk, regex: Message) -> None:
 
 
 @reads_message("Expression.LambdaFunction")
-def _lambda(walk: Walk, function: Message) -> None:
+def _lambda(walk: Walk, function: pb.Expression.LambdaFunction) -> None:
     """Note the variables that mean an argument of a lambda around them, for this one and all within."""
     declared = walk.declared
     if id(function) in declared:
@@ -260,18 +260,17 @@ def _lambda(walk: Walk, function: Message) -> None:
     pending: list[tuple[Message, frozenset[str]]] = [(function, frozenset())]
     while pending:
         message, names = pending.pop()
-        kind = type(message).__name__
-        if kind == "UnresolvedNamedLambdaVariable":
+        if isinstance(message, pb.Expression.UnresolvedNamedLambdaVariable):
             if message.name_parts and message.name_parts[0] in names:
                 declared[id(message)] = message
-        elif kind == "LambdaFunction":
+        elif isinstance(message, pb.Expression.LambdaFunction):
             if not 1 <= len(message.arguments) <= 3:
                 raise refuse("a lambda function has one to three arguments")
             declared[id(message)] = message
             names |= {part for argument in message.arguments for part in argument.name_parts}
             pending.extend((argument, names) for argument in message.arguments)
             pending.append((message.function, names))
-        elif kind in ("Literal", "DataType"):
+        elif isinstance(message, (pb.Expression.Literal, pb.DataType)):
             continue
         else:
             pending.extend((inner, names) for inner in _messages_in(message))
@@ -287,7 +286,7 @@ def _messages_in(message: Message) -> Iterator[Message]:
 @reads_message(
     "Expression.UnresolvedNamedLambdaVariable", "Expression.UnresolvedNamedLambdaVariable.name_parts"
 )
-def _lambda_variable(walk: Walk, variable: Message) -> None:
+def _lambda_variable(walk: Walk, variable: pb.Expression.UnresolvedNamedLambdaVariable) -> None:
     """Spark takes a variable that no lambda around it declares as the name of a column."""
     if id(variable) not in walk.declared:
         name = shown(".".join(variable.name_parts))
@@ -295,7 +294,7 @@ def _lambda_variable(walk: Walk, variable: Message) -> None:
 
 
 @reads_message("Expression.ExpressionString", "Expression.ExpressionString.expression")
-def _expression_string(walk: Walk, text: Message) -> None:
+def _expression_string(walk: Walk, text: pb.Expression.ExpressionString) -> None:
     walk.reading.expressions.append(ExpressionText(message=text, text=text.expression))
 
 
@@ -305,7 +304,7 @@ def _expression_string(walk: Walk, text: Message) -> None:
     "Expression.UnresolvedFunction.is_user_defined_function",
     "Expression.UnresolvedFunction.is_internal",
 )
-def _function(walk: Walk, function: Message) -> None:
+def _function(walk: Walk, function: pb.Expression.UnresolvedFunction) -> None:
     name = function.function_name
     called = _short_called if len(name) <= 128 else _called
     call, schema = called(name, function.is_user_defined_function, function.is_internal)
@@ -325,13 +324,15 @@ _short_called = lru_cache(maxsize=4096)(_called)
 
 
 @reads_message("CallFunction", "CallFunction.function_name")
-def _call_function(walk: Walk, call: Message) -> None:
+def _call_function(walk: Walk, call: pb.CallFunction) -> None:
     parts = parts_of_function(call.function_name)
     _schema_argument(parts[-1], schema_argument(parts[-1]), call)
     walk.reading.functions.append(FunctionCall(parts, by_name=True))
 
 
-def _schema_argument(name: str, position: int | None, call: Message) -> None:
+def _schema_argument(
+    name: str, position: int | None, call: pb.Expression.UnresolvedFunction | pb.CallFunction
+) -> None:
     if position is None or len(call.arguments) <= position:
         return
     argument = call.arguments[position]
@@ -342,7 +343,7 @@ def _schema_argument(name: str, position: int | None, call: Message) -> None:
 
 
 @reads_message("UnresolvedTableValuedFunction", "UnresolvedTableValuedFunction.function_name")
-def _table_valued_function(walk: Walk, function: Message) -> None:
+def _table_valued_function(walk: Walk, function: pb.UnresolvedTableValuedFunction) -> None:
     walk.reading.functions.append(FunctionCall((function.function_name,), table_valued=True))
 
 
@@ -363,10 +364,10 @@ _LANGUAGES = {
     "ScalarScalaUDF.payload",
     "JavaUDF.class_name",
 )
-def _user_defined_function(walk: Walk, function: Message) -> None:
+def _user_defined_function(walk: Walk, function: pb.CommonInlineUserDefinedFunction) -> None:
     language = function.WhichOneof("function")
     name = function.function_name or (function.java_udf.class_name if language == "java_udf" else "")
-    _code(walk, function, name, _LANGUAGES.get(language, "a function"))
+    _code(walk, function, name, _LANGUAGES.get(language or "", "a function"))
 
 
 @reads_message(
@@ -374,24 +375,24 @@ def _user_defined_function(walk: Walk, function: Message) -> None:
     "CommonInlineUserDefinedTableFunction.function_name",
     "PythonUDTF.command",
 )
-def _user_defined_table_function(walk: Walk, function: Message) -> None:
+def _user_defined_table_function(walk: Walk, function: pb.CommonInlineUserDefinedTableFunction) -> None:
     _code(walk, function, function.function_name, "a Python table function")
 
 
 @reads_message(
     "CommonInlineUserDefinedDataSource", "CommonInlineUserDefinedDataSource.name", "PythonDataSource.command"
 )
-def _user_defined_data_source(walk: Walk, source: Message) -> None:
+def _user_defined_data_source(walk: Walk, source: pb.CommonInlineUserDefinedDataSource) -> None:
     _code(walk, source, source.name, "a Python data source")
 
 
 @reads_message("TypedAggregateExpression")
-def _typed_aggregate(walk: Walk, aggregate: Message) -> None:
+def _typed_aggregate(walk: Walk, aggregate: pb.TypedAggregateExpression) -> None:
     _code(walk, aggregate, "typed_aggregate", "a Scala aggregator")
 
 
 @reads_message("MlRelation")
-def _ml_relation(walk: Walk, relation: Message) -> None:
+def _ml_relation(walk: Walk, relation: pb.MlRelation) -> None:
     _code(walk, relation, "ml", "a machine learning operation")
 
 
@@ -408,7 +409,7 @@ def _code(walk: Walk, message: Message, name: str, what: str) -> None:
     "DataType.UDT.python_class",
     "DataType.UDT.serialized_python_class",
 )
-def _user_defined_type(walk: Walk, user_type: Message) -> None:
+def _user_defined_type(walk: Walk, user_type: pb.DataType.UDT) -> None:
     check_user_type(user_type.jvm_class, user_type.serialized_python_class)
 
 

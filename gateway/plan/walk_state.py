@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Never, TypeVar
 
-from gateway.plan.reading import Message, PlanReading
+from gateway.plan.reading import PlanReading
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import Message, pb
 
 
 class Walk:
@@ -17,23 +18,23 @@ class Walk:
 
     def __init__(self, reading: PlanReading) -> None:
         self.reading = reading
-        self.root: Message = None
+        self.root: pb.Relation | None = None
         """The relation that is the whole plan to execute."""
-        self.command: Message = None
+        self.command: pb.Relation | None = None
         """The relation whose SQL text a SqlCommand executes."""
-        self.registered: Message = None
+        self.registered: Message | None = None
         """The function, table function or data source that the command registers."""
-        self.bound: dict[int, tuple[Message, frozenset[str]]] = {}
+        self.bound: dict[int, tuple[pb.Relation, frozenset[str]]] = {}
         """By id of a relation: itself, and the names that references bind in its SQL text."""
-        self.references: dict[str, Message] = {}
+        self.references: dict[str, pb.WithRelations] = {}
         """By a name that references bind, the WithRelations that has them."""
         self.declared: dict[int, Message] = {}
         """By their ids, the lambda functions that were gone through, and the variables that they declare."""
 
 
-MessageReader = Callable[[Walk, Message], None]
-"""Called for every message of a type."""
-FieldReader = Callable[[Walk, Message, Message], None]
+MessageReader = Callable[[Walk, Never], None]
+"""Called for every message of a type, and with no other; a test compares the two."""
+FieldReader = Callable[[Walk, Never, Never], None]
 """Called for a field that is set, with the message that has it and its value, before that is walked."""
 
 MESSAGE_READERS: dict[str, MessageReader] = {}

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
-from google.protobuf.message_factory import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    GetMessageClass,
-)
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
 from gateway.plan import walk_commands, walk_relations
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, Field, Refused, short_name
-from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, FieldReader, MessageReader
-from gateway.wire.connect import pb
+from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, Walk
+from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
 
 _READER_MODULES = (walk_relations, walk_commands)
 """Imported for their readers."""
+
+_MessageReader = Callable[[Walk, Message], None]
+_FieldReader = Callable[[Walk, Message, FieldValue], None]
 
 ROOTS = (pb.Plan, pb.AnalyzePlanRequest)
 
@@ -48,7 +50,7 @@ class Step:
     op: Op
     bit: int = 0
     """The bit of the field's oneof, if one must be set."""
-    reader: FieldReader | None = None
+    reader: _FieldReader | None = None
     known: frozenset[int] = frozenset()
     why: str = ""
 
@@ -58,19 +60,19 @@ class Steps:
     """What the walk does with a message."""
 
     name: str
-    fields: dict[Any, tuple[int, int, FieldReader | None, Step]]
+    fields: dict[FieldDescriptor, tuple[int, int, _FieldReader | None, Step]]
     """By field descriptor: a step's op, bit and reader, and the step; a tuple is quicker to take apart.
     Every field of the message type is here."""
     required: int
     """The bits of all oneofs that must be set."""
-    reader: MessageReader | None
+    reader: _MessageReader | None
     plain: bool
     """Whether nothing is done with any field, so that they need not be listed."""
 
 
-def message_types(*roots: Any) -> Iterator[Any]:
+def message_types(*roots: type[Message]) -> Iterator[Descriptor]:
     """Yield the descriptors of the message types that `roots` can hold, and themselves; not maps' entries."""
-    pending, seen = [root.DESCRIPTOR for root in roots], set()
+    pending, seen = [descriptor_of(root) for root in roots], set()
     while pending:
         descriptor = pending.pop()
         if descriptor.full_name in seen:
@@ -81,12 +83,12 @@ def message_types(*roots: Any) -> Iterator[Any]:
         pending.extend(field.message_type for field in descriptor.fields if field.message_type is not None)
 
 
-def real_oneofs(descriptor: Any) -> list[Any]:
+def real_oneofs(descriptor: Descriptor) -> list[OneofDescriptor]:
     """Return the oneofs of a message type; an `optional` field has one of its own, which is none of them."""
     return [o for o in descriptor.oneofs if not (len(o.fields) == 1 and o.name == f"_{o.fields[0].name}")]
 
 
-def _steps(descriptor: Any) -> Steps:
+def _steps(descriptor: Descriptor) -> Steps:
     name = short_name(descriptor.full_name)
     bits: dict[str, int] = {}
     for oneof in real_oneofs(descriptor):
@@ -94,26 +96,28 @@ def _steps(descriptor: Any) -> Steps:
             bits[oneof.name] = 1 << len(bits)
     fields = {}
     for field in descriptor.fields:
-        oneof = field.containing_oneof
-        step = _step(name, field, bits.get(oneof.name, 0) if oneof is not None else 0)
+        within = field.containing_oneof
+        step = _step(name, field, bits.get(within.name, 0) if within is not None else 0)
         fields[field] = (int(step.op), step.bit, step.reader, step)
     plain = not bits and all(op == Op.NOTHING and reader is None for op, _, reader, _ in fields.values())
-    return Steps(name, fields, sum(bits.values()), MESSAGE_READERS.get(name), plain)
+    # A reader is registered under the name of the type that it reads.
+    reader = cast("_MessageReader | None", MESSAGE_READERS.get(name))
+    return Steps(name, fields, sum(bits.values()), reader, plain)
 
 
-def _step(name: str, field: Any, bit: int) -> Step:
+def _step(name: str, field: FieldDescriptor, bit: int) -> Step:
     kind = TABLE.get(name, {}).get(field.name)
     if kind is None:
         return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
     if isinstance(kind, Refused):
         return Step(Op.REFUSE, why=kind.why)
-    reader = FIELD_READERS.get(f"{name}.{field.name}")
+    reader = cast("_FieldReader | None", FIELD_READERS.get(f"{name}.{field.name}"))
     if field.enum_type is not None:
         return Step(Op.CODES, bit, reader, frozenset(value.number for value in field.enum_type.values))
     return Step(_op(kind, field), bit, reader)
 
 
-def _op(kind: Field, field: Any) -> Op:
+def _op(kind: Field, field: FieldDescriptor) -> Op:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         if inner.fields_by_name["value"].message_type is not None:
@@ -127,5 +131,5 @@ def _op(kind: Field, field: Any) -> Op:
     return Op.SCHEMA if kind is Field.SCHEMA else Op.NOTHING
 
 
-STEPS: dict[Any, Steps] = {GetMessageClass(each): _steps(each) for each in message_types(*ROOTS)}
+STEPS: dict[type[Message], Steps] = {GetMessageClass(each): _steps(each) for each in message_types(*ROOTS)}
 """By message class."""

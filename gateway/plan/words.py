@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.identifiers import attribute_parts
-from gateway.plan.reading import Message, PlanReading
+from gateway.plan.reading import PlanReading
 from gateway.sql.identity import IDENTITIES, Meaning, unclear
 from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import Message, pb
 
 
-def asking(reading: PlanReading, texts: tuple[Message, ...]) -> Findings:
+def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]) -> Findings:
     """Return findings that will note where the plan's words stand, and the expressions of `texts`."""
     return Findings(asked={id(message) for message in (*reading.words, *texts)})
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gateway.model.policy import AuditFilter, PolicyType
+from gateway.model import policy as model
+from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import CompiledPolicy
 from gateway.policy.hierarchy import HERE, Entry, MatchType, compile_entry, ways_down
+from gateway.policy.matching import fold
 from gateway.policy.service import Question, Service, TagQuestion
 from gateway.policy.settling import wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
+from gateway.policy.tagging import TagHit
 
 _ACTION = frozenset({"action"})
 
@@ -31,25 +34,69 @@ class Auditing:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._rules = service.model.audit
-        ways = ways_down(service.definition.resources)
-        self._filters = [
-            _Filter(
-                rule,
-                compile_entry(rule, rule.resources, ways),
-                sum({service.bits.wanted(access) for access in rule.accesses}),
-            )
-            for rule in self._rules.filters
-        ]
+        self._filters = _compiled(self._rules.filters, service.definition, service)
+        tags = service.model.tags
+        self._tag_filters: Sequence[_Filter] = ()
+        if tags is not None:
+            self._tag_filters = _compiled(tags.audit.filters, tags.definition, service)
 
     def audited(
-        self, question: Question, zones: Sequence[str], *, allowed: bool, determined: bool, bits: int
+        self, question: Question, zones: Sequence[str], *, allowed: bool, determined: bool, known: bool = True
     ) -> bool:
-        """Say whether an access is audited: by the first filter that matches, else by policies and mode."""
+        """Say whether an access is audited: by the first filter that matches, else by policies and mode.
+
+        Filters of the tag service are asked first, about the tags of the resource. Not `known` is a resource
+        that policies cannot speak of.
+        """
+        result = _result(self._service.model, zones, allowed=allowed, determined=determined)
+        by_tags = self._by_tags(question, result) if known else None
+        if by_tags is not None:
+            return by_tags
         for one in self._filters:
-            if one.rule.actions:
-                question.note(_ACTION)
-            if self._matches(one, question, bits, allowed=allowed, determined=determined):
+            here = not one.rule.resources or (known and _speaks_of(one, question))
+            if here and self._matches(one, question, result):
                 return one.rule.audited
+        settled = self._settled(question)
+        if settled is not None:
+            return settled
+        if not self._service.filing.compiled and self._service.model.tags is None:
+            return True
+        sharing, anything = self._service.sharing, wants_any(question.access)
+        return known and any(
+            _flagged(question, zone)
+            or (sharing is not None and sharing.audited(question, zone, any_access=anything))
+            for zone in zones
+        )
+
+    def _by_tags(self, question: Question, result: str) -> bool | None:
+        """Return what the filters of the tag service say; None when none of them matches.
+
+        As in Ranger, where one speaks of a tag of the resource, excluded users and the mode settle it first.
+        """
+        for one in self._tag_filters:
+            hits = [hit for hit in question.hits() if self._names(one, hit, question)]
+            if not hits:
+                continue
+            settled = self._settled(question)
+            if settled is not None:
+                return settled
+            # In doubt whether the resource has the tag, it is audited.
+            sure = one.rule.audited or not all(hit.doubted for hit in hits)
+            if sure and self._matches(one, question, result):
+                return one.rule.audited
+        return None
+
+    def _names(self, one: _Filter, hit: TagHit, question: Question) -> bool:
+        if not one.rule.resources:
+            return True
+        tags = self._service.model.tags
+        if tags is None or one.entry is None:
+            return False
+        type_ = fold(hit.tag.type) if tags.definition.resources[0].ignore_case else hit.tag.type
+        return one.entry.match((type_,), question) in HERE
+
+    def _settled(self, question: Question) -> bool | None:
+        """Return what holds whatever the policies say; None when there is nothing such."""
         rules, subject = self._rules, question.subject
         if (
             subject.user in rules.excluded_users
@@ -57,33 +104,18 @@ class Auditing:
             or not rules.excluded_roles.isdisjoint(subject.roles)
         ):
             return False
-        if rules.mode in ("audit-all", "audit-none"):
-            return rules.mode == "audit-all"
-        if not self._service.filing.compiled and self._service.model.tags is None:
-            return True
-        sharing, anything = self._service.sharing, wants_any(question.access)
-        return any(
-            _flagged(question, zone)
-            or (sharing is not None and sharing.audited(question, zone, any_access=anything))
-            for zone in zones
-        )
+        return rules.mode == "audit-all" if rules.mode in ("audit-all", "audit-none") else None
 
-    def _matches(
-        self, one: _Filter, question: Question, bits: int, *, allowed: bool, determined: bool
-    ) -> bool:
+    def _matches(self, one: _Filter, question: Question, result: str) -> bool:
+        """Say whether the access is one that the filter speaks of, wherever it is."""
         rule, subject = one.rule, question.subject
-        result = "NOT_DETERMINED" if not determined else "ALLOWED" if allowed else "DENIED"
         if rule.result and rule.result != result:
             return False
-        if rule.resources:
-            if one.entry is None or not _on_way(one.entry.levels, question.levels):
-                return False
-            match = one.entry.match(question.values, question)
-            if match not in HERE and not (question.below and match is MatchType.DESCENDANT):
-                return False
+        if rule.actions:
+            question.note(_ACTION)
         if rule.accesses or rule.actions:
-            anything = wants_any(question.access)
-            listed = ANY_ACCESS in rule.accesses if anything else bool(one.bits & bits)
+            wanted = self._service.bits.wanted(question.access)
+            listed = ANY_ACCESS in rule.accesses if wants_any(question.access) else bool(one.bits & wanted)
             if not (listed or question.context.action in rule.actions):
                 return False
         if not (rule.users or rule.groups or rule.roles):
@@ -96,6 +128,34 @@ class Auditing:
             or not rule.groups.isdisjoint(subject.own_groups)
             or not rule.roles.isdisjoint(subject.roles)
         )
+
+
+def _compiled(rules: Iterable[AuditFilter], definition: ServiceDef, service: Service) -> list[_Filter]:
+    ways = ways_down(definition.resources)
+    return [
+        _Filter(
+            rule,
+            compile_entry(rule, rule.resources, ways),
+            sum({service.bits.wanted(access) for access in rule.accesses}),
+        )
+        for rule in rules
+    ]
+
+
+def _result(service: model.Service, zones: Sequence[str], *, allowed: bool, determined: bool) -> str:
+    """Return the result in the words of filters: denied is also what policies might allow, and none does."""
+    if allowed:
+        return "ALLOWED"
+    if determined or any(policy.zone in zones for policy in service.policies):
+        return "DENIED"
+    return "NOT_DETERMINED"
+
+
+def _speaks_of(one: _Filter, question: Question) -> bool:
+    if one.entry is None or not _on_way(one.entry.levels, question.levels):
+        return False
+    match = one.entry.match(question.values, question, question.element_scopes)
+    return match in HERE or (question.below and match is MatchType.DESCENDANT)
 
 
 def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:

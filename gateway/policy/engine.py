@@ -46,6 +46,7 @@ from gateway.policy.settling import (
 )
 from gateway.policy.subjects import RoleGraph, Subject
 from gateway.policy.views import Decisions, TableView, Viewing
+from gateway.policy.zones import UNZONED
 
 __all__ = ["ALLOWED", "DENIED", "ELSE_DENIED", "UNDECIDED", "Engine", "Obliged", "TableView", "engine_for"]
 
@@ -254,9 +255,8 @@ class Engine:
     ) -> Question | str:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
-        in_catalog = bool(elements) and elements[0][0] == "catalog"
-        if service is None and in_catalog:
-            service = self._catalogs.get(fold(elements[0][1]))
+        in_catalog = _in_catalog(resource)
+        service = self._service_of(resource, service)
         found = self._services.get(service or DEFAULT_SERVICE)
         if found is None:
             return f"there is no service `{service or DEFAULT_SERVICE}`"
@@ -275,18 +275,46 @@ class Engine:
             question.note(frozenset({"roles"}))
         return question
 
+    def _service_of(self, resource: Resource, service: str | None) -> str | None:
+        """Return the service that is asked for, or else the one that speaks for the catalog."""
+        if service is None and _in_catalog(resource):
+            return self._catalogs.get(fold(resource.elements[0][1]))
+        return service
+
+    def _audited_nowhere(self, request: AccessRequest) -> bool:
+        """Say whether an access to a resource that no policy can speak of is audited."""
+        name = self._service_of(request.resource, request.service) or DEFAULT_SERVICE
+        service = self._services.get(name)
+        if service is None:
+            return True
+        subject = self._subject(request.principal, request.context.roles)
+        nowhere = Resource((), request.resource.owner)
+        question = Question(service, (), (), subject, nowhere, request.access, request.context)
+        rules = self._auditing[name]
+        return rules.audited(question, (UNZONED,), allowed=False, determined=False, known=False)
+
     def _asked(self, request: AccessRequest) -> Question | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
         who, what, context = request.principal, request.resource, request.context
         question = self._question(who, what, request.access, context, service=request.service, below=below)
-        if request.element_scopes and not isinstance(question, str):
+        if isinstance(question, str):
+            return question
+        if request.element_scopes:
             question.widen(request.element_scopes)
+        if request.alternatives:
+            question.vary(request.alternatives)
         return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
         question = self._asked(request)
         if isinstance(question, str):
-            return Decision(request=request, allowed=False, reason=question, determined=False)
+            return Decision(
+                request=request,
+                allowed=False,
+                reason=question,
+                determined=False,
+                audited=self._audited_nowhere(request),
+            )
         if groups is None and question.service.bits.means_any(request.access):
             return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)
         answer, bits = self._answer(question, request, groups)
@@ -301,7 +329,7 @@ class Engine:
         any_access = wants_any(request.access)
         zones = (answer.zone,) if answer.zone else candidate_zones(question, any_access=any_access)
         audited = self._auditing[question.service.model.name].audited(
-            question, zones, allowed=answer.allowed, determined=answer.determined, bits=bits
+            question, zones, allowed=answer.allowed, determined=answer.determined
         )
         datasets, projects = question.containers(bits, any_access=any_access)
         return Decision(
@@ -350,11 +378,12 @@ class Engine:
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
-            if other_zone_below(question, answer.zone):
-                return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
-            below = denied_below(question, answer.zone, sum(set(wanted)), answer.priority)
-            if below is not None:
-                return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
+            for single in question.single():
+                if other_zone_below(single, answer.zone):
+                    return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
+                below = denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
+                if below is not None:
+                    return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
         return answer, wanted[0] if len(wanted) == 1 else bits.all
 
     def _in_zones(
@@ -443,6 +472,10 @@ def engine_for(policies: PolicySet, base: PolicySet | None = None) -> Engine:
         older = _engines.get(base) if base is not None else None
         engine = _engines[policies] = Engine(policies, base=older)
     return engine
+
+
+def _in_catalog(resource: Resource) -> bool:
+    return bool(resource.elements) and resource.elements[0][0] == "catalog"
 
 
 def _unknown_access(question: Question, access: str) -> Answer:

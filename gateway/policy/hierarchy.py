@@ -75,7 +75,7 @@ class Entry:
     def doubtful(self, values: Sequence[str], asker: Asker) -> bool:
         """Say whether it cannot be told if these resources match the values."""
         return self.scripted and any(
-            matcher.matches(value, asker) is None
+            matcher.matches_within(value, asker, ElementScope.SELF) is None
             for matcher, value in zip(self.matchers, values, strict=False)
         )
 

@@ -92,8 +92,9 @@ def _custom(text: str, name: str, type_: ColumnType, facts: Facts | None) -> str
         bound = bind(text, facts or Facts(user=""), names)
     if bound is None:
         return f"CASE WHEN FALSE THEN {name} END"
-    # TRY_CAST, so that a result which does not fit the type is NULL with ANSI mode on and off alike.
-    return f"TRY_CAST(({bound}) AS {type_.sql})"
+    # TRY_CAST, so that a result which does not fit the type is NULL with ANSI mode on and off alike. The
+    # branch that is never taken keeps the column as nullable as it is: a literal would make it `not null`.
+    return f"CASE WHEN TRUE THEN TRY_CAST(({bound}) AS {type_.sql}) ELSE {name} END"
 
 
 # Text.

@@ -8,12 +8,12 @@ called `*` is no wildcard (a deviation from Ranger, on the safe side).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gateway.model.policy import ResourceDef, ResourceValues
-from gateway.model.resource import ElementScope
+from gateway.model.resource import AnyOf, ElementScope
 from gateway.policy.facts import Facts
 from gateway.policy.globs import Pieces, glob, has_wildcard, may_go_on, parent
 from gateway.policy.macros import Template, compile_template
@@ -96,11 +96,12 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of a value: a token's name, a script, or text in which wildcards still mean what they mean."""
+    """A piece of a value: a token, a script, or text in which wildcards mean what they mean."""
 
     text: str
-    token: bool = False
-    literal: bool = False
+    """As it is written; of a token too, which stays so when nobody knows it."""
+    token: str = ""
+    """What the token is called; empty: it is none."""
     script: Template | None = None
 
 
@@ -124,36 +125,51 @@ def _parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
     return tuple(parts)
 
 
-@lru_cache(maxsize=64)
-def _tokens(marks: tuple[str, str, str, str]) -> re.Pattern[str]:
-    start, end, escape, prefix = map(re.escape, marks)
-    inner = f"[^{start}{end}{escape}]+"
-    return re.compile(f"{escape}(?P<escaped>[{start}{end}])|{start}{prefix}(?P<token>{inner}){end}")
+def _has_marks(value: str, level: ResourceDef) -> bool:
+    start, end, escape, _ = level.token_marks
+    return level.replaces_tokens and (escape in value or (start in value and end in value))
 
 
 def _plain_parts(value: str, level: ResourceDef) -> tuple[_Part, ...]:
-    if not level.replaces_tokens:
+    """Return the tokens of a value and what stands between them, read as Ranger reads them.
+
+    What escapes stands for itself but before itself and before what begins a token, or ends the one that is
+    open. Nothing begins a token within another.
+    """
+    if not _has_marks(value, level):
         return (_Part(value),)
+    start, end, escape, prefix = level.token_marks
     parts: list[_Part] = []
-    position = 0
-    for found in _tokens(level.token_marks).finditer(value):
-        if found.start() > position:
-            parts.append(_Part(value[position : found.start()]))
-        if found["token"]:
-            parts.append(_Part(found["token"], token=True))
+    plain: list[str] = []
+    token: list[str] | None = None
+    characters = iter(value)
+    for character in characters:
+        into, closing = (plain, start) if token is None else (token, end)
+        if character == escape:
+            escaped = next(characters, "")
+            into.append(escaped if escaped in (escape, closing) else escape + escaped)
+        elif character != closing:
+            into.append(character)
+        elif token is None:
+            token = []
         else:
-            parts.append(_Part(found["escaped"], literal=True))
-        position = found.end()
-    if position < len(value):
-        parts.append(_Part(value[position:]))
-    return tuple(parts)
+            name = "".join(token)
+            written = f"{start}{name}{end}"
+            if name.startswith(prefix) and len(name) > len(prefix):
+                parts += [_Part("".join(plain)), _Part(written, token=name.removeprefix(prefix))]
+                plain = []
+            else:
+                plain.append(written)
+            token = None
+    if token is not None:
+        plain += [start, *token]
+    parts.append(_Part("".join(plain)))
+    return tuple([part for part in parts if part.text])
 
 
 def is_dynamic(value: str, level: ResourceDef = _PLAIN_LEVEL) -> bool:
-    """Return whether the value's meaning depends on who asks, and how."""
-    if level.replaces_expressions and SCRIPT_START in value:
-        return True
-    return level.token_marks[0] in value and any(part.token for part in _plain_parts(value, level))
+    """Return whether the value's meaning may depend on who asks, as Ranger tells it for its order."""
+    return (level.replaces_expressions and SCRIPT_START in value) or _has_marks(value, level)
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
@@ -188,7 +204,7 @@ class _Value:
         self._parts = _parts(value.rstrip(self._separator) if self._plain else value, definition)
         # Patterns are made when they are first needed: most of a hundred thousand never are.
         self._memory: dict[tuple[str, str | None], re.Pattern[str]] | re.Pattern[str] | None
-        if any(part.script or (part.token and part.text not in _OWN_TOKENS) for part in self._parts):
+        if any(part.script or (part.token and part.token not in _OWN_TOKENS) for part in self._parts):
             self._memory = None
         elif any(part.token for part in self._parts):
             self._memory = {}
@@ -198,7 +214,8 @@ class _Value:
     @property
     def facets(self) -> frozenset[str]:
         """Return the fields of the context that the value's meaning depends on."""
-        found = {"attributes"} if any(p.token and p.text not in _KNOWN_TOKENS for p in self._parts) else set()
+        tokens = {part.token for part in self._parts} - _KNOWN_TOKENS - {""}
+        found = {"attributes"} if tokens else set[str]()
         return frozenset(found).union(*(part.script.facets for part in self._parts if part.script))
 
     @property
@@ -208,7 +225,7 @@ class _Value:
         for part in self._parts:
             if part.token or part.script:
                 break
-            if self._wild and not part.literal and has_wildcard(part.text):
+            if self._wild and has_wildcard(part.text):
                 fixed += _WILDCARD.split(part.text, maxsplit=1)[0]
                 break
             fixed += part.text
@@ -228,18 +245,20 @@ class _Value:
         pieces: list[tuple[str, bool]] = []
         for part in self._parts:
             text: str | None = part.text
+            # What was put in is compared as it is: a user called `*` is no wildcard.
+            live = self._wild and part.script is None
             if part.script is not None:
                 facts = asker.facts()
                 known = part.script is not _LOST and facts.can_tell(part.script.facets)
                 text = part.script.render(facts) if known else None
             elif part.token:
-                text = _token(part.text, asker)
-                if text is None:
+                known_as = _token(part.token, asker)
+                if known_as is None:
                     return _UNKNOWN_OWNER
+                if known_as:
+                    text, live = known_as, False
             if text is None:
                 return None
-            # What was put in is compared as it is: a user called `*` is no wildcard.
-            live = self._wild and not (part.token or part.literal or part.script)
             pieces.append((fold(text) if self._fold else text, live))
         return pieces
 
@@ -280,7 +299,7 @@ class _Value:
 
 
 def _token(name: str, asker: Asker) -> str | None:
-    """Return what `{name}` stands for: itself when nobody knows it, None for an owner who is not known."""
+    """Return what a token stands for: nothing when nobody knows it, None for an owner who is not known."""
     if name == "USER":
         return asker.user or None
     if name == "OWNER":
@@ -288,7 +307,7 @@ def _token(name: str, asker: Asker) -> str | None:
     if name == "ROLES":
         return f"[{', '.join(sorted(asker.facts().roles))}]"
     attributes = dict(asker.facts().context.attributes)
-    return next(iter(attributes.get(f"token:{name}", ())), f"{{{name}}}")
+    return next(iter(attributes.get(f"token:{name}", ())), "")
 
 
 def leading_paths(path: str, separator: str = "/") -> list[str]:
@@ -297,6 +316,16 @@ def leading_paths(path: str, separator: str = "/") -> list[str]:
     start = scheme + 3 if scheme >= 0 else 1
     ends = [i for i in range(start, len(path)) if path[i] == separator][:_MAX_SEGMENTS]
     return [path[:end] for end in ends] + [path]
+
+
+def any_of(answers: Sequence[bool | None]) -> bool | None:
+    """Say whether one of the answers is yes; None when that cannot be told."""
+    return True if True in answers else None if None in answers else False
+
+
+def all_of(answers: Sequence[bool | None]) -> bool | None:
+    """Say whether none of the answers is no; None when that cannot be told."""
+    return False if False in answers else None if None in answers else True
 
 
 _NO_LITERALS: frozenset[str] = frozenset()
@@ -391,7 +420,15 @@ class LevelMatcher:
         return None if unknown else self.excludes
 
     def matches_within(self, value: str, asker: Asker, scope: ElementScope) -> bool | None:
-        """Say what `matches` says, where a value that `scope` lets in counts as the one asked for."""
+        """Say what `matches` says, where a value that `scope` lets in counts as the one asked for.
+
+        Of several values any may be the one; what is excluded then is what none of them may be.
+        """
+        if isinstance(value, AnyOf):
+            if self.any:
+                return not self.excludes
+            found = [self.matches_within(one, asker, scope) for one in value.each]
+            return all_of(found) if self.excludes else any_of(found)
         if self._quoted is not None and value[:1] in self._quotes and value:
             return self._quoted.matches_within(value, asker, scope)
         if scope is ElementScope.SELF or self.any or not self._reaches(value, asker, scope):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model import policy as model
 from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicyType
-from gateway.model.resource import ElementScope, Resource
+from gateway.model.resource import AnyOf, ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
@@ -183,8 +183,17 @@ class Question(Asker):
         return bool(self.levels) and self.levels[-1] in self.service.paths
 
     def deviates(self) -> bool:
-        """Say whether the resource is a path that is not what it looks like."""
-        return self.on_path and paths.deviates(self.values[-1])
+        """Say whether the resource is a path, or one of several, that is not what it looks like."""
+        return self.on_path and any(paths.deviates(path) for path in _each(self.values[-1]))
+
+    def single(self) -> list[Question]:
+        """Return the question about each of the deepest level's values."""
+        last = self.values[-1]
+        return [self.instead(value) for value in last.each] if isinstance(last, AnyOf) else [self]
+
+    @property
+    def _varied(self) -> bool:
+        return any(isinstance(value, AnyOf) for value in self.values)
 
     def facts(self) -> Facts:
         """Return everything that conditions and scripts may ask."""
@@ -236,13 +245,25 @@ class Question(Asker):
         given = dict(scopes)
         self.element_scopes = tuple([given.get(level, ElementScope.SELF) for level in self.levels])
 
+    def vary(self, alternatives: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+        """Have any of several values of a level match, and nothing but what takes all where there is none."""
+        given = dict(alternatives)
+        self.values = tuple(
+            [
+                AnyOf.of(tuple(self.service.compared(level, given[level]))) if level in given else value
+                for level, value in zip(self.levels, self.values, strict=True)
+            ]
+        )
+        # Indexes know no alternatives: every policy is looked at, as for scopes.
+        self.element_scopes = self.element_scopes or (ElementScope.SELF,) * len(self.levels)
+
     def containers(self, bits: int, *, any_access: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the datasets and projects that the resource is shared in."""
         sharing = self.service.sharing
         return ((), ()) if sharing is None else sharing.containers(self, bits, any_access=any_access)
 
     def zones(self) -> tuple[str, ...]:
-        return self.service.zones.of(self.levels, self.values, self)
+        return self.service.zones.of(self.levels, self.values, self, varied=self._varied)
 
     def instead(self, value: str) -> Question:
         """Return the same question about another value of the deepest level."""
@@ -306,6 +327,10 @@ class Question(Asker):
             return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
         return [(tag, found) for tag in asked for found in tag.applying(filing, index, subject)]
+
+
+def _each(value: str) -> tuple[str, ...]:
+    return value.each if isinstance(value, AnyOf) else (value,)
 
 
 def in_order(found: list[Applying]) -> list[Applying]:

@@ -136,6 +136,13 @@ class _Definition:
         matcher = reader.text(entry, "matcher", path)
         is_url = matcher.endswith("RangerURLResourceMatcher") if matcher else default.needs_scheme
         is_path = is_url or (matcher.endswith("RangerPathResourceMatcher") if matcher else default.is_path)
+        start, end, escape = (
+            reader.character(options, f"tokenDelimiter{which}", where, given)
+            for which, given in zip(("Start", "End", "Escape"), default.token_marks, strict=False)
+        )
+        prefix = reader.text(options, "tokenDelimiterPrefix", where, default.token_marks[3])
+        # Marks that cannot be told apart mark nothing, as in Ranger.
+        marked = escape not in (start, end) and not {start, end, escape} & set(prefix)
         return ResourceDef(
             name=base.name if base else reader.required(entry, "name", path),
             parent=reader.text(entry, "parent", path) or default.parent,
@@ -154,13 +161,9 @@ class _Definition:
             leaf=reader.flag(entry, "isValidLeaf", path, default=False),
             separator=reader.character(options, "pathSeparatorChar", where, default.separator),
             quote_characters=self._quotes(options, where, default),
-            replaces_tokens=reader.flag(options, "replaceTokens", where, default=default.replaces_tokens),
-            token_marks=(
-                reader.character(options, "tokenDelimiterStart", where, default.token_marks[0]),
-                reader.character(options, "tokenDelimiterEnd", where, default.token_marks[1]),
-                reader.character(options, "tokenDelimiterEscape", where, default.token_marks[2]),
-                reader.text(options, "tokenDelimiterPrefix", where, default.token_marks[3]),
-            ),
+            replaces_tokens=reader.flag(options, "replaceTokens", where, default=default.replaces_tokens)
+            and marked,
+            token_marks=(start, end, escape, prefix),
             replaces_expressions=reader.flag(
                 options, "replaceReqExpressions", where, default=default.replaces_expressions
             ),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gateway.model.policy import ResourceDef, ResourceSet, Zone
+from gateway.model.resource import ElementScope
 from gateway.policy.filing import entries_for
 from gateway.policy.hierarchy import MatchType, ways_down
 from gateway.policy.index import Index
@@ -30,20 +31,35 @@ class Zones:
             for entry in entries_for(zone.name, [_plain(r, recursive) for r in zone.resources], ways)
         )
 
-    def of(self, levels: tuple[str, ...], values: Sequence[str], asker: Asker) -> tuple[str, ...]:
-        """Return the zones of a resource, in their order; with UNZONED when some lie only below it."""
+    def of(
+        self, levels: tuple[str, ...], values: Sequence[str], asker: Asker, *, varied: bool = False
+    ) -> tuple[str, ...]:
+        """Return the zones of a resource, in their order; with UNZONED when some lie only below it.
+
+        A resource is `varied` where a value stands for several.
+        """
         if not self.names:
             return ()
         found: dict[str, None] = {}
         below = False
-        for entry in (
-            *self._index.at(levels, values, None),
-            *self._index.below(levels, values, None),
-            *self._index.above(levels, values),
-        ):
+        scopes: Sequence[ElementScope] = ()
+        if varied:
+            scopes = (ElementScope.SELF,) * len(levels)
+            entries = [
+                entry
+                for entry in self._index.everything(None)
+                if all(one == other for one, other in zip(entry.levels, levels, strict=False))
+            ]
+        else:
+            entries = [
+                *self._index.at(levels, values, None),
+                *self._index.below(levels, values, None),
+                *self._index.above(levels, values),
+            ]
+        for entry in entries:
             if entry.facets:
                 asker.note(entry.facets)
-            match = entry.match(values, asker)
+            match = entry.match(values, asker, scopes)
             if match is not MatchType.NONE:
                 found[entry.of] = None
                 below = below or match is MatchType.DESCENDANT

@@ -140,6 +140,11 @@ class ReaderPool:
         return self._known.spark_version
 
     @property
+    def keywords(self) -> tuple[str, ...]:
+        """Every word of Spark's grammar."""
+        return self._known.keywords
+
+    @property
     def builtin_functions(self) -> frozenset[str]:
         """Names in Spark's built-in scalar and aggregate registry, lower case."""
         return self._known.functions
@@ -187,15 +192,15 @@ class ReaderPool:
 
         return await self._once(key, ask)
 
-    async def alternatives(self) -> list[str]:
-        """Return the labels of the alternatives of the grammar's `statement` rule, sorted.
+    async def contexts(self, text: str) -> frozenset[str]:
+        """Return the rules and alternatives of Spark's grammar that a statement is made of.
 
         Raises BackendUnavailable.
         """
-        reply = await self._ask("alternatives", {})
+        reply = await self._ask("contexts", {"text": text})
         if isinstance(reply, NotRead):
             raise BackendUnavailable(reply.message)
-        return list(reply["alternatives"])
+        return frozenset(reply.get("contexts", ()))
 
     @property
     def _known(self) -> Hello:

@@ -42,16 +42,30 @@ class Hello:
     spark_version: str
     functions: frozenset[str]
     table_functions: frozenset[str]
+    keywords: tuple[str, ...]
+    """Every word of the grammar, in the order that Spark tells them."""
 
 
 def hello_of(reply: Reply) -> Hello:
-    return Hello(reply["spark"], frozenset(reply["functions"]), frozenset(reply["table_functions"]))
+    return Hello(
+        reply["spark"],
+        frozenset(reply["functions"]),
+        frozenset(reply["table_functions"]),
+        tuple(reply["keywords"]),
+    )
 
 
 def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
     kind = reply["kind"]
     if kind == "rejected":
-        return NotParsed(reply["message"], reply["error_class"], reply["sqlstate"])
+        parameters = tuple(sorted(reply["parameters"].items()))
+        return NotParsed(
+            reply["message"],
+            reply["error_class"],
+            reply["sqlstate"],
+            parameters,
+            tuple(reply["exceptions"]),
+        )
     if kind == "too_deep":
         return NotRead("TOO_DEEP", "the statement nests deeper than Spark's parser can follow")
     return Reading(
@@ -79,8 +93,10 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
             for told in reply["parameters"]
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
+        printed=reply["printed"],
         tree=_tree(reply["tree"]) if reply.get("tree") else None,
         view_text=_view_text(reply["view_text"]),
+        written=reply["written"],
     )
 
 
@@ -144,7 +160,9 @@ def _function(told: Reply, hello: Hello) -> FunctionRef:
     arguments = tuple(
         Argument(literal=a["literal"], call=a["call"], parameter=a["parameter"]) for a in told["arguments"]
     )
-    return FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments)
+    return FunctionRef(
+        parts=parts, table_valued=table_valued, builtin=builtin, arguments=arguments, start=told["start"]
+    )
 
 
 def _identity(told: Reply) -> Identity:

@@ -7,9 +7,10 @@ UnknownShape: an answer that is not understood is not shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from gateway.model.catalog import TableName
 from gateway.model.reading_settings import is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
@@ -18,6 +19,7 @@ Row = Sequence[Any]
 Visible = Callable[[Resource], bool]
 """Whether the principal may know of a resource; the policy engine's `visible` with the principal bound."""
 
+NOTHING_TOLD: Mapping[TableName, frozenset[str]] = {}
 _SCHEMA_LINE = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 """A top-level column of the schema tree that SHOW TABLE EXTENDED prints."""
 
@@ -26,8 +28,26 @@ class UnknownShape(Exception):
     """The rows are not what Spark is known to answer; nothing of them may be shown."""
 
 
-def filter_rows(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
-    """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape."""
+def listed_tables(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[TableName]:
+    """Return the tables and views in a list that tells more of them than their names: of these `filter_rows`
+    has to be given which may be told in full. Raises UnknownShape."""
+    if rule.filter is not AnswerFilter.TABLE_EXTENDED:
+        return []
+    return [
+        _table(rule, row) for row in _wide(rows, 4) if not _flag(row[2]) and _sees_table(rule, row, visible)
+    ]
+
+
+def filter_rows(
+    rule: AnswerRule,
+    rows: Sequence[Row],
+    visible: Visible,
+    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
+) -> list[Row]:
+    """Return the rows that the principal may see, some with fields blanked. Raises UnknownShape.
+
+    `told` are the listed tables and views (folded) of which all may be told, with their columns (lower case).
+    """
     match rule.filter:
         case AnswerFilter.RELAY:
             return list(rows)
@@ -38,7 +58,7 @@ def filter_rows(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list
         case AnswerFilter.TABLES | AnswerFilter.VIEWS:
             return [row for row in _wide(rows, 3) if _sees_table(rule, row, visible)]
         case AnswerFilter.TABLE_EXTENDED:
-            return _tables_extended(rule, rows, visible)
+            return _tables_extended(rule, rows, visible, told)
         case AnswerFilter.COLUMNS:
             return [row for row in rows if _shows_column(rule, _text(row, 0, 1))]
         case AnswerFilter.FUNCTIONS:
@@ -89,28 +109,26 @@ def _sees_table(rule: AnswerRule, row: Row, visible: Visible) -> bool:
     return database != "" and visible(Resource.table(catalog, database, unquoted(name)))
 
 
-def _tables_extended(rule: AnswerRule, rows: Sequence[Row], visible: Visible) -> list[Row]:
-    """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information holds the
-    location, the owner and the schema: it is blank unless every column in it may be seen."""
+def _tables_extended(
+    rule: AnswerRule, rows: Sequence[Row], visible: Visible, told: Mapping[TableName, frozenset[str]]
+) -> list[Row]:
+    """Filter SHOW TABLE EXTENDED (namespace, name, isTemporary, information). The information is what
+    DESCRIBE EXTENDED tells: location, owner, statistics, a view's text. It is blank where DESCRIBE would
+    leave some of it out; of a temporary view always, whose text was guarded."""
     shown: list[Row] = []
     for row in _wide(rows, 4):
         if not _sees_table(rule, row, visible):
             continue
         information = _text(row, 3)
-        if not rule.details or not _sees_columns(rule, row, information, visible):
+        columns = None if _flag(row[2]) else told.get(_table(rule, row).folded())
+        if columns is None or not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= columns:
             information = ""
         shown.append([row[0], row[1], row[2], information])
     return shown
 
 
-def _sees_columns(rule: AnswerRule, row: Row, information: str, visible: Visible) -> bool:
-    columns = _SCHEMA_LINE.findall(information)
-    if _flag(row[2]):
-        return True
-    if rule.columns is not None:
-        return all(column.lower() in rule.columns for column in columns)
-    table = Resource.table(_known(rule.catalog), unquoted(_text(row, 0)), unquoted(_text(row, 1)))
-    return all(visible(table.child("column", column)) for column in columns)
+def _table(rule: AnswerRule, row: Row) -> TableName:
+    return TableName(_known(rule.catalog), unquoted(_text(row, 0)), unquoted(_text(row, 1)))
 
 
 def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:

@@ -24,6 +24,8 @@ Outcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"
 
 ENFORCER = "sluice-acl"
 
+ERROR_CHARS = 4_096
+"""Characters of a message that are recorded: whole ones of Spark hold its plan."""
 REFUSED_CHARS = 65_536
 """Characters kept of a refused statement: refusals cost their sender nothing, and must not fill the disk."""
 
@@ -109,7 +111,7 @@ def decided(
     else:
         body["code"] = verdict.code
         body["sqlstate"] = verdict.sqlstate
-        body["message"] = verdict.message
+        body["message"] = verdict.message[:ERROR_CHARS]
     if statement.plan is not None:
         body["plan"] = statement.plan.kind
         body["plan_sha256"] = hashlib.sha256(statement.plan.message).hexdigest()
@@ -155,7 +157,7 @@ def completed(
         "backend_operation": backend_operation,
     }
     if error or sqlstate:
-        body["error"] = error
+        body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate
     return AuditEvent(
         event_id=outcome_id(statement_id),

@@ -20,6 +20,7 @@ from gateway.model.statement import (
     Cleared,
     CreateTempView,
     Refused,
+    ResetSettings,
     Statement,
     UseNamespace,
     Verdict,
@@ -88,15 +89,17 @@ async def bind(
     *,
     judge: Callable[[], Awaitable[Verdict]],
     version: Callable[[], int],
-    until: float,
+    wait_s: float,
 ) -> tuple[Verdict, Hold]:
     """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
 
-    `judge` judges the statement anew, `version` is the catalog's. Raises ViewsMoved.
+    `judge` judges the statement anew, `version` is the catalog's, `wait_s` is for how long others may be
+    waited for from now on: how long Spark took to tell of the names does not count. Raises ViewsMoved.
 
     INVARIANT (a name is judged as it will be resolved, across sessions): what was judged at this version of
     the catalog holds until the names are let go, because whoever changes one of them has to hold it.
     """
+    until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
         hold = await locks.acquire(request, until=until)
@@ -216,12 +219,33 @@ async def record_definer(
         await _run_own(replace(statement, text="", plan=None, records=verdict.definition), run)
 
 
+async def reset_settings(
+    session: NamesInForce,
+    statement: Statement,
+    verdict: Verdict,
+    run: Callable[[Statement], Awaitable[None]],
+) -> None:
+    """Give the session Spark's own value of every setting that it was given, as RESET promises.
+
+    INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
+    """
+    if isinstance(verdict, Cleared) and any(isinstance(e, ResetSettings) for e in verdict.effects):
+        for key in sorted(session.given_settings):
+            own = replace(statement, text="", plan=None, context=session.context, resets=key)
+            await _run_own(own, run)
+
+
 async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[None]]) -> None:
     try:
         await run(statement)
     except (StatementRefused, StatementFailed):
-        what = "look again at what policies read" if statement.refreshes else "record who defines a view"
-        raise BackendUnavailable(f"Spark could not {what}") from None
+        raise BackendUnavailable(f"Spark could not {_purpose(statement)}") from None
+
+
+def _purpose(statement: Statement) -> str:
+    if statement.resets is not None:
+        return f"reset the setting `{statement.resets}`"
+    return "look again at what policies read" if statement.refreshes else "record who defines a view"
 
 
 async def renew_views(

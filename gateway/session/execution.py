@@ -17,35 +17,30 @@ from gateway.session.audit_records import Outcome
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_handle
 from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
+from gateway.session.locks import NO_HOLD, CatalogLocks
+from gateway.session.metrics import Metrics
 from gateway.session.operation import (
-    CANCELED,
     CLOSED,
+    ENDINGS,
     ERROR,
     EXECUTE_STATEMENT,
     FINISHED,
+    OUTCOMES,
     RUNNING,
-    TIMEDOUT,
     Operation,
     changes_names,
 )
-from gateway.session.ports import BackendError, BackendOperation, OperationState
+from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
 from gateway.session.recorder import Recorder
 from gateway.session.scrub import scrub
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, without_dangling_views, without_ended_views
+from gateway.session.waiting import JUDGED_ANEW, Waiting, is_as_recorded
 from gateway.session.watches import Watches
+from gateway.session.whole_errors import told_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
-
-_OUTCOMES: dict[int, Outcome] = {
-    FINISHED: "finished",
-    CANCELED: "canceled",
-    CLOSED: "canceled",
-    ERROR: "failed",
-    TIMEDOUT: "timed_out",
-}
 
 
 class Execution:
@@ -59,6 +54,7 @@ class Execution:
         locks: CatalogLocks,
         limits: SessionLimits,
         lose: Callable[[Session, str], Coroutine[Any, Any, None]],
+        metrics: Metrics,
     ) -> None:
         self._verdicts = verdicts
         self._recorder = recorder
@@ -66,7 +62,13 @@ class Execution:
         self._limits = limits
         self._close_lost = lose
         self._losing: dict[Session, asyncio.Task[None]] = {}
-        self.watches = Watches()
+        self._watches = Watches()
+        self._waiting = Waiting(recorder, limits, metrics)
+
+    async def stop(self) -> None:
+        """Follow nothing any more, once every session is closed."""
+        await self._waiting.close()
+        await self._watches.close()
 
     async def _lose(self, session: Session, reason: str) -> None:
         """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
@@ -80,24 +82,64 @@ class Execution:
     async def execute(
         self, session: Session, text: str, *, timeout_s: int = 0, wait: bool = True
     ) -> Operation:
-        """Run one statement; `wait` until Spark has ended it.
+        """Run one statement; return when Spark has it, or has no room for it yet, or with `wait` when Spark
+        has ended it.
 
         Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
-        until = self._until()
-        async with session.turn:
+        await session.turn.acquire()
+        waits = False
+        try:
+            operation = await self._begin(session, text, timeout_s)
+            if operation.queued:
+                # The turn goes along: what is judged next in the session comes after it.
+                waits = True
+                self._waiting.begin(
+                    operation,
+                    timeout_s,
+                    lambda left_s: self._begin(session, text, left_s, waited=operation),
+                )
+        finally:
+            if not waits:
+                session.turn.release()
+        if wait:
+            await self._wait(operation)
+        return operation
+
+    async def _begin(
+        self,
+        session: Session,
+        text: str,
+        timeout_s: int,
+        *,
+        waited: Operation | None = None,
+    ) -> Operation:
+        """Bring the session to where a statement can be judged, and start it. The turn is held.
+
+        `waited`: it was started before, and Spark had no room for it.
+        """
+        moved_until: float | None = None
+        try:
+            require_open(session)
+            await self._ask_settings(session)
             while True:
                 require_open(session)
                 await self._settle_pending(session)
                 await self._renew_views(session)
                 statement = self._statement(session, text, session.context)
                 with contextlib.suppress(barriers.ViewsMoved):
-                    operation = await self._start(session, statement, timeout_s, until=until)
-                    break
-                barriers.require_time(until)
-        if wait:
-            await self._wait(operation)
-        return operation
+                    return await self._start(session, statement, timeout_s, waited=waited)
+                moved_until = moved_until or self._until()
+                barriers.require_time(moved_until)
+        finally:
+            self._waiting.give_back(session)
+
+    async def _ask_settings(self, session: Session) -> None:
+        try:
+            session.own_settings = await session.backend.own_settings()
+        except BackendUnavailable:
+            await self._lose(session, "Spark went away, or may read texts otherwise")
+            raise
 
     async def _wait(self, operation: Operation) -> None:
         """Wait for the end; an error is raised and the operation closed, as a synchronous client expects."""
@@ -112,10 +154,21 @@ class Execution:
         return asyncio.get_running_loop().time() + self._limits.catalog_wait_s
 
     async def _start(
-        self, session: Session, statement: Statement, timeout_s: int = 0, *, until: float
+        self,
+        session: Session,
+        statement: Statement,
+        timeout_s: int = 0,
+        *,
+        waited: Operation | None = None,
+        inside: bool = False,
     ) -> Operation:
-        """Judge, record and forward. The session's turn is held. Raises ViewsMoved too."""
-        if len(session.operations) >= self._limits.operations_per_session:
+        """Judge, record and forward, or come back with an operation that is `queued`: Spark has no room for
+        it. The session's turn is held. Raises ViewsMoved too.
+
+        `waited` is such an operation, for which there is a slot now; `inside` it is a statement of the
+        gateway's own, which takes no slot and has ended when this returns.
+        """
+        if waited is None and len(session.operations) >= self._limits.operations_per_session:
             raise LimitExceeded(
                 f"this session has {len(session.operations)} open operations; close some of them first"
             )
@@ -133,30 +186,57 @@ class Execution:
             self._locks,
             judge=lambda: self._judge(session, statement),
             version=lambda: self._verdicts.catalog_version,
-            until=until,
+            wait_s=self._limits.catalog_wait_s,
         )
         operation: Operation | None = None
         try:
-            await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
-            await self._recorder.decided(
-                verdict,
-                statement_id=statement_id,
-                client=session.client,
-                session=session.handle,
-                judged_s=time.perf_counter() - begun,
-            )
+            if isinstance(verdict, Cleared) and not inside:
+                self._waiting.take(session)
+            if session.slot is not None:
+                await barriers.record_definer(statement, verdict, lambda one: self._run_inside(session, one))
+                await barriers.reset_settings(
+                    session, statement, verdict, lambda one: self._run_inside(session, one)
+                )
+            if waited is None or not is_as_recorded(verdict, waited):
+                if waited is not None:
+                    await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
+                await self._recorder.decided(
+                    verdict,
+                    statement_id=statement_id,
+                    client=session.client,
+                    session=session.handle,
+                    judged_s=time.perf_counter() - begun,
+                )
+                if waited is not None:
+                    waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
             # INVARIANT (audit first): only below this line may the statement reach Spark.
-            operation = Operation(session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic())
+            operation = waited or Operation(
+                session, new_handle(), statement_id, EXECUTE_STATEMENT, time.monotonic()
+            )
         finally:
             if operation is None:
                 hold.end()
         operation.cleared, operation.hold = verdict, hold
         operation.decided = True
-        session.operations[operation.handle.guid] = operation
         operation.policies_version = policies_version
-        await self._forward(operation, verdict, timeout_s)
+        if operation.let_go:
+            # Its client no longer wants it: it was judged again for nothing.
+            self._let_names_go(operation)
+            return operation
+        session.operations[operation.handle.guid] = operation
+        if session.closed:
+            self._forget(operation)
+            operation.hold.end()
+            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
+            require_open(session)
+        has_room = inside or session.slot is not None
+        if not (has_room and await self._forward(operation, verdict, timeout_s, wait=inside)):
+            # Nobody waits for Spark with names that others wait for.
+            self._let_names_go(operation)
+            self._waiting.enqueue(operation)
+            return operation
         if operation.changes_names:
             session.pending = operation
         if operation.closed:
@@ -164,6 +244,10 @@ class Execution:
             await self.abandon(operation, "the session was closed")
             require_open(session)
         return operation
+
+    def _let_names_go(self, operation: Operation) -> None:
+        operation.hold.end()
+        operation.hold = NO_HOLD
 
     async def _judge(self, session: Session, statement: Statement) -> Verdict:
         judged = await barriers.look_again(
@@ -174,22 +258,29 @@ class Execution:
         )
         return without_dangling_views(session, without_ended_views(session, judged))
 
-    async def _forward(self, operation: Operation, cleared: Cleared, timeout_s: int) -> None:
-        """Hand the statement to Spark; whatever goes wrong, its end is recorded."""
+    async def _forward(
+        self, operation: Operation, cleared: Cleared, timeout_s: int, *, wait: bool = False
+    ) -> bool:
+        """Hand the statement to Spark, and `wait` until it has run; whatever goes wrong, its end is recorded.
+        False when Spark has no room for it after all, and it is as it was before."""
         session = operation.session
-        if session.closed:
-            self._forget(operation)
-            operation.hold.end()
-            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
-            require_open(session)
+        before = session.names_in_force()
         session.forwarding(cleared)
         operation.hold.forwarding()
+        operation.forwarded, full = True, False
         try:
-            upstream = await session.backend.execute(cleared, run_async=True, timeout_s=timeout_s)
+            upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
             operation.state = RUNNING
-            operation.hold.follow(lambda: self.watches.begin(self._ended(operation)))
+            operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
+            self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
+            return True
+        except BackendFull:
+            session.restore(before)
+            operation.forwarded, full = False, True
+            self._waiting.refused(session)
+            return False
         except BackendError as fault:
             operation.error = self.failure(operation, fault)
             raise operation.error from fault
@@ -197,7 +288,7 @@ class Execution:
             operation.error = fault
             raise
         finally:
-            if operation.upstream is None:
+            if operation.upstream is None and not full:
                 operation.state = ERROR
                 self._forget(operation)
                 self._settle(operation)
@@ -213,6 +304,9 @@ class Execution:
 
     async def poll(self, operation: Operation, progress: bool = False) -> None:
         """Ask Spark once how the operation stands, at most for its own long poll, and note the answer."""
+        if operation.not_with_spark_yet:
+            await self._waiting.moved(operation)
+            return
         async with operation.lock:
             if not operation.running or operation.upstream is None:
                 return
@@ -258,12 +352,13 @@ class Execution:
             operation.has_result_set = state.has_result_set
         if not state.terminal:
             return
+        operation.release_slot()
         certain = self._settle(operation)
         self._let_go(operation, self._held_after(state) if known else self._limits.unsettled_s)
         if state.state != FINISHED:
             changed = barriers.overtaken(operation.statement_id)
             operation.error = changed if overtaken else self._ending(operation, state)
-            await self._recorder.completed(operation, _OUTCOMES[state.state])
+            await self._recorder.completed(operation, OUTCOMES[state.state])
         if not certain:
             await self._lose(operation.session, "a statement that changes names was stopped half-way")
 
@@ -293,6 +388,8 @@ class Execution:
         if operation.settled:
             return True
         operation.settled = True
+        if not operation.forwarded:
+            return True
         session, cleared = operation.session, operation.cleared
         if session.pending is operation:
             session.pending = None
@@ -325,7 +422,9 @@ class Execution:
 
     def _others(self, session: Session) -> Iterator[Awaitable[None]]:
         for operation in list(session.operations.values()):
-            yield self._ended(operation)
+            # The one that waits for Spark has the turn: it is the one that others have to end for.
+            if not operation.not_with_spark_yet:
+                yield self._ended(operation)
         yield self._stopped(session)
 
     async def _stopped(self, session: Session) -> None:
@@ -353,9 +452,12 @@ class Execution:
         )
 
     async def _run_inside(self, session: Session, statement: Statement) -> None:
-        """Run a statement of the gateway's own within the session's turn: judged and recorded like any."""
+        """Run a statement of the gateway's own within the session's turn: judged and recorded like any.
+
+        Spark runs it in the thread of the session's connection: it waits for no place in the pool.
+        """
         try:
-            operation = await self._start(session, statement, until=self._until())
+            operation = await self._start(session, statement, inside=True)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         await self._wait(operation)
@@ -368,6 +470,7 @@ class Execution:
 
     async def cancel(self, operation: Operation) -> None:
         """Ask Spark to stop, and learn what came of it."""
+        await self._waiting.cancel(operation)
         if not operation.running or operation.upstream is None:
             return
         try:
@@ -398,6 +501,9 @@ class Execution:
         self._forget(operation)
         if operation.closed and operation.completed:
             return
+        if not self._waiting.let_go(operation):
+            operation.closed = True
+            return
         operation.closed = True
         upstream = operation.upstream
         stopped = not operation.terminal
@@ -408,7 +514,7 @@ class Execution:
         if stopped:
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
-            outcome: Outcome = "failed" if operation.error is not None else _OUTCOMES[operation.state]
+            outcome: Outcome = "failed" if operation.error is not None else OUTCOMES[operation.state]
             await self._recorder.completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:
@@ -416,6 +522,7 @@ class Execution:
             if freed:
                 held_s = self._limits.stopped_s
         finally:
+            operation.release_slot()
             operation.hold.end(held_s)
             if stopped:
                 self._keep_names(operation, held_s)
@@ -442,8 +549,8 @@ class Execution:
         operation.session.operations.pop(operation.handle.guid, None)
 
     def _ending(self, operation: Operation, state: OperationState) -> StatementFailed:
-        if state.state in _ENDINGS:
-            message, sqlstate = _ENDINGS[state.state]
+        if state.state in ENDINGS:
+            message, sqlstate = ENDINGS[state.state]
             return StatementFailed(message, sqlstate, state.error_code or 0, operation.statement_id)
         return self.failure(
             operation, BackendError(state.error_message or "", state.sqlstate, state.error_code or 0)
@@ -452,6 +559,8 @@ class Execution:
     def failure(self, operation: Operation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
+        if cleared is not None and operation.plain and told_whole(fault.message, cleared):
+            return whole_failure(fault, cleared, operation.statement_id)
         message = scrub(
             fault.message,
             fault.sqlstate,
@@ -461,13 +570,6 @@ class Execution:
             hides_target=cleared is not None and cleared.hides_target,
         )
         return StatementFailed(message, fault.sqlstate or "HY000", fault.error_code, operation.statement_id)
-
-
-_ENDINGS = {
-    CANCELED: ("the statement was canceled", "HY008"),
-    CLOSED: ("the statement was closed", "HY008"),
-    TIMEDOUT: ("the statement ran into its timeout", "HYT00"),
-}
 
 
 def require_open(session: Session) -> None:

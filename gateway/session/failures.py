@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from gateway.errors import SluiceError
 from gateway.model.statement import Refused
+
+PARSE = ("org.apache.spark.sql.catalyst.parser.ParseException", "org.apache.spark.sql.AnalysisException")
+ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
+OTHER = ("org.apache.spark.SparkException",)
+"""Classes of Spark's, each with those above it."""
+_NOT_PARSED = {
+    "CATALOG_NOT_FOUND": OTHER,
+    "INVALID_ATTRIBUTE_NAME_SYNTAX": ANALYSIS,
+    "REQUIRES_SINGLE_PART_NAMESPACE": ANALYSIS,
+    "TABLE_OR_VIEW_NOT_FOUND": ANALYSIS,
+    "UNBOUND_SQL_PARAMETER": ANALYSIS,
+    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": ANALYSIS,
+    "UNRESOLVED_ROUTINE": ANALYSIS,
+}
+"""What a refusal in Spark's own words says that does not come from its parser."""
+_CONDITION = re.compile(r"\s*\[([A-Z][A-Z0-9_]*(?:\.[A-Z][A-Z0-9_]*)*)\]")
 
 
 class StatementRefused(SluiceError):
@@ -13,23 +31,54 @@ class StatementRefused(SluiceError):
         super().__init__(refused.message)
         self.code = refused.code
         self.sqlstate = refused.sqlstate
+        self.parameters = refused.parameters
+        self.exceptions = refused.exceptions
         self.statement_id = statement_id
 
     @property
+    def in_sparks_words(self) -> bool:
+        """Whether the message is the one that Spark itself would give."""
+        return self.code == "SPARK"
+
+    @property
+    def condition(self) -> str:
+        """The error class that a message in Spark's words begins with; empty when it has none."""
+        found = _CONDITION.match(self.message)
+        return found[1] if found is not None else ""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The Java classes of a message in Spark's words."""
+        return self.exceptions or _NOT_PARSED.get(self.condition, PARSE)
+
+    @property
     def text(self) -> str:
-        if self.code == "SPARK":
+        if self.in_sparks_words:
             # The parser's own words and no others: the client must not notice who answered.
             return self.message
         return f"[SLUICE_{self.code}] {self.message}; to ask about it, quote audit event {self.statement_id}"
 
 
 class StatementFailed(SluiceError):
-    """Spark could not run the statement; the message was scrubbed."""
+    """Spark could not run the statement; the message is as its sender may read it."""
 
     code = "STATEMENT_FAILED"
 
-    def __init__(self, message: str, sqlstate: str, error_code: int, statement_id: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        sqlstate: str,
+        error_code: int,
+        statement_id: str,
+        *,
+        trace: str = "",
+        details: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
+        self.trace = trace
+        """Where all may be told: exception, message, stack and causes, as Java prints them."""
+        self.details = details
+        """The same as HiveServer2 tells it, where Spark did."""
         self.sqlstate = sqlstate
         self.error_code = error_code
         self.statement_id = statement_id

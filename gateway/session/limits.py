@@ -25,12 +25,23 @@ class SessionLimits:
     overtake_s: float = 5.0
     """How long a change of a table or view waits for statements that only read it and may not have been
     analysed yet; then what these answer is no longer shown."""
+    statements: int = 100
+    """Statements that Spark's Thrift Server is given at once; the default is that of
+    `hive.server2.async.exec.threads`."""
+    statements_waiting: int = 1000
+    """Statements that wait until Spark has room for them."""
+    spark_wait_s: float = 300.0
+    """How long a statement waits for that."""
+    poll_s: float = 5.0
+    """How long the status of a statement that waits is asked for before it is told; Spark's own long poll."""
     stopped_s: float = 15.0
     """How long what a statement has changed, or relied on, counts as changing after Spark has stopped it
     half-way: it may still be at work in the metastore, and a cancel that comes while Spark plans is lost
     until it is closed."""
     unsettled_s: float = 60.0
     """The same where Spark did not say that it has stopped it."""
+    end_results_on_policy_change: bool = False
+    """Whether results that are open end when they would be others by changed policies; see OpenResults."""
     answer_rows: int = 100_000
     """Rows of an answer that the gateway filters itself, and of a metadata call."""
     fetch_rows: int = 1_000_000

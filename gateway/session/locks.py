@@ -17,8 +17,7 @@ One gateway process has one of these, for all its endpoints. What others do to t
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
@@ -59,13 +58,6 @@ class LockRequest:
             exclusive=exclusive,
             changes=changes,
             read_only=cleared.read_only and not changes,
-        )
-
-    def conflicts_with(self, other: LockRequest) -> bool:
-        return not (
-            self.exclusive.isdisjoint(other.exclusive)
-            and self.exclusive.isdisjoint(other.shared)
-            and self.shared.isdisjoint(other.exclusive)
         )
 
     def covers(self, other: LockRequest) -> bool:
@@ -164,29 +156,70 @@ class _Waiter:
             self.timer = None
 
 
+class _Requests:
+    """Holds by the names that they ask for: those that conflict with one are found without looking at all."""
+
+    def __init__(self) -> None:
+        self._shared: dict[Key, dict[Hold, None]] = {}
+        self._exclusive: dict[Key, dict[Hold, None]] = {}
+
+    def add(self, hold: Hold) -> None:
+        for index, keys in self._of(hold.request):
+            for key in keys:
+                index.setdefault(key, {})[hold] = None
+
+    def remove(self, hold: Hold) -> None:
+        for index, keys in self._of(hold.request):
+            for key in keys:
+                del index[key][hold]
+                if not index[key]:
+                    del index[key]
+
+    def conflicting(self, request: LockRequest) -> Iterator[Hold]:
+        """Yield those that conflict with a request; one with several of its names more than once."""
+        for key in request.exclusive:
+            yield from self._exclusive.get(key, ())
+            yield from self._shared.get(key, ())
+        for key in request.shared:
+            yield from self._exclusive.get(key, ())
+
+    def conflict(self, request: LockRequest) -> bool:
+        """Whether any conflicts with a request."""
+        return next(self.conflicting(request), None) is not None
+
+    def _of(self, request: LockRequest) -> tuple[tuple[dict[Key, dict[Hold, None]], frozenset[Key]], ...]:
+        return (self._shared, request.shared), (self._exclusive, request.exclusive)
+
+
 class CatalogLocks:
-    """Who holds which names, and who waits for them: first come, first served."""
+    """Who holds which names, and who waits for them: first come, first served.
+
+    What a request costs grows with those that it conflicts with: whoever has hundreds wait for names of his
+    own holds up nobody who asks for others.
+    """
 
     def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
         self.catalog = catalog
         self._limits = limits or SessionLimits()
-        self._shared: Counter[Key] = Counter()
-        self._exclusive: Counter[Key] = Counter()
-        self._holds: set[Hold] = set()
-        self._queue: list[_Waiter] = []
+        self._holds: dict[Hold, None] = {}
+        self._held = _Requests()
+        self._queue: dict[Hold, _Waiter] = {}
+        self._waiting = _Requests()
 
     async def acquire(self, request: LockRequest, *, until: float) -> Hold | None:
         """Hold names; waits for others until the loop's clock says `until`, then returns None."""
         hold = Hold(self, request)
         if not (request.shared or request.exclusive):
             return hold
-        if self._is_free(request) and not self._is_barred(request, self._queue):
+        barred = self._is_barred(request, self._waiting, {})
+        if not (barred or self._held.conflict(request)):
             self._enter(hold)
             return hold
         hold.waited = True
         waiter = _Waiter(hold, asyncio.get_running_loop().create_future())
-        self._queue.append(waiter)
-        self._serve()
+        self._queue[hold] = waiter
+        self._waiting.add(hold)
+        self._wait(waiter, barred=barred)
         try:
             async with asyncio.timeout_at(until):
                 await waiter.entered
@@ -199,81 +232,84 @@ class CatalogLocks:
             raise
         finally:
             waiter.stop_timer()
-            if waiter in self._queue:
-                self._queue.remove(waiter)
-                self._serve()
+            if hold in self._queue:
+                self._leave(hold)
+                if self._waiting.conflict(request):
+                    self._serve()
         return hold
 
     def let_go(self, hold: Hold) -> None:
         """Take out a hold and let in whoever waited for it."""
         if hold in self._holds:
-            self._holds.remove(hold)
-            self._count(hold.request, -1)
-            self._serve()
+            self._take_out(hold)
+            if self._waiting.conflict(hold.request):
+                self._serve()
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _is_free(self, request: LockRequest) -> bool:
-        exclusive, shared = self._exclusive, self._shared
-        return not any(key in exclusive or key in shared for key in request.exclusive) and not any(
-            key in exclusive for key in request.shared
-        )
-
-    def _is_barred(self, request: LockRequest, before: Iterable[_Waiter]) -> bool:
+    def _is_barred(self, request: LockRequest, before: _Requests, waits: dict[Hold, bool]) -> bool:
         """Whether it would overtake somebody who waits for the same names.
 
         Who only reads may pass a change that waits for a statement with effects: it holds the names for a
-        moment only, and does not keep the change from its turn.
+        moment only, and does not keep the change from its turn. `waits` is what is known of who does.
         """
-        return any(
-            request.conflicts_with(waiter.hold.request)
-            and not (request.read_only and self._waits_for_effects(waiter.hold.request))
-            for waiter in before
-        )
+        for waiter in before.conflicting(request):
+            if not request.read_only:
+                return True
+            if waiter not in waits:
+                waits[waiter] = self._waits_for_effects(waiter.request)
+            if not waits[waiter]:
+                return True
+        return False
 
     def _in_the_way(self, request: LockRequest) -> list[Hold]:
-        return [hold for hold in self._holds if request.conflicts_with(hold.request)]
+        return list(dict.fromkeys(self._held.conflicting(request)))
 
     def _waits_for_effects(self, request: LockRequest) -> bool:
-        return any(not hold.request.read_only for hold in self._in_the_way(request))
+        return any(not hold.request.read_only for hold in self._held.conflicting(request))
 
     def _enter(self, hold: Hold) -> None:
-        self._holds.add(hold)
-        self._count(hold.request, 1)
-        for waiter in self._queue:
-            if hold.request.conflicts_with(waiter.hold.request):
-                hold.want()
+        self._holds[hold] = None
+        self._held.add(hold)
+        if self._waiting.conflict(hold.request):
+            hold.want()
 
-    def _count(self, request: LockRequest, by: int) -> None:
-        for counter, keys in ((self._shared, request.shared), (self._exclusive, request.exclusive)):
-            for key in keys:
-                counter[key] += by
-                if not counter[key]:
-                    del counter[key]
+    def _take_out(self, hold: Hold) -> None:
+        del self._holds[hold]
+        self._held.remove(hold)
+
+    def _leave(self, hold: Hold) -> None:
+        del self._queue[hold]
+        self._waiting.remove(hold)
 
     def _serve(self) -> None:
         """Let in who can be let in, in order; have the ends of those in the way found out."""
-        waiting: list[_Waiter] = []
-        for waiter in list(self._queue):
-            request = waiter.hold.request
+        before, waits = _Requests(), dict[Hold, bool]()
+        for hold, waiter in list(self._queue.items()):
+            request = hold.request
             if waiter.entered.done():
                 continue
-            barred = self._is_barred(request, waiting)
-            if not barred and self._is_free(request):
+            barred = self._is_barred(request, before, waits)
+            if not (barred or self._held.conflict(request)):
                 waiter.stop_timer()
-                self._queue.remove(waiter)
-                self._enter(waiter.hold)
+                self._leave(hold)
+                self._enter(hold)
+                waits.clear()
                 waiter.entered.set_result(None)
                 continue
-            waiting.append(waiter)
-            in_the_way = self._in_the_way(request)
-            for hold in in_the_way:
-                hold.want()
-            if barred or not all(hold.request.read_only for hold in in_the_way):
-                waiter.stop_timer()
-            elif waiter.timer is None:
-                loop = asyncio.get_running_loop()
-                waiter.timer = loop.call_later(self._limits.overtake_s, self._overtake, waiter)
+            before.add(hold)
+            self._wait(waiter, barred=barred)
+
+    def _wait(self, waiter: _Waiter, *, barred: bool) -> None:
+        """Have the ends of those in the way found out, and overtake those that only read after a while."""
+        in_the_way = self._in_the_way(waiter.hold.request)
+        for hold in in_the_way:
+            hold.want()
+        if barred or not all(hold.request.read_only for hold in in_the_way):
+            waiter.stop_timer()
+        elif waiter.timer is None:
+            loop = asyncio.get_running_loop()
+            waiter.timer = loop.call_later(self._limits.overtake_s, self._overtake, waiter)
 
     def _overtake(self, waiter: _Waiter) -> None:
         """Let a change in although statements that only read may not have been analysed yet."""
@@ -283,8 +319,7 @@ class CatalogLocks:
             return
         for hold in in_the_way:
             hold.overtaken = True
-            self._holds.remove(hold)
-            self._count(hold.request, -1)
+            self._take_out(hold)
         _log.info("reads_overtaken", count=len(in_the_way))
         self._serve()
 

@@ -14,7 +14,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         registry = self.registry
         self.statements = Counter(
-            "sluice_statements", "Statements by verdict", ["verdict"], registry=registry
+            "sluice_statements",
+            "Statements by verdict; unrecorded: the ledger did not take it, so none is in force",
+            ["verdict"],
+            registry=registry,
         )
         self.outcomes = Counter(
             "sluice_operations_ended", "Cleared statements by outcome", ["outcome"], registry=registry
@@ -28,6 +31,15 @@ class Metrics:
         )
         self.judge_cold = judge.labels("cold")
         self.judge_cached = judge.labels("cached")
+        self.waited = Histogram(
+            "sluice_spark_wait_seconds",
+            "Time that statements waited until Spark had room for them",
+            buckets=(0.01, 0.05, 0.2, 1, 5, 20, 60, 300, 1200),
+            registry=registry,
+        )
+        self.spark_full = Counter(
+            "sluice_spark_full", "Statements for which Spark's pool had no room", registry=registry
+        )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter("sluice_logins", "Logins by result", ["result"], registry=registry)
@@ -47,6 +59,12 @@ class Metrics:
         )
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
+        self.spark_statements = Gauge(
+            "sluice_spark_statements", "Statements that Spark's Thrift Server has", registry=None
+        )
+        self.statements_waiting = Gauge(
+            "sluice_statements_waiting", "Statements that wait until Spark has room for them", registry=None
+        )
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)
         self.connect_operations = Gauge(
@@ -54,6 +72,7 @@ class Metrics:
         )
         self.cleared = self.statements.labels("cleared")
         self.refused = self.statements.labels("refused")
+        self.unrecorded = self.statements.labels("unrecorded")
 
     def watch(self, gauge: Gauge, read: Callable[[], float]) -> None:
         """Put a gauge on the page that asks for its value whenever it is printed."""

@@ -8,23 +8,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import InvalidRequest, SluiceError
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
     CreateTempView,
+    DropFunction,
     DropTempView,
+    ResetSettings,
     SessionEffect,
     UseNamespace,
 )
+from gateway.session.audit_records import Outcome
 from gateway.session.identifiers import Handle
 from gateway.session.locks import NO_HOLD
 from gateway.session.ports import BackendOperation
+from gateway.session.slots import Slot
 
 if TYPE_CHECKING:
     from gateway.session.session import Session
 
 PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
 """TOperationState."""
+
+OUTCOMES: dict[int, Outcome] = {
+    FINISHED: "finished",
+    CANCELED: "canceled",
+    CLOSED: "canceled",
+    ERROR: "failed",
+    TIMEDOUT: "timed_out",
+}
+ENDINGS = {
+    CANCELED: ("the statement was canceled", "HY008"),
+    CLOSED: ("the statement was closed", "HY008"),
+    TIMEDOUT: ("the statement ran into its timeout", "HYT00"),
+}
+"""Message and SQLSTATE of the ends that are no errors of Spark's."""
 
 FETCH_NEXT, FETCH_PRIOR, FETCH_FIRST = 0, 1, 4
 """TFetchOrientation, as far as Spark knows it."""
@@ -85,33 +104,44 @@ class LocalRows:
         return Batch(start, batch, self.schema, protocol_version)
 
 
+LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
+
+
 class Operation:
     """What the gateway knows of a running or finished operation. Only the service changes it.
 
-    INVARIANT (one closing event): `completed` goes from False to True once, and only then is the `completed`
-    event written; it is written only when `decided` is True.
+    INVARIANT (one closing event): `completed` goes from False to True once for each statement id, and only
+    then is the `completed` event written; it is written only when `decided` is True.
     """
 
     __slots__ = (
         "answer",
+        "arrived",
         "cleared",
         "closed",
         "completed",
         "decided",
         "error",
+        "forwarded",
         "handle",
         "has_result_set",
         "hold",
         "kind",
         "lock",
+        "log",
+        "moved",
         "policies_version",
+        "queued",
         "relayed_bytes",
         "relayed_rows",
         "session",
         "settled",
+        "slot",
         "started",
         "state",
         "statement_id",
+        "taking",
+        "unwanted",
         "upstream",
         "used_at",
     )
@@ -141,6 +171,22 @@ class Operation:
         self.relayed_rows = 0
         self.relayed_bytes = 0
         self.lock = asyncio.Lock()
+        self.forwarded = False
+        """Spark may have it."""
+        self.slot: Slot | None = None
+        """Its place among those that Spark has."""
+        self.arrived = 0.0
+        """The loop's time at which it began to wait for Spark."""
+        self.queued = False
+        """It waits until Spark has room for it."""
+        self.taking: asyncio.Task[None] | None = None
+        """Waits for that and hands it to Spark."""
+        self.moved = asyncio.Event()
+        """That task has ended."""
+        self.unwanted = False
+        """It was canceled before Spark had it."""
+        self.log: LocalRows | None = None
+        """What its client may read of what it waited for."""
 
     @property
     def terminal(self) -> bool:
@@ -150,6 +196,22 @@ class Operation:
     def running(self) -> bool:
         """Whether Spark may still be working on it."""
         return not self.terminal and not self.closed
+
+    @property
+    def not_with_spark_yet(self) -> bool:
+        """Whether it waits, or has waited, for Spark, and has neither reached it nor ended."""
+        return self.taking is not None and self.upstream is None and self.running and not self.moved.is_set()
+
+    @property
+    def let_go(self) -> bool:
+        """Whether its client has closed or canceled it before Spark had it."""
+        return self.closed or self.unwanted
+
+    def release_slot(self) -> None:
+        """Let another have its place in Spark."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.release()
 
     @property
     def changes_names(self) -> bool:
@@ -174,9 +236,19 @@ class Operation:
         """Whether what Spark runs carries row filters or masks, directly or through a temporary view."""
         return self.cleared is not None and (bool(self.cleared.obligations) or self.session.views_obliged)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all that Spark says of an error may be told, with the plan and the stack."""
+        cleared = self.cleared
+        return cleared is not None and cleared.plain and not (self.obliged or self.session.views_guarded)
+
 
 def changes_names(effects: Sequence[SessionEffect]) -> bool:
     """Whether one of the effects changes what names, or the texts of policies, mean in a session."""
     return any(
-        isinstance(effect, UseNamespace | CreateTempView | DropTempView | ChangeSetting) for effect in effects
+        may_change_meaning(effect.key) if isinstance(effect, ChangeSetting) else isinstance(effect, _CHANGING)
+        for effect in effects
     )
+
+
+_CHANGING = (UseNamespace, CreateTempView, DropTempView, DropFunction, ResetSettings)

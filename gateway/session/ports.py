@@ -26,6 +26,14 @@ class BackendError(Exception):
     message: str
     sqlstate: str | None
     error_code: int = 0
+    details: tuple[str, ...] = ()
+    """The exception and its causes with their stacks, as HiveServer2 tells them in a status."""
+
+
+@dataclass(eq=False)
+class BackendFull(BackendError):
+    """Spark has no room for a statement now. It has not begun it, and has forgotten it: it may be sent
+    again."""
 
 
 @dataclass(eq=False)
@@ -116,13 +124,14 @@ class BackendOperation(Protocol):
 class BackendSession(Protocol):
     """A Spark session that belongs to one client session, under the client's identity."""
 
-    @property
-    def own_settings(self) -> Mapping[str, str]:
-        """What was set in it when it was opened."""
+    async def own_settings(self) -> Mapping[str, str]:
+        """Return what was set in it when it was opened; the backend may ask Spark for it, and whether it
+        reads texts as the reader does, only now. Raises BackendMismatch, BackendUnavailable."""
         ...
 
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> BackendOperation:
-        """Forward a cleared statement. Raises BackendError when Spark refuses it at once."""
+        """Forward a cleared statement; without `run_async`, return when it has ended well. Raises
+        BackendError when Spark refuses it at once, of these BackendFull when it has no room for it."""
         ...
 
     async def close(self) -> None: ...
@@ -135,7 +144,7 @@ class Backend(Protocol):
         self, principal: Principal, *, protocol_version: int, settings: dict[str, str]
     ) -> BackendSession:
         """Open a session as `principal` with parser-shaping settings pinned. Raises BackendUnavailable, and
-        BackendMismatch for a Spark that may read texts otherwise all the same."""
+        BackendMismatch for a Spark that may read texts otherwise all the same, if that is asked by now."""
         ...
 
 

@@ -62,21 +62,18 @@ class Recorder:
         operation: str = "",
     ) -> None:
         """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded."""
-        refused = isinstance(verdict, Refused)
-        (self._metrics.refused if refused else self._metrics.cleared).inc()
-        await self._ledger.decided(
-            audit_records.decided(
-                verdict,
-                event_id=statement_id,
-                statement_id=statement_id,
-                time=now(),
-                gateway=self._gateway,
-                client=client,
-                duration_us=round(judged_s * 1_000_000),
-                session=str(session),
-                operation=operation,
-            )
+        event = audit_records.decided(
+            verdict,
+            event_id=statement_id,
+            statement_id=statement_id,
+            time=now(),
+            gateway=self._gateway,
+            client=client,
+            duration_us=round(judged_s * 1_000_000),
+            session=str(session),
+            operation=operation,
         )
+        await self._decided(event, refused=isinstance(verdict, Refused))
 
     async def metadata_decided(
         self,
@@ -89,19 +86,17 @@ class Recorder:
         session: Handle | str,
     ) -> None:
         """Make durable that a metadata call is answered. Raises LedgerUnavailable."""
-        self._metrics.cleared.inc()
-        await self._ledger.decided(
-            audit_records.metadata_decided(
-                call,
-                arguments,
-                statement_id=statement_id,
-                time=now(),
-                gateway=self._gateway,
-                principal=principal,
-                client=client,
-                session=str(session),
-            )
+        event = audit_records.metadata_decided(
+            call,
+            arguments,
+            statement_id=statement_id,
+            time=now(),
+            gateway=self._gateway,
+            principal=principal,
+            client=client,
+            session=str(session),
         )
+        await self._decided(event, refused=False)
 
     async def completed(self, operation: Ending, outcome: Outcome, error: str = "") -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
@@ -145,21 +140,19 @@ class Recorder:
 
         `refusal` is code, SQLSTATE and message.
         """
-        (self._metrics.refused if refusal is not None else self._metrics.cleared).inc()
-        await self._ledger.decided(
-            audit_records.call_decided(
-                call,
-                names,
-                statement_id=statement_id,
-                time=now(),
-                gateway=self._gateway,
-                principal=principal,
-                client=client,
-                session=session,
-                decisions=decisions,
-                refusal=refusal,
-            )
+        event = audit_records.call_decided(
+            call,
+            names,
+            statement_id=statement_id,
+            time=now(),
+            gateway=self._gateway,
+            principal=principal,
+            client=client,
+            session=session,
+            decisions=decisions,
+            refusal=refusal,
         )
+        await self._decided(event, refused=refusal is not None)
 
     async def reattached(
         self,
@@ -241,6 +234,15 @@ class Recorder:
                 principal=principal,
             )
         )
+
+    async def _decided(self, event: AuditEvent, *, refused: bool) -> None:
+        """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""
+        try:
+            await self._ledger.decided(event)
+        except LedgerUnavailable:
+            self._metrics.unrecorded.inc()
+            raise
+        (self._metrics.refused if refused else self._metrics.cleared).inc()
 
     async def _record(self, event: AuditEvent) -> None:
         try:

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.errors import BackendUnavailable, InvalidRequest
-from gateway.model.statement import AnswerFilter
-from gateway.session.answers import UnknownShape, filter_rows
+from gateway.model.statement import AnswerFilter, Cleared
+from gateway.session.answers import UnknownShape, filter_rows, listed_tables
 from gateway.session.barriers import overtaken
 from gateway.session.execution import Execution
 from gateway.session.failures import NotFinished, StatementFailed
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.operation import FINISHED, Batch, LocalRows, Operation, ResultColumn
+from gateway.session.open_results import OpenResults
+from gateway.session.operation import ERROR, FINISHED, LOG_SCHEMA, Batch, LocalRows, Operation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
 
 ROWS, LOG = 0, 1
-"""What a fetch asks for. Spark's log is always empty."""
+"""What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
 ORIENTATIONS = range(6)
 """HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""
-LOG_SCHEMA = (ResultColumn("operation_log", "string"),)
 
 
 class Results:
@@ -36,11 +36,14 @@ class Results:
         self._verdicts = verdicts
         self._limits = limits
         self._metrics = metrics
+        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
 
     async def schema(self, operation: Operation) -> Any:
         """Return Spark's TTableSchema, or a tuple of ResultColumn for a metadata answer."""
         if operation.answer is not None:
             return operation.answer.schema
+        while operation.not_with_spark_yet:
+            await self._execution.poll(operation)
         if operation.upstream is None:
             raise operation.error or NotFinished("the operation has no result")
         try:
@@ -69,16 +72,21 @@ class Results:
         if max_rows < 0:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
+        if fetch_type == LOG and operation.log is not None:
+            return operation.log.fetch(orientation, max_rows, operation.session.protocol_version)
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
             raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+        await self._require_current(operation)
         if orientation not in ORIENTATIONS:
             raise InvalidRequest(
                 f"fetch orientation {orientation} is not known; use FETCH_NEXT or FETCH_FIRST"
             )
         if _is_filtered(operation):
             await self.filter(operation)
+        if operation.closed and operation.error is not None:
+            raise operation.error
         if operation.answer is not None:
             return operation.answer.fetch(orientation, max_rows, operation.session.protocol_version)
         if operation.upstream is None or (operation.terminal and operation.state != FINISHED):
@@ -109,6 +117,19 @@ class Results:
         self._metrics.relayed_bytes.inc(frame.bytes)
         return frame
 
+    async def _require_current(self, operation: Operation) -> None:
+        if operation.terminal and operation.state != FINISHED:
+            return
+        filtered = operation.answer is not None
+        try:
+            await self._open.require(operation, operation.session.client, filtered=filtered)
+        except StatementFailed as fault:
+            operation.error = fault
+            if operation.terminal:
+                operation.state = ERROR
+            await self._execution.abandon(operation, "policies changed while its result was open")
+            raise
+
     async def run_to_end(self, session: Session, text: str) -> Sequence[Sequence[Any]]:
         """Run a statement that the gateway makes for a client; return its rows if they are filtered ones."""
         operation = await self._execution.execute(session, text)
@@ -132,8 +153,6 @@ class Results:
             rows, schema = await operation.upstream.fetch(limit + 1)
             if len(rows) > limit:
                 raise UnknownShape(f"it has more than {limit} rows")
-            visible = self._verdicts.visible_to(operation.session.principal, operation.session.client)
-            shown = filter_rows(operation.cleared.answer, rows, visible)
         except BackendError as fault:
             operation.error = self._execution.failure(operation, fault)
             raise operation.error from fault
@@ -141,11 +160,27 @@ class Results:
             await self._execution.lost(operation, fault)
             raise
         except UnknownShape as fault:
-            message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
-            operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
-            raise operation.error from fault
+            raise self._cannot_filter(operation, fault) from fault
+        shown = await self._shown(operation, operation.cleared, rows)
         operation.answer = LocalRows(shown, schema)
         operation.relayed_rows = len(shown)
+
+    async def _shown(
+        self, operation: Operation, cleared: Cleared, rows: Sequence[Sequence[Any]]
+    ) -> list[Sequence[Any]]:
+        client = operation.session.client
+        visible = self._verdicts.visible_to(operation.session.principal, client)
+        try:
+            listed = listed_tables(cleared.answer, rows, visible)
+            told = await self._verdicts.told_in_full(listed, cleared.statement, client)
+            return filter_rows(cleared.answer, rows, visible, told)
+        except UnknownShape as fault:
+            raise self._cannot_filter(operation, fault) from fault
+
+    def _cannot_filter(self, operation: Operation, fault: UnknownShape) -> StatementFailed:
+        message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
+        operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
+        return operation.error
 
 
 class _HeldFrame:

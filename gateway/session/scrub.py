@@ -7,9 +7,12 @@ row filter has dropped it, and then the error quotes that row.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
@@ -22,10 +25,17 @@ _ANALYSIS = re.compile(
     r"(?:\[([A-Z][A-Z0-9_.]*)\] )?org\.apache\.spark\.sql\."
     r"(?:AnalysisException|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+)): "
 )
+_PLANNING = re.compile(
+    r"(?:org\.apache\.hive\.service\.cli\.HiveSQLException: )?Error running query: "
+    r"\[(UNSUPPORTED_FEATURE\.TABLE_OPERATION)\] org\.apache\.spark\.SparkUnsupportedOperationException: "
+)
+"""The same of a command that a table cannot do: it is planned before any row is read, and names the table and
+the command. No function that a user can call raises this class."""
 """Spark's own beginning of an error that comes before any row is read. A user chooses the SQLSTATE and the
 error class of a runtime error (`aes_encrypt`, `raise_error`), but not the exception's class."""
 _PATH = re.compile(
-    r"(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
+    r"(https://spark\.apache\.org/docs/[\w./#-]*)"
+    r"|(?<![\w`])(?:(?:file|hdfs|s3[an]?|abfss?|wasbs?|gs|dbfs|viewfs|oss|cosn|obs|jdbc|thrift|https?)"
     r":[^\s,;)\]'\"`]+|/(?:[\w.=%@+-]+/)+[\w.=%@+-]*)"
 )
 
@@ -40,6 +50,8 @@ class ErrorKind:
     """Spark's error class, empty when it has none; not read from the message, which a user can write."""
     analysis: bool
     """Whether it came before any row was read, as the exception's class tells."""
+    exception: str = ""
+    """That class; empty when it is not known."""
 
 
 _TYPE = r'("[A-Z][A-Z_ ]*(?:\([0-9, ]+\))?")'
@@ -66,6 +78,11 @@ _SENTENCES = {
 """Our own sentence for the runtime errors that people meet. Under obligations nothing of Spark's text is
 repeated: a cell value may hold quotes, brackets and line breaks, so where it ends cannot be known."""
 
+_CONSTANT = re.compile(
+    r"The background threadpool cannot accept new task for execution, please retry the operation"
+    r"|Expected state FINISHED, but found [A-Z]{1,16}"
+)
+"""What Thrift Server says of itself, without a condition and without a value."""
 _NOT_FOUND = frozenset(
     {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
 )
@@ -101,7 +118,7 @@ def scrub(
     if kind is not None:
         error_class = kind.error_class
     named_state = _SQLSTATE.search(body)
-    spark = _ANALYSIS.match(message)
+    spark = _ANALYSIS.match(message) or _PLANNING.match(message)
     analysis = kind.analysis if kind is not None else spark is not None
     condition = error_class or (spark is not None and spark.group(1)) or ""
     if hides_target or (obliged and not analysis):
@@ -120,6 +137,17 @@ def scrub(
     return _tell(error_class, body, named_state.group(1) if named_state else "")
 
 
+@cache
+def constant_messages() -> Mapping[str, str]:
+    """Return the texts of Spark 4.3 for conditions that have no parameters, each on one line.
+
+    They are told by the condition and not repeated from a message, which a user can write.
+    """
+    file = Path(__file__).with_name("constant_messages.json")
+    told: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return told
+
+
 def in_users_words(text: str, written_by_us: Sequence[tuple[str, str]]) -> str:
     """Put what we wrote back into the words that stood there, the longest first."""
     for ours, theirs in sorted(written_by_us, key=lambda pair: -len(pair[0])):
@@ -129,7 +157,8 @@ def in_users_words(text: str, written_by_us: Sequence[tuple[str, str]]) -> str:
 
 
 def without_paths(text: str) -> str:
-    return _PATH.sub("<path>", text)
+    """Leave out paths and URLs, but not those of Spark's documentation."""
+    return _PATH.sub(lambda found: found[1] or "<path>", text)
 
 
 def _tell(error_class: str, body: str, state: str) -> str:
@@ -154,4 +183,6 @@ def _without_values(error_class: str, body: str) -> str:
     top = error_class.split(".", 1)[0]
     if top in {"CAST_INVALID_INPUT", "CAST_OVERFLOW"} and (types := _CAST.match(body)):
         return f"the value {VALUE} of the type {types.group(1)} cannot be cast to {types.group(2)}"
-    return _SENTENCES.get(top, WITHHELD)
+    if _CONSTANT.fullmatch(body):
+        return body
+    return _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)

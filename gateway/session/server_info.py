@@ -1,11 +1,12 @@
 """GetInfo: what ODBC and JDBC drivers ask a server about itself, by ODBC's own numbers and value types.
 
-Spark answers three of these and drops the connection on every other, so none of them is passed on. The
+Spark answers four of these and drops the connection on every other, so none of them is passed on. The
 numbers are ODBC's SQLGetInfo types, as far as HiveServer2's IDL and drivers for Hive know them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -141,11 +142,21 @@ _FIXED: dict[int, InfoValue] = {
     10005: _small(_NAME),  # MAX_IDENTIFIER_LEN
 }
 
-_DBMS_VER, _USER_NAME, _MAX_STATEMENT_LEN = 18, 47, 105
+_DBMS_VER, _USER_NAME, _MAX_STATEMENT_LEN, _ALL_KEYWORDS = 18, 47, 105, 10006
+"""The last is Hive's own (`CLI_ODBC_KEYWORDS`), for JDBC's `getSQLKeywords` since Hive 3."""
 
 
-def server_info(info_type: int, *, spark_version: str, user: str, max_statement_chars: int) -> InfoValue:
+def server_info(
+    info_type: int,
+    *,
+    spark_version: str,
+    keywords: Sequence[str],
+    user: str,
+    max_statement_chars: int,
+) -> InfoValue:
     """Return the value for a TGetInfoType. Raises InvalidRequest for a number that nobody defined."""
+    if info_type == _ALL_KEYWORDS:
+        return _text(",".join(keywords))
     if info_type == _DBMS_VER:
         return _text(spark_version)
     if info_type == _USER_NAME:

@@ -113,6 +113,7 @@ class Sessions:
             locks=locks,
             limits=self.limits,
             lose=self._close,
+            metrics=self.metrics,
         )
         self._results = Results(self._execution, self._verdicts, self.limits, self.metrics)
         self._metadata = MetadataCalls(self._results, self._verdicts, catalog, self.limits)
@@ -161,7 +162,6 @@ class Sessions:
             backend=backend,
             opened=self._clock(),
         )
-        session.own_settings = backend.own_settings
         self._sessions[session.handle.guid] = session
         begun = False
         try:
@@ -217,7 +217,7 @@ class Sessions:
         """Close every session; new ones are refused from here on."""
         self._closing = True
         await self._close_all(list(self._sessions.values()), "the gateway is shutting down")
-        await self._execution.watches.close()
+        await self._execution.stop()
 
     async def _close_all(self, sessions: Sequence[Session], reason: str) -> None:
         if sessions:
@@ -233,7 +233,7 @@ class Sessions:
             del self._per_user[session.principal.user]
         known: list[Operation] = []
         for operation in session.operations.values():
-            if operation.upstream is None and operation.answer is None:
+            if operation.upstream is None and operation.answer is None and not operation.queued:
                 # Spark is taking it at this moment; whoever handed it over ends it.
                 operation.closed = True
                 self._operations.pop(operation.handle.guid, None)
@@ -328,6 +328,7 @@ class Sessions:
             session=session.handle,
         )
         operation.decided = True
+        operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)
             operation.state = FINISHED

@@ -6,8 +6,10 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from gateway.model.catalog import TableName
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     CatalogChanged,
@@ -15,9 +17,11 @@ from gateway.model.statement import (
     Cleared,
     Client,
     CreateTempView,
+    DropFunction,
     DropTempView,
     Refused,
     RegisterCode,
+    ResetSettings,
     SessionContext,
     Statement,
     UseNamespace,
@@ -26,6 +30,7 @@ from gateway.model.statement import (
 from gateway.session.identifiers import Handle
 from gateway.session.operation import Operation
 from gateway.session.ports import BackendSession
+from gateway.session.slots import Slot
 from gateway.wire.protobuf import read_varint
 
 _WORD = re.compile(r"\w+")
@@ -114,6 +119,15 @@ class CachedRelation:
     policies_version: int
 
 
+class Kept(NamedTuple):
+    """What names mean in a session, as far as forwarding a statement may change it."""
+
+    context: SessionContext
+    views: dict[str, TempView]
+    ended_views: set[str]
+    views_obliged: bool
+
+
 class NamesInForce:
     """What names and ids mean in a session of Spark, through whichever door it was opened.
 
@@ -136,11 +150,15 @@ class NamesInForce:
         self.turn = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
+        self.given_settings: set[str] = set()
+        """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
         self.views_obliged = False
         """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
         of a statement can still be computed when the view that it read is long dropped."""
+        self.views_guarded = False
+        """The same of one over anything whose plan the user may not see, such as hidden columns."""
 
     @property
     def kept_bytes(self) -> int:
@@ -158,11 +176,21 @@ class NamesInForce:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
 
+    def names_in_force(self) -> Kept:
+        """Return what `restore` puts back."""
+        return Kept(self.context, dict(self.views), set(self.ended_views), self.views_obliged)
+
+    def restore(self, kept: Kept) -> None:
+        """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
+        self.context, self.views, self.ended_views, self.views_obliged = kept
+
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
         for effect in cleared.effects:
             if isinstance(effect, CreateTempView) and cleared.obligations:
                 self.views_obliged = True
+            if isinstance(effect, CreateTempView) and not cleared.plain:
+                self.views_guarded = True
             if isinstance(effect, DropTempView):
                 self._forget(effect.name)
                 self.ended_views.discard(effect.name.lower())
@@ -180,13 +208,22 @@ class NamesInForce:
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
                     self.setting_changed(effect.key, own=own)
-                case DropTempView() | CatalogChanged():
+                case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
                     pass
 
     def setting_changed(self, key: str, *, own: bool) -> None:
         """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
-        settings = self.context.settings - {key} if own else self.context.settings | {key}
-        self.context = replace(self.context, settings=settings)
+        if own:
+            self.given_settings.discard(key)
+            self.context = replace(self.context, settings=self.context.settings - {key})
+        else:
+            self.given_settings.add(key)
+            self.setting_may_change(key)
+
+    def setting_may_change(self, key: str) -> None:
+        """Note that a setting may get another value than Spark's own at any moment."""
+        if may_change_meaning(key):
+            self.context = replace(self.context, settings=self.context.settings | {key})
 
     def readers_of(self, name: str, *, by_name: bool = False) -> list[TempView]:
         """Return the temporary views that may read the view `name`, through others too, in order.
@@ -243,7 +280,7 @@ class NamesInForce:
         """
         basis = self._basis(cleared)
         if basis is not None:
-            basis = (*basis, _judged(cleared))
+            basis = (*basis, judged_of(cleared))
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(basis=basis, policies_version=policies_version)
@@ -269,7 +306,9 @@ class NamesInForce:
         self.views = dict(other.views)
         self.ended_views = set(other.ended_views)
         self.views_obliged = other.views_obliged
+        self.views_guarded = other.views_guarded
         self.own_settings = other.own_settings
+        self.given_settings = set(other.given_settings)
 
     def _basis(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a plan reads."""
@@ -319,7 +358,7 @@ class NamesInForce:
         view = TempView(
             name=name,
             text=_words(cleared),
-            made=_judged(cleared),
+            made=judged_of(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
@@ -372,6 +411,8 @@ class Session(NamesInForce):
         self.backend = backend
         self.operations: dict[bytes, Operation] = {}
         self.pending: Operation | None = None
+        self.slot: Slot | None = None
+        """What whoever holds the turn may give Spark a statement by."""
         self.stopping: dict[bytes, float] = {}
         """Statements with effects that were stopped half-way, and the loop's time until which Spark may still
         look up their names."""
@@ -384,7 +425,8 @@ class Session(NamesInForce):
         return self.turn.locked() or any(operation.running for operation in self.operations.values())
 
 
-def _judged(cleared: Cleared) -> Judged:
+def judged_of(cleared: Cleared) -> Judged:
+    """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:
         # A verdict carries the plan's rendering, which is not part of what was asked.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import PoliciesStale
+from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
@@ -20,6 +21,7 @@ from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, Stat
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge
+from gateway.session.view_rules import quoted
 
 _Key = tuple[Statement, int, int]
 
@@ -118,6 +120,24 @@ class Verdicts:
 
         return decide
 
+    async def told_in_full(
+        self, names: Iterable[TableName], statement: Statement, client: Client
+    ) -> Mapping[TableName, frozenset[str]]:
+        """Return those of the tables and views (folded) of which DESCRIBE EXTENDED would tell the principal
+        all, in the session of `statement`, with the columns that it would list (lower case)."""
+        told: dict[TableName, frozenset[str]] = {}
+        for name in names:
+            parts = ".".join(quoted(part) for part in (name.catalog, name.database, name.table))
+            asked = Statement(
+                text=f"DESCRIBE TABLE EXTENDED {parts}",
+                principal=statement.principal,
+                context=statement.context,
+            )
+            verdict = await self.judge(asked, client)
+            if isinstance(verdict, Cleared) and verdict.answer.details and verdict.answer.columns is not None:
+                told[name.folded()] = verdict.answer.columns
+        return told
+
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         """Judge the statement, looking up what judging asks for, a bounded number of times.
 
@@ -158,6 +178,7 @@ class Verdicts:
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return kept
         snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
+        needed: dict[TableName, None] = {}
         for _ in range(self._limits.catalog_rounds):
             answer = await self._judge(statement, snapshot)
             if not isinstance(answer, NeedsCatalog):
@@ -165,7 +186,9 @@ class Verdicts:
                 if keepable and isinstance(answer, Cleared) and not answer.provisional:
                     self._keep((statement, policies.version, snapshot.catalog.version), answer, context)
                 return answer
-            catalog = await self._catalog.look_up(answer.tables)
+            # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
+            needed.update(dict.fromkeys(answer.tables))
+            catalog = await self._catalog.look_up(tuple(needed))
             snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         return Refused(
             statement=statement,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
@@ -19,7 +19,7 @@ class Watches:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, ended: Coroutine[Any, Any, None]) -> None:
+    def begin(self, ended: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Wait for an end; what it comes to is noted by whoever makes the coroutine."""
         task = asyncio.create_task(_to_the_end(ended))
         self._tasks.add(task)
@@ -33,9 +33,9 @@ class Watches:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _to_the_end(ended: Coroutine[Any, Any, None]) -> None:
+async def _to_the_end(ended: Callable[[], Coroutine[Any, Any, None]]) -> None:
     try:
-        await ended
+        await ended()
     except SluiceError as fault:
         # Whoever closes the lost session lets go of its names.
         _log.info("operation_not_watched", reason=fault.code)

@@ -177,6 +177,13 @@ class BackendSettings(Section):
     """Seconds for a connection to Spark and its login."""
     call_timeout_s: Seconds = 60.0
     """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
+    statements: Count = 100
+    """Statements of Thrift clients that Spark has at once: its `hive.server2.async.exec.threads`, whose
+    default is this one. More wait, fair between users. Spark Connect has no such limit."""
+    waiting: Count = 1000
+    """Statements that wait at once; more are refused."""
+    wait_s: Seconds = 300.0
+    """Seconds that a statement waits until Spark has room for it."""
 
     @model_validator(mode="after")
     def _one_spark(self) -> BackendSettings:
@@ -362,6 +369,10 @@ class SessionSettings(Section):
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""
+    end_results_on_policy_change: bool = False
+    """Whether a result that is open, on either endpoint, ends when its statement would be refused, filtered
+    or masked otherwise by policies that changed since; its client is told to run it again. It costs judging
+    once more for each open result and change. Otherwise it can be read to its end."""
     catalog_wait_s: Seconds = 30.0
     """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
 

@@ -1,7 +1,8 @@
 """Plan class → what is wanted: the one table of statements. A class that is not in it is refused.
 
-A test lists the alternatives of Spark's statement grammar from the parser itself and fails on one that has
-no row here, in `REFUSED_COMMANDS` or among the query nodes.
+`tests/sql/test_totality.py` lists the alternatives of Spark's grammar, and the classes that its plan builder
+refers to, from Spark's jars. It fails on one that has no statement or no row here, in `REFUSED_COMMANDS` or
+among the parts of queries, and on a row that no statement needs.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from gateway.sql.functions import (
     builtin_name,
     builtin_refusal,
 )
-from gateway.sql.names import Names, dotted
+from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
 from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, Scope
+from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Wants, join
 
 Handler = Callable[[Scope], Wants]
@@ -48,6 +50,7 @@ COMMANDS: Mapping[str, Handler] = {
     "RenameColumn": data.alter_table,
     "AlterColumns": data.alter_table,
     "ReplaceColumns": data.alter_table,
+    "AlterTableClusterBy": data.alter_table,
     "AddPartitions": data.add_partitions,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
@@ -69,6 +72,7 @@ COMMANDS: Mapping[str, Handler] = {
     "DropNamespace": data.drop_database,
     "CommentOnNamespace": data.alter_database,
     "SetNamespaceProperties": data.alter_database,
+    "UnsetNamespacePropertiesCommand": data.unset_database_properties,
     "CacheTable": cache.cache_table,
     "CacheTableAsSelect": cache.cache_table_as,
     "UncacheTable": cache.uncache_table,
@@ -79,17 +83,20 @@ COMMANDS: Mapping[str, Handler] = {
     "SetCatalogCommand": session.set_catalog,
     "SetCommand": session.set_setting,
     "ResetCommand": session.reset_setting,
+    "DropFunctionCommand": session.drop_function,
     "ShowTables": session.show_tables,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
     "ShowFunctions": session.show_functions,
     "ShowNamespacesCommand": session.show_databases,
     "ShowCatalogsCommand": session.show_catalogs,
+    "ShowCollationsCommand": session.show_collations,
     "ShowCurrentNamespaceCommand": session.show_current_namespace,
     "ShowColumns": session.show_columns,
     "ShowCreateTable": session.show_details,
     "ShowTableProperties": session.show_details,
     "ShowPartitions": session.show_details,
+    "ShowPartitionsJsonCommand": session.show_details,
     "DescribeRelation": session.describe_table,
     "DescribeColumn": session.describe_column,
     "DescribeTablePartition": session.show_details,
@@ -113,7 +120,38 @@ NAME_NODES = frozenset(
 )
 """Nodes that only hold the name that a command is about; the command's row judges it."""
 
+_COLLATION = "a default collation would change what policies compare"
+_CONSTRAINT = "constraints are checked against all rows, and what they find is told"
+_FILES = "it tells of files that others gave to this Spark"
+_INDEX = "indexes are not supported"
+_PIPELINE = "pipelines are not governed here"
+_PROCEDURE = "procedures are not supported"
+
 REFUSED_COMMANDS: Mapping[str, str] = {
+    "AddCheckConstraint": _CONSTRAINT,
+    "AddConstraint": _CONSTRAINT,
+    "DropConstraint": _CONSTRAINT,
+    "AlterTableCollation": _COLLATION,
+    "SetNamespaceCollationCommand": _COLLATION,
+    "AlterViewSchemaBinding": "how a view's schema follows its sources cannot be changed",
+    "CreateIndex": _INDEX,
+    "DropIndex": _INDEX,
+    "CreateFlowCommand": _PIPELINE,
+    "CreateMaterializedViewAsSelect": _PIPELINE,
+    "CreateStreamingTable": _PIPELINE,
+    "CreateStreamingTableAsSelect": _PIPELINE,
+    "CreateStreamingTableAutoCdc": _PIPELINE,
+    "CreateMetricView": "metric views are not supported",
+    "DescribeProcedureCommand": _PROCEDURE,
+    "ShowProceduresCommand": _PROCEDURE,
+    "UnresolvedProcedure": _PROCEDURE,
+    "ListArchivesCommand": _FILES,
+    "ListFilesCommand": _FILES,
+    "ListJarsCommand": _FILES,
+    "RefreshFunction": "refreshing functions is not supported",
+    "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
+    "SetPathCommand": "SET PATH would change what names mean",
+    "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
@@ -123,7 +161,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateFunctionCommand": "creating functions is not supported",
     "CreateFunction": "creating functions is not supported",
     "CreateUserDefinedFunction": "creating functions is not supported",
-    "CreateUserDefinedFunctionCommand": "creating functions is not supported",
+    "CreateSQLFunctionCommand": "creating functions is not supported",
     "DropFunction": "dropping functions is not supported",
     "AddJarsCommand": "ADD JAR loads code into Spark",
     "AddFilesCommand": "ADD FILE reads a path",
@@ -131,7 +169,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetVariable": "session variables are not supported",
     "CreateVariable": "session variables are not supported",
     "DropVariable": "session variables are not supported",
-    "Call": "procedures are not supported",
+    "Call": _PROCEDURE,
     "AnalyzeTables": "statistics would disclose values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
@@ -199,7 +237,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
         elif is_registered(function, names):
             continue
         elif function.table_valued:
-            return unknown_function(function)
+            return unknown_function(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return NotGovernable(f"the function `{written}` lies in a reserved namespace")
     return None
@@ -223,25 +261,6 @@ def _schema_refusal(name: str, function: FunctionRef) -> NotGovernable | None:
 def is_builtin(function: FunctionRef) -> bool:
     """Whether the name can only mean a function of Spark itself; sessions cannot create functions here."""
     return builtin_name(function.parts) is not None and (len(function.parts) > 1 or function.builtin)
-
-
-def unknown_function(function: FunctionRef) -> NotGovernable:
-    """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
-
-    Whether there is a persistent function of the name is not looked up.
-    """
-    if function.table_valued:
-        return NotGovernable(
-            f"[UNRESOLVABLE_TABLE_VALUED_FUNCTION] Could not resolve {dotted(function.parts)} to a "
-            "table-valued function that is built in or registered in the session. SQLSTATE: 42883",
-            "42883",
-        )
-    return NotGovernable(
-        f"[UNRESOLVED_ROUTINE] Cannot resolve routine {dotted(function.parts)} on search path "
-        "[`system`.`builtin`, `system`.`session`]; name a function of your own in full, as "
-        "catalog.database.function. SQLSTATE: 42883",
-        "42883",
-    )
 
 
 def is_registered(function: FunctionRef, names: Names) -> bool:

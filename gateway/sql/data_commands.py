@@ -302,11 +302,22 @@ def drop_database(scope: Scope) -> Wants:
 
 def alter_database(scope: Scope) -> Wants:
     """COMMENT ON DATABASE, and its properties."""
-    commented = scope.command.node == "CommentOnNamespace"
-    field = "child" if commented else "namespace"
-    if not commented:
-        keys = storage.keys(scope.field("properties"), "database properties")
-        storage.check_properties(key for key in keys if key.lower() != "comment")
+    if scope.command.node == "CommentOnNamespace":
+        return _altered_database(scope, "child")
+    keys = storage.keys(scope.field("properties"), "database properties")
+    storage.check_properties(key for key in keys if key.lower() != "comment")
+    return _altered_database(scope, "namespace")
+
+
+def unset_database_properties(scope: Scope) -> Wants:
+    names = scope.field("propKeys")
+    if not isinstance(names, tuple):
+        raise CannotClassify("the property keys could not be read")
+    storage.check_properties([str(name) for name in names])
+    return _altered_database(scope, "ident")
+
+
+def _altered_database(scope: Scope, field: str) -> Wants:
     catalog, database = scope.database(field)
     return Wants(
         wants=(Want(Resource.database(catalog, database), "alter"),),

@@ -16,9 +16,10 @@ from gateway.model.statement import AnswerRule
 from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.classify import is_builtin, is_registered, unknown_function
-from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.classify import is_builtin, is_registered
+from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
 from gateway.sql.scope import table_resource
+from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Want, Wants
 
 
@@ -240,6 +241,18 @@ class Evaluation:
                 return True
         return False
 
+    def shows_all(self, names: Iterable[TableName]) -> bool:
+        """Whether nothing of the tables is hidden from the principal or masked: a plan may print them."""
+        for name in dict.fromkeys(name.folded() for name in names):
+            view, table = self.view(name), self.catalog.table(name)
+            if table is None or view is None:
+                # Should it appear meanwhile, its columns are those of somebody else's table.
+                if not self._allowed(table_resource(name), "select"):
+                    return False
+            elif view.hidden or view.masks or view.row_filter is not None:
+                return False
+        return True
+
     def _named(self, wants: Wants) -> Denied | None:
         """Deny to name hidden columns, in the words for those that the table does not have."""
         for named in wants.named:
@@ -390,8 +403,10 @@ def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want
             wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))
             continue
         name = names.new_table(function.parts)
+        if isinstance(name, Ungovernable) and name.sqlstate:
+            return name.refusal(dotted(function.parts))
         if isinstance(name, Ungovernable) or len(function.parts) != 3:
-            return unknown_function(function)
+            return unknown_function(function, names.context)
         wants.append(Want(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(wants)
 

@@ -40,7 +40,9 @@ QUERY_EXPRESSIONS: Final = frozenset(
         "In",
         "IntegralDivide",
         "IsNotNull",
+        "IsNotUnknown$anon",
         "IsNull",
+        "IsUnknown$anon",
         "LessThan",
         "LessThanOrEqual",
         "Like",
@@ -139,9 +141,6 @@ COMMAND_EXPRESSIONS: Final = frozenset(
         "Assignment",
         "DeleteAction",
         "InsertAction",
-        "InsertReplaceOn",
-        "InsertReplaceUsing",
-        "InsertReplaceWhere",
         "InsertStarAction",
         "UpdateAction",
         "UpdateStarAction",
@@ -158,10 +157,16 @@ _PARAMETER: Final = (
 )
 """In Spark's words, since no argument came with the text."""
 
+_REPLACE: Final = "INSERT … REPLACE reads the target's raw rows"
+
 REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
     "ExpressionWithUnresolvedIdentifier": (
-        "the name inside IDENTIFIER(…) must be a plain string literal, or it is not known what is meant"
+        "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known "
+        "what is meant"
     ),
+    "InsertReplaceOn": _REPLACE,
+    "InsertReplaceUsing": _REPLACE,
+    "InsertReplaceWhere": _REPLACE,
     "GetViewColumnByNameAndOrdinal": "it only stands in view bodies that Spark itself expands",
     "NamedParameter": _PARAMETER,
     "PosParameter": _PARAMETER,

@@ -220,6 +220,16 @@ sequences of pandas on Spark, the partition transforms of `writeTo` and two time
 from their arguments alone. SQL text does not find them."""
 
 
+BUILTIN_NAMES: Final = (
+    ALLOWED_FUNCTIONS
+    | REFUSED_FUNCTIONS.keys()
+    | ALLOWED_TABLE_FUNCTIONS
+    | REFUSED_TABLE_FUNCTIONS.keys()
+    | INTERNAL_FUNCTIONS
+)
+"""Every name that Spark 4.3 has a function for."""
+
+
 def builtin_name(parts: tuple[str, ...]) -> str | None:
     """Return the lower-case name of what can only be a built-in function, or None.
 

@@ -14,13 +14,15 @@ from gateway.model.catalog import Table, TableKind, TableName, ViewBody
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
-from gateway.model.statement import Definition
+from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
+_NO_SETTING = "spark.sluice.nothing"
+"""A key that no Spark knows."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
@@ -394,9 +396,26 @@ def define_view(
     return Splice(span=found.place, text=written, kind="property", parts=(key, value))
 
 
+def reset_nothing(text: str) -> Splice:
+    """Return what stands for RESET without a key. What the session was given is reset one by one before it;
+    the text itself would take what is pinned, too."""
+    return Splice(
+        span=Span(0, len(text)), text=f"RESET {quote(_NO_SETTING)}", kind="reset", parts=(_NO_SETTING,)
+    )
+
+
 def apply(text: str, all_splices: Sequence[Splice]) -> str:
     """Return the text with the splices written in, the last first; spans must not overlap."""
     result = text
     for splice in sorted(all_splices, key=lambda s: s.span.start, reverse=True):
         result = result[: splice.span.start] + splice.text + result[splice.span.end :]
     return result
+
+
+def rewritten(text: str, forwarded: str, all_splices: Sequence[Splice]) -> tuple[RewrittenText, ...]:
+    """Return where the text stands in the forwarded one; nothing when they are the same."""
+    if not all_splices:
+        return ()
+    ordered = sorted(all_splices, key=lambda s: s.span.start)
+    changes = tuple((s.span.start, s.span.end, len(s.text)) for s in ordered)
+    return (RewrittenText(original=text, forwarded=forwarded, changes=changes),)

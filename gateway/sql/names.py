@@ -123,7 +123,7 @@ def _nested(parts: tuple[str, ...]) -> Ungovernable:
     """Say what Spark says of a name that begins with no catalog and has too many parts for a database."""
     return Ungovernable(
         f"[REQUIRES_SINGLE_PART_NAMESPACE] {SESSION_CATALOG} requires a single-part namespace, but got "
-        f"identifier {dotted(parts)}; no catalog {quote(parts[0])} is configured. SQLSTATE: 42K05",
+        f"identifier {dotted(parts)}. SQLSTATE: 42K05",
         "42K05",
     )
 

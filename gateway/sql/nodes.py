@@ -3,7 +3,7 @@
 Names are Spark's simple class names without a trailing `$`. The allow-list is what the parser of Spark 4.3
 can put into a query and what only combines, filters, orders or renames the rows of its children: such a
 node shows nothing that its scans do not, and a scan is always guarded. Derived from every plan class that
-`AstBuilder` and `SparkSqlAstBuilder` refer to; tests/sql/test_nodes.py parses a statement for each.
+`AstBuilder` and `SparkSqlAstBuilder` refer to; tests/sql/test_totality.py has a statement for each.
 """
 
 from __future__ import annotations
@@ -57,20 +57,25 @@ QUERY_NODES: Final = frozenset(
 _SCRIPT: Final = "an SQL script runs statements that are not known when it is judged"
 _STREAM: Final = "streaming reads cannot be guarded"
 _UNKNOWN_NAME: Final = (
-    "the name inside IDENTIFIER(…) must be a plain string literal, or it is not known which object is meant"
+    "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known "
+    "which object is meant"
 )
 
 REFUSED_NODES: Final[dict[str, str]] = {
     "AutoCdcInto": "change-data flows belong to pipelines, which are not governed here",
+    "CloseCursor": _SCRIPT,
     "CompoundBody": _SCRIPT,
+    "DeclareCursor": _SCRIPT,
     "ErrorCondition": _SCRIPT,
     "ExceptionHandler": _SCRIPT,
+    "FetchCursor": _SCRIPT,
     "ForStatement": _SCRIPT,
     "IfElseStatement": _SCRIPT,
     "IterateStatement": _SCRIPT,
     "LeaveStatement": _SCRIPT,
     "LoopStatement": _SCRIPT,
     "NamedStreamingRelation": _STREAM,
+    "OpenCursor": _SCRIPT,
     "PlanWithUnresolvedIdentifier": _UNKNOWN_NAME,
     "RelationChanges": "reading a table's change feed would show rows that its row filter hides",
     "RepeatStatement": _SCRIPT,

@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.reading import RelationRole
-from gateway.model.reading_settings import may_be_set
+from gateway.model.reading_settings import (
+    is_read_by_clients,
+    is_servers_own,
+    may_be_set,
+    may_hold_secret,
+    pinned_value,
+)
 from gateway.model.resource import Resource
-from gateway.model.statement import AnswerFilter, AnswerRule, ChangeSetting, UseNamespace
+from gateway.model.statement import (
+    AnswerFilter,
+    AnswerRule,
+    ChangeSetting,
+    DropFunction,
+    ResetSettings,
+    UseNamespace,
+)
+from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
-from gateway.sql.wants import Named, Want, Wants
+from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
 
 def use_wants(catalog: str, database: str | None) -> Wants:
@@ -60,24 +73,42 @@ def set_setting(scope: Scope) -> Wants:
         raise CannotClassify("the setting could not be read")
     if value[0] == "-v":
         return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
-    key, given = value
+    key, given = str(value[0]), value[1]
     if given is None:
-        return _setting(str(key))
-    return _setting(str(key), ChangeSetting(str(key), str(given)))
+        return _read_setting(key)
+    if pinned_value(key) == given:
+        return Wants()  # it has this value already
+    return _change_setting(ChangeSetting(key, str(given)))
 
 
 def reset_setting(scope: Scope) -> Wants:
+    """RESET of a key wants what SET of it wants; without a key it only undoes what the session was given."""
     key = scope.field("config")
+    if key is None:
+        return Wants(effects=(ResetSettings(),))
     if not isinstance(key, str):
-        raise CannotClassify("RESET without a key would undo settings that Sluice pins; name the key")
-    return _setting(key, ChangeSetting(key, None))
+        raise CannotClassify("the setting could not be read")
+    return _change_setting(ChangeSetting(key, None))
 
 
-def _setting(key: str, *changes: ChangeSetting) -> Wants:
-    if not may_be_set(key):
-        raise CannotClassify(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
-    effects = tuple(change for change in changes if may_change_meaning(change.key))
-    return Wants(wants=(Want(Resource.setting(key), "set"),), effects=effects)
+def pinned_refusal(key: str) -> NotGovernable:
+    return NotGovernable(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
+
+
+def _change_setting(change: ChangeSetting) -> Wants:
+    if not may_be_set(change.key):
+        raise CannotClassify(pinned_refusal(change.key))
+    return Wants(wants=(Want(Resource.setting(change.key), "set"),), effects=(change,))
+
+
+def _read_setting(key: str) -> Wants:
+    """SET of a key alone tells its value, by the rules of Spark Connect's `Config`: what is pinned stands in
+    the documentation, and what clients ask for by themselves is nothing worth hiding."""
+    if may_hold_secret(key) or is_servers_own(key):
+        raise CannotClassify(f"the value of `{key}` may be a secret and is not shown")
+    if pinned_value(key) is not None or is_read_by_clients(key):
+        return Wants()
+    return Wants(wants=(Want(Resource.setting(key), "set", visible_is_enough=True),))
 
 
 def show_tables(scope: Scope) -> Wants:
@@ -103,8 +134,8 @@ def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
         if database.lower() == "default"
         else (Want(Resource.database(catalog, database), "show", visible_is_enough=True),)
     )
-    # Details of a table print its location, and those of a temporary view the text that was guarded.
-    rule = AnswerRule(filter=answer, catalog=catalog, database=database, details=False)
+    # What more is told of a table depends on the table: whoever filters the answer asks about each.
+    rule = AnswerRule(filter=answer, catalog=catalog, database=database)
     return Wants(wants=wants, namespaces=scope.pin_database("namespace"), answer=rule)
 
 
@@ -118,6 +149,11 @@ def show_databases(scope: Scope) -> Wants:
 
 def show_catalogs(scope: Scope) -> Wants:
     return Wants(answer=AnswerRule(filter=AnswerFilter.CATALOGS))
+
+
+def show_collations(scope: Scope) -> Wants:
+    """SHOW COLLATIONS: those that Spark brings along."""
+    return Wants()
 
 
 def show_current_namespace(scope: Scope) -> Wants:
@@ -194,6 +230,23 @@ def describe_function(scope: Scope) -> Wants:
     if len(parts) != 1:
         raise CannotClassify("only built-in functions can be described")
     return Wants()
+
+
+def drop_function(scope: Scope) -> Wants:
+    """DROP TEMPORARY FUNCTION: of a function that the session registered, calls would afterwards find another
+    one; that there is none of another name is Spark's to say.
+
+    INVARIANT (a name is judged as it will be resolved): masks call built-in functions by their names.
+    """
+    parts = name_parts(scope.node("identifier"), scope.command.node)
+    if not scope.flag("isTemp"):
+        raise CannotClassify("dropping functions is not supported")
+    name = parts[-1].lower()
+    if name in BUILTIN_NAMES:
+        raise CannotClassify(f"`{name}` is built in and cannot be dropped")
+    if {f"function:{name}", f"table_function:{name}"} & scope.names.context.handles:
+        raise CannotClassify(f"dropping `{name}`, which this session registered, is not supported")
+    return Wants(effects=(DropFunction(name),))
 
 
 def name_of_function(scope: Scope) -> tuple[str, ...]:

@@ -98,6 +98,12 @@ class NotGovernable:
     raise without Sluice."""
     name: str | None = None
     """A name that cannot be read, where Spark's parser has the words for what is wrong with it."""
+    at: int | None = None
+    """Where in the text it is, in characters, of what Spark says with the place."""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of the message in Spark's words."""
+    plan: str = ""
+    """What Spark prints behind the place."""
 
 
 def join(parts: Iterable[Wants]) -> Wants:

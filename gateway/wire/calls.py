@@ -78,6 +78,14 @@ class TGetInfoResp(Reply):
     infoValue: Annotated[TGetInfoValue, 2]
 
 
+class TSetClientInfoReq(SessionRequest):
+    configuration: Annotated[dict[str, str] | None, 2] = None
+
+
+class TSetClientInfoResp(Reply):
+    pass
+
+
 class TGetDelegationTokenReq(SessionRequest):
     owner: Annotated[str, 2]
     renewer: Annotated[str, 3]
@@ -296,5 +304,6 @@ METHODS: dict[str, tuple[type[Struct], type[Struct]]] = {
     "GetDelegationToken": (TGetDelegationTokenReq, TGetDelegationTokenResp),
     "CancelDelegationToken": (TCancelDelegationTokenReq, TCancelDelegationTokenResp),
     "RenewDelegationToken": (TRenewDelegationTokenReq, TRenewDelegationTokenResp),
+    "SetClientInfo": (TSetClientInfoReq, TSetClientInfoResp),
 }
 """Every call of the service: name → request and reply. A name that is not here is an unknown method."""

@@ -14,19 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias, TypeVar, cast
 
-from google._upb import _message  # type: ignore[import-untyped, import-not-found, unused-ignore]
-from google.protobuf.message import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    DecodeError,
-    EncodeError,
-)
-from google.protobuf.message_factory import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    GetMessageClass,
-)
-from google.protobuf.unknown_fields import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    UnknownFieldSet,
-)
+from google._upb import _message
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
 from pyspark.sql.connect import proto as pb
 from pyspark.sql.connect.proto import base_pb2
 
@@ -43,18 +37,17 @@ memory, and every one costs the walk a microsecond."""
 SMALL_BYTES = 1024 * 1024
 """So small a message cannot hold too many others."""
 
-Message = Any
-"""A protobuf message; the classes are made at run time and have no static types."""
-
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
     "MAX_MESSAGES",
     "METHODS",
+    "FieldValue",
     "Message",
     "Method",
     "ProtobufError",
     "UnknownFieldSet",
+    "descriptor_of",
     "parse",
     "pb",
     "serialize",
@@ -69,9 +62,8 @@ class Method:
     name: str
     path: str
     """As gRPC names it: `/spark.connect.SparkConnectService/ExecutePlan`."""
-    request: Any
-    """The class of its request."""
-    response: Any
+    request: type[Message]
+    response: type[Message]
     client_streaming: bool
     server_streaming: bool
 
@@ -97,7 +89,14 @@ METHODS: Mapping[str, Method] = _methods()
 """Every RPC of the pinned pyspark by its name."""
 
 
-def parse(cls: Any, data: bytes, *, max_bytes: int = MAX_BYTES, max_messages: int = MAX_MESSAGES) -> Message:
+_M = TypeVar("_M", bound=Message)
+
+FieldValue = Any  # type: ignore[explicit-any]  # of a field that is known by its descriptor only
+_Path: TypeAlias = "tuple[_Path, str] | None"
+"""Where a message stands: the names of fields, innermost first."""
+
+
+def parse(cls: type[_M], data: bytes, *, max_bytes: int = MAX_BYTES, max_messages: int = MAX_MESSAGES) -> _M:
     """Read `data` as a message of class `cls`.
 
     Raises ProtobufError: MALFORMED when it is none, TOO_LARGE above `max_bytes` or, unless it is small,
@@ -107,11 +106,11 @@ def parse(cls: Any, data: bytes, *, max_bytes: int = MAX_BYTES, max_messages: in
     if len(data) > max_bytes:
         raise ProtobufError("TOO_LARGE", f"the message has {len(data)} bytes; the limit is {max_bytes}")
     if len(data) > SMALL_BYTES:
-        _measure(cls.DESCRIPTOR, data, max_messages)
+        _measure(descriptor_of(cls), data, max_messages)
     try:
         return cls.FromString(data)
     except DecodeError:
-        _measure(cls.DESCRIPTOR, data, max_messages)
+        _measure(descriptor_of(cls), data, max_messages)
     # Not malformed as far as tags go: too deep for the codec's default, or text that is not UTF-8.
     _message.SetAllowOversizeProtos(True)  # noqa: FBT003  the codec's own spelling
     try:
@@ -120,6 +119,11 @@ def parse(cls: Any, data: bytes, *, max_bytes: int = MAX_BYTES, max_messages: in
         raise malformed() from error
     finally:
         _message.SetAllowOversizeProtos(False)  # noqa: FBT003
+
+
+def descriptor_of(message: Message | type[Message]) -> Descriptor:
+    """Return what describes a message; those of the C codec have the methods of the library's own."""
+    return cast("Descriptor", message.DESCRIPTOR)
 
 
 def serialize(message: Message) -> bytes:
@@ -138,19 +142,19 @@ def unknown_field(message: Message, *, plans: bool = True) -> str | None:
     The codec's own DiscardUnknownFields stops at 64 nested messages without a word, so each one is asked.
     Plans are left out with `plans=False`; the walk asks about theirs.
     """
-    pending: list[tuple[Message, tuple[Any, ...] | None]] = [(message, None)]
+    pending: list[tuple[Message, _Path]] = [(message, None)]
     while pending:
         current, path = pending.pop()
         unknown = UnknownFieldSet(current)
         if len(unknown):
             return _dotted(path, str(unknown[0].field_number))
-        if not _children(current.DESCRIPTOR):
+        if not _children(descriptor_of(current)):
             continue
         for field, value in current.ListFields():
             inner = field.message_type
             if inner is None or (not plans and inner.full_name == "spark.connect.Plan"):
                 continue
-            step = (path, field.name)
+            step: _Path = (path, field.name)
             if inner.GetOptions().map_entry:
                 if inner.fields_by_name["value"].message_type is not None:
                     pending.extend((value[key], step) for key in value)
@@ -161,7 +165,7 @@ def unknown_field(message: Message, *, plans: bool = True) -> str | None:
     return None
 
 
-def _dotted(path: tuple[Any, ...] | None, last: str) -> str:
+def _dotted(path: _Path, last: str) -> str:
     names = [last]
     while path is not None:
         path, name = path
@@ -170,10 +174,10 @@ def _dotted(path: tuple[Any, ...] | None, last: str) -> str:
     return ".".join(shown if len(shown) <= 8 else [*shown[:3], "…", *shown[-4:]])
 
 
-_CHILDREN: dict[str, dict[int, Any]] = {}
+_CHILDREN: dict[str, dict[int, Descriptor]] = {}
 
 
-def _children(descriptor: Any) -> dict[int, Any]:
+def _children(descriptor: Descriptor) -> dict[int, Descriptor]:
     """Return the message type of each field that holds messages, by field number."""
     known = _CHILDREN.get(descriptor.full_name)
     if known is None:
@@ -182,13 +186,13 @@ def _children(descriptor: Any) -> dict[int, Any]:
     return known
 
 
-def _measure(descriptor: Any, data: bytes, max_messages: int) -> None:
+def _measure(descriptor: Descriptor, data: bytes, max_messages: int) -> None:
     """Raise ProtobufError unless the bytes nest at most MAX_DEPTH deep and hold at most `max_messages`.
 
     Counted are messages and whatever else has a length, since a string costs memory like a message.
     """
     children = _children(descriptor)
-    enclosing: list[tuple[int, dict[int, Any]]] = []
+    enclosing: list[tuple[int, dict[int, Descriptor]]] = []
     at, end, found = 0, len(data), 0
     while True:
         while at >= end:

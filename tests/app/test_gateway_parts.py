@@ -17,7 +17,7 @@ from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
 from gateway.policy.reserved import ReservedPlace
 from gateway.settings.loading import parse_settings
-from gateway.settings.models import SessionSettings, Tls
+from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings, Tls
 
 
 async def test_parts_start_together_and_come_back_in_order() -> None:
@@ -98,10 +98,12 @@ def test_a_certificate_that_cannot_be_used_is_a_fault(tmp_path: Path) -> None:
 
 def test_every_limit_of_the_settings_reaches_the_sessions() -> None:
     settings = SessionSettings(idle_s=1, operation_idle_s=2, total=3, per_user=4, operations=5, fetch_rows=6)
-    limits = session_limits(settings)
+    backend = BackendSettings(embedded=EmbeddedBackend(), statements=7, waiting=8, wait_s=9)
+    limits = session_limits(settings, backend)
     assert (limits.session_idle_s, limits.operation_idle_s) == (1, 2)
     assert (limits.sessions, limits.sessions_per_user) == (3, 4)
     assert (limits.operations_per_session, limits.fetch_rows) == (5, 6)
+    assert (limits.statements, limits.statements_waiting, limits.spark_wait_s) == (7, 8, 9)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,11 +2,13 @@
 
     python -m tests.attacks run [--class WORD] [--shape NAME] [--endpoint NAME] [--share N]
     python -m tests.attacks fuzz --seconds N --seed S
-    python -m tests.attacks floors
+    python -m tests.attacks floors [--whole]
 
-`run` goes through the whole matrix unless it is given a share. `fuzz` says every finding as it comes, ends
-with how many statements it tried in a second, and fails when there was any. `floors` measures the share of
-each class that is answered by day and writes floors.yaml. All use the Spark of `make lab` when there is one.
+`run` goes through the whole matrix unless it is given a share. `fuzz` says every finding as it comes, and
+ends with how many statements it tried in a second. Both fail when there was any, and when too little was
+answered.
+`floors` runs what runs by day, or the whole matrix, and writes down what share of each class is answered.
+All use the Spark of `make lab` when there is one.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tests.attacks import fuzzing, world
-from tests.attacks.corpus import corpus
-from tests.attacks.trials import Doors, Tally, by_day, doors, run, share, whole_matrix, write_floors
+from tests.attacks import floors, fuzzing, world
+from tests.attacks.corpus import Attack, corpus
+from tests.attacks.tallies import Tally
+from tests.attacks.trials import Doors, Trial, by_day, doors, run, share, whole_matrix
 from tests.e2e import standing
 from tests.e2e.running import LoopThread, RunningGateway, Spark
 
@@ -59,14 +62,16 @@ def everything() -> Iterator[Doors]:
                 spark.query(*world.drops(), user="loader")
 
 
-def told(tallies: dict[str, Tally], seconds: float) -> int:
-    """Print what came of it; return the exit code."""
+def told(tallies: dict[str, Tally], seconds: float, too_few: list[str]) -> int:
+    """Print what came of it, and what was answered too little; return the exit code."""
     for name, tally in tallies.items():
         print(f"{name:24} {dict(tally.kinds)} {len(tally.findings)} findings")
     total = sum(tally.kinds.total() for tally in tallies.values())
     findings = sum(len(tally.findings) for tally in tallies.values())
     print(f"{total} attacks in {seconds:.0f} s, {total / seconds:.1f} in a second; {findings} findings")
-    return 1 if findings else 0
+    for line in too_few:
+        print(f"too little was answered: {line}")
+    return 1 if findings or too_few else 0
 
 
 def main() -> int:
@@ -80,32 +85,38 @@ def main() -> int:
     fuzz = commands.add_parser("fuzz")
     fuzz.add_argument("--seconds", type=float, required=True)
     fuzz.add_argument("--seed", type=int, default=0)
-    commands.add_parser("floors")
+    measuring = commands.add_parser("floors")
+    measuring.add_argument("--whole", action="store_true")
     given = parser.parse_args()
     with everything() as opened:
         began = time.monotonic()
         if given.command == "fuzz":
             fuzzed = fuzzing.fuzz(opened, seed=given.seed, seconds=given.seconds)
-            return told(fuzzed, time.monotonic() - began)
-        if given.command == "floors":
-            day = [trial for attacks in corpus().values() for trial in by_day(attacks)]
-            write_floors(run(opened, day))
-            return 0
+            return told(fuzzed, time.monotonic() - began, floors.too_few_fuzzed(fuzzed))
         tallies: dict[str, Tally] = {}
         for name, attacks in corpus().items():
-            if given.of not in name:
-                continue
-            trials = share(attacks, given.share) if given.share else whole_matrix(attacks)
-            chosen = (
-                (attack, shape, endpoint)
-                for attack, shape, endpoint in trials
-                if given.shape in ("", shape.name) and given.endpoint in ("", endpoint)
-            )
-            for found, tally in run(opened, chosen).items():
-                tallies.setdefault(found, Tally()).add(tally)
+            found = run(opened, chosen(given, name, attacks))
+            for tally in found.values():
                 for finding in tally.findings:
                     print(finding, flush=True)
-        return told(tallies, time.monotonic() - began)
+                print(f"{name}: {dict(tally.kinds)}, {time.monotonic() - began:.0f} s", flush=True)
+            if given.command == "floors":
+                floors.write(found, whole=given.whole)
+            tallies |= found
+        return told(tallies, time.monotonic() - began, floors.too_few(tallies))
+
+
+def chosen(given: argparse.Namespace, name: str, attacks: Sequence[Attack]) -> Iterable[Trial]:
+    """Return what of a class is run."""
+    if given.command == "floors":
+        return whole_matrix(attacks) if given.whole else by_day(attacks)
+    if given.of not in name:
+        return ()
+    return (
+        (attack, shape, endpoint)
+        for attack, shape, endpoint in (share(attacks, given.share) if given.share else whole_matrix(attacks))
+        if given.shape in ("", shape.name) and given.endpoint in ("", endpoint)
+    )
 
 
 if __name__ == "__main__":

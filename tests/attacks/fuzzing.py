@@ -17,7 +17,8 @@ from tests.attacks.corpus import corpus, fill, values
 from tests.attacks.grammar import Grammar
 from tests.attacks.mutations import Mutator, tokens
 from tests.attacks.plans import Plans
-from tests.attacks.trials import ENDPOINTS, Door, Doors, Finding, Tally, speaker, try_plan, try_script
+from tests.attacks.tallies import Door, Finding, Tally
+from tests.attacks.trials import ENDPOINTS, Doors, speaker, try_plan, try_script
 
 QUERIES = Path(__file__).parents[1] / "tpcds" / "queries"
 CHANCE = re.compile(

@@ -6,15 +6,19 @@ import base64
 import hashlib
 import random
 import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.attacks import canaries, world
-from tests.attacks.clients import is_query
+from tests.attacks import canaries, floors, world
+from tests.attacks.clients import Kind, is_query
 from tests.attacks.corpus import MARKS, corpus, fill, values, written_in
 from tests.attacks.grammar import GRAMMAR, Grammar
 from tests.attacks.mutations import Mutator, tokens
 from tests.attacks.plans import Plans
+from tests.attacks.tallies import Tally
+from tests.attacks.trials import whole_matrix
 
 SECRET = world.GUESS
 UUID = "7919a7f3-7919-4925-9133-913370001234"
@@ -120,3 +124,51 @@ def test_queries_are_told_from_commands() -> None:
         map(is_query, ("SELECT 1", " ( table t)", "/* x */ WITH a AS (SELECT 1) TABLE a", "-- x\nFROM t"))
     )
     assert not any(map(is_query, ("SET x", "DESCRIBE t", "CREATE TABLE t AS SELECT 1", "")))
+
+
+def _went(answered: int, refused: int, shape: str = "masked") -> Tally:
+    kinds: Counter[Kind] = Counter({"answered": answered, "refused": refused})
+    return Tally(kinds, shapes={shape: kinds})
+
+
+@pytest.mark.parametrize(("answered", "refused"), [(0, 6), (0, 200), (30, 170), (0, 20_000)])
+def test_a_run_in_which_too_much_is_refused_fails(answered: int, refused: int) -> None:
+    assert floors.too_few({"reads": _went(answered, refused)}, {"reads": {"shown": 0.7}})
+
+
+@pytest.mark.parametrize(
+    ("answered", "refused", "right"), [(1, 1, 0.7), (4, 2, 0.7), (140, 60, 0.7), (0, 200, 0.0), (0, 1, 0.7)]
+)
+def test_a_run_that_is_as_it_should_be_passes(answered: int, refused: int, right: float) -> None:
+    assert not floors.too_few({"reads": _went(answered, refused)}, {"reads": {"shown": right}})
+
+
+def test_what_is_refused_of_every_class_is_seen_in_all_of_them() -> None:
+    """A share of few: no class by itself is enough to say."""
+    tallies = {f"c{n}": _went(0, 2) for n in range(10)}
+    known = {name: {"shown": 0.7} for name in tallies}
+    assert [line.split(":")[0] for line in floors.too_few(tallies, known)] == ["all classes"]
+
+
+def test_every_class_has_its_floors_and_a_corpus_of_refusals_fails() -> None:
+    known = floors.floors()
+    assert set(known) == set(corpus())
+    refused: dict[str, Tally] = {}
+    for name, attacks in corpus().items():
+        shapes = {shape.name for _, shape, _ in whole_matrix(attacks)}
+        assert set(known[name]) == {floors.DAY, floors.SHOWN} | ({floors.DENIED} & shapes), name
+        none: Counter[Kind] = Counter({"refused": len(attacks)})
+        refused[name] = Tally(shapes=dict.fromkeys(shapes, none))
+    assert floors.too_few(refused)
+
+
+def test_floors_are_written_beside_those_that_are_there(tmp_path: Path) -> None:
+    file = tmp_path / "floors.yaml"
+    floors.write({"reads": _went(7, 3)}, whole=False, file=file)
+    floors.write({"reads": _went(8, 8, "denied"), "writes": _went(0, 2)}, whole=True, file=file)
+    assert floors.floors(file) == {"reads": {"day": 0.6, "denied": 0.38}, "writes": {"shown": 0.0}}
+
+
+def test_a_fuzzer_of_which_everything_is_refused_fails() -> None:
+    assert floors.too_few_fuzzed({"grown": _went(0, 20), "plans": _went(9, 9)})
+    assert not floors.too_few_fuzzed({"grown": _went(5, 15), "plans": _went(0, 2)})

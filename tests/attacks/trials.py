@@ -9,57 +9,24 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import yaml
 from google.protobuf import text_format
 
 from gateway.wire import calls
 from tests.attacks import canaries, world
-from tests.attacks.clients import ConnectSession, Endpoint, Kind, Outcome, ThriftSession, is_query, proto
+from tests.attacks.clients import ConnectSession, Endpoint, Outcome, ThriftSession, is_query, proto
 from tests.attacks.corpus import Attack, fill, values, written_in
+from tests.attacks.tallies import Door, Finding, Tally
 from tests.e2e.connect.attacker import RawClient
 from tests.e2e.running import RunningGateway, Spark
 
-Door = Literal["thrift", "connect"]
+Trial = tuple[Attack, world.Shape, Door]
 ENDPOINTS: tuple[Door, ...] = ("thrift", "connect")
 BEGINNING = (f"USE {world.LIVE}", "SET spark.sql.codegen.wholeStage=false")
 """How every session begins: a few rows are not worth generated code."""
 LASTING = 200
 """Statements after which a session is renewed: neither Spark nor the gateway need hold more of them."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that must not be."""
-
-    what: str
-    script: tuple[str, ...]
-    endpoint: Door
-    detail: str
-
-    def __str__(self) -> str:
-        lines = "\n    ;; ".join(self.script)
-        return f"{self.what} ({self.endpoint}):\n       {lines}\n    -> {self.detail[:1500]}"
-
-
-@dataclass
-class Tally:
-    """How statements went, so that a gateway that refuses everything is seen."""
-
-    kinds: Counter[Kind] = field(default_factory=Counter)
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def answered(self) -> float:
-        """The share of attacks that were answered."""
-        return self.kinds["answered"] / max(1, self.kinds.total())
-
-    def add(self, other: Tally) -> None:
-        self.kinds.update(other.kinds)
-        self.findings += other.findings
 
 
 class Doors:
@@ -263,8 +230,10 @@ def _compared(
         direct = doors.session(endpoint, "direct" if who == world.ATTACKER else "direct-owner")
         theirs = direct.run(world.over_the_copy(text))
         direct.take()
-        if who == world.OWNER and theirs.kind != ours.kind:
-            return  # the copy has nothing of what only she may read
+        if who == world.OWNER:
+            if theirs.kind != ours.kind:
+                return
+            continue  # the copy has nothing of what only she may read
         if different := difference(text, ours, theirs):
             yield different
             return
@@ -294,7 +263,7 @@ def difference(statement: str, ours: Outcome, theirs: Outcome) -> tuple[str, str
     return None
 
 
-def share(attacks: Sequence[Attack], total: int) -> Iterator[tuple[Attack, world.Shape, Door]]:
+def share(attacks: Sequence[Attack], total: int) -> Iterator[Trial]:
     """Yield of each attack `total` runs: shapes and endpoints go round by what the attack says."""
     for attack in attacks:
         places = list(_places(attack))
@@ -304,12 +273,12 @@ def share(attacks: Sequence[Attack], total: int) -> Iterator[tuple[Attack, world
             yield attack, *places[(first + i * 5) % len(places)]
 
 
-def by_day(attacks: Sequence[Attack]) -> Iterator[tuple[Attack, world.Shape, Door]]:
+def by_day(attacks: Sequence[Attack]) -> Iterator[Trial]:
     """Yield one attack of three, in one place each: what continuous integration has the time for."""
     return share([attack for attack in attacks if attack.number % 3 == 0], 1)
 
 
-def whole_matrix(attacks: Sequence[Attack]) -> Iterator[tuple[Attack, world.Shape, Door]]:
+def whole_matrix(attacks: Sequence[Attack]) -> Iterator[Trial]:
     for attack in attacks:
         yield from ((attack, shape, endpoint) for shape, endpoint in _places(attack))
 
@@ -323,27 +292,11 @@ def _places(attack: Attack) -> Iterator[tuple[world.Shape, Door]]:
     yield from ((shape, endpoint) for shape in shapes for endpoint in endpoints)
 
 
-def run(doors: Doors, trials: Iterable[tuple[Attack, world.Shape, Door]]) -> dict[str, Tally]:
+def run(doors: Doors, trials: Iterable[Trial]) -> dict[str, Tally]:
     """Run trials; return how each class went."""
     tallies: dict[str, Tally] = {}
     for attack, shape, endpoint in trials:
-        tallies.setdefault(attack.of, Tally()).add(try_attack(doors, attack, shape, endpoint))
+        tried = try_attack(doors, attack, shape, endpoint)
+        tried.shapes[shape.name] = Counter(tried.kinds)
+        tallies.setdefault(attack.of, Tally()).add(tried)
     return tallies
-
-
-FLOORS = Path(__file__).with_name("floors.yaml")
-"""Class → the share of its attacks that is answered at least: below it, the gateway refuses too much."""
-
-
-def floors() -> dict[str, float]:
-    loaded: dict[str, float] = yaml.safe_load(FLOORS.read_text(encoding="utf-8"))
-    return loaded
-
-
-def write_floors(tallies: dict[str, Tally]) -> None:
-    """Write what was measured, less a tenth: a statement more or less that is refused is no news."""
-    lines = [f"{name}: {max(0.0, tally.answered - 0.1):.2f}" for name, tally in sorted(tallies.items())]
-    head = (
-        "# The share of each class that is answered at least; `python -m tests.attacks floors` writes it.\n"
-    )
-    FLOORS.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")

@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions, session_configuration
+from gateway.backends.spark_thrift import (
+    METASTORE_PROBE,
+    POOL_IS_FULL,
+    SparkThriftBackend,
+    SparkThriftOptions,
+    session_configuration,
+)
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.spark_thrift_service import SparkThriftService
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendMismatch, BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import Cleared, SessionContext, Statement
-from gateway.session.ports import Backend, BackendError, BackendSession
+from gateway.session.ports import Backend, BackendError, BackendFull, BackendSession
 from gateway.wire import calls, messages
 from gateway.wire.rows import decode_rows
 from gateway.wire.tcli import TFetchOrientation, TOperationState, TTypeId
@@ -174,7 +180,7 @@ async def test_a_synchronous_statement_ends_before_execute_returns_and_tells_its
         done = asyncio.Event()
         server.on("SLOW", Answer.of([("n", TTypeId.INT)], [(1,)], until=done))
         running = asyncio.create_task(session.execute(cleared("SLOW"), run_async=False, timeout_s=0))
-        await server.until(lambda: server.calls.count("GetOperationStatus") >= 3)
+        await server.until(lambda: len(server.statements) == 1)
         assert not running.done()
         done.set()
         rows, _ = await (await running).fetch(10)
@@ -391,14 +397,16 @@ async def test_the_service_refuses_an_answer_that_is_too_long() -> None:
 
 async def test_a_cancelled_statement_takes_its_session_along() -> None:
     async with FakeHiveServer(long_poll_s=0.05) as server:
-        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=asyncio.Event()))
+        slow = asyncio.Event()
+        server.on("SLOW", Answer.of([("n", TTypeId.INT)], [], until=slow))
         server.on("Q", Answer.text(("x",)))
         service = SparkThriftService(backend_for(server))
         running = asyncio.create_task(service.query("SLOW"))
-        await server.until(lambda: "GetOperationStatus" in server.calls)
+        await server.until(lambda: len(server.statements) == 1)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+        slow.set()  # Spark notices then that the connection is gone
         await server.until(lambda: server.sessions == 0)
         assert await service.query("Q") == [("x",)]
         await service.close()
@@ -444,8 +452,7 @@ async def test_a_session_without_anything_stopped_is_closed_at_once() -> None:
         await session.execute(cleared("Q"), run_async=False, timeout_s=0)
         with pytest.raises(BackendError):
             await session.execute(cleared("BAD"), run_async=False, timeout_s=0)
-        # What failed is not left behind.
-        await server.until(lambda: server.calls.count("CloseOperation") == 1)
+        # What failed synchronously Spark has closed by itself.
         await session.close()
         assert server.calls[-1] == "CloseSession"
         assert server.sessions == 0
@@ -494,3 +501,57 @@ async def test_a_lost_connection_with_calls_under_way_leaves_nothing_behind() ->
             await running.schema()
         await running.close()
         await session.close()
+
+
+async def test_a_full_pool_is_told_from_every_other_error() -> None:
+    async with FakeHiveServer() as server, session_on(server) as session:
+        server.on("SELECT full", Answer.error("", POOL_IS_FULL, sync=True))
+        server.on("SELECT near", Answer.error("", f"Error running query: {POOL_IS_FULL}", sync=True))
+        with pytest.raises(BackendFull):
+            await session.execute(cleared("SELECT full"), run_async=True, timeout_s=0)
+        with pytest.raises(BackendError) as caught:
+            await session.execute(cleared("SELECT near"), run_async=True, timeout_s=0)
+        assert not isinstance(caught.value, BackendFull)
+
+
+async def test_a_session_is_asked_how_it_reads_when_there_is_a_text_for_it() -> None:
+    async with FakeHiveServer() as server:
+        backend = backend_for(server)
+        server.on("SELECT 1", NUMBERS)
+        principal = Principal(user="bob")
+        first = await backend.open_session(principal, protocol_version=9, settings={})
+        assert server.asked.count("SET") == 1  # nobody knew yet
+        second = await backend.open_session(principal, protocol_version=9, settings={})
+        assert server.asked.count("SET") == 1
+        await second.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        await second.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        assert server.asked.count("SET") == 2
+        third = await backend.open_session(principal, protocol_version=9, settings={})
+        server.settings["spark.sql.extensions"] = "a.B"
+        before = len(server.texts())
+        with pytest.raises(BackendMismatch):
+            await third.execute(cleared("SELECT 1"), run_async=True, timeout_s=0)
+        assert len(server.texts()) == before
+        assert not third.alive
+        with pytest.raises(BackendMismatch):  # from here on before anybody has a session
+            await backend.open_session(principal, protocol_version=9, settings={})
+        for session in (first, second, third):
+            await session.close()
+        await backend.close()
+
+
+async def test_spark_is_ready_when_its_metastore_answers() -> None:
+    async with FakeHiveServer() as server:
+        backend = backend_for(server)
+        metastore = asyncio.Event()
+        server.on(
+            METASTORE_PROBE, Answer.of([("namespace", TTypeId.STRING)], [("default",)], until=metastore)
+        )
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await backend.ready()
+        metastore.set()
+        await server.until(lambda: server.connections == 0)
+        await backend.ready()
+        assert server.texts() == [METASTORE_PROBE] * 2
+        await backend.close()

@@ -116,13 +116,20 @@ class RawClient:
         assert reply.operationHandle is not None
         return reply.operationHandle
 
+    def state(self, operation: TOperationHandle) -> int | None:
+        """Ask once how a statement stands."""
+        return self._status(operation).operationState
+
+    def _status(self, operation: TOperationHandle) -> calls.TGetOperationStatusResp:
+        return self.call(
+            "GetOperationStatus",
+            calls.TGetOperationStatusReq(operationHandle=operation),
+            calls.TGetOperationStatusResp,
+        )
+
     def until_finished(self, operation: TOperationHandle) -> None:
         while True:
-            reply = self.call(
-                "GetOperationStatus",
-                calls.TGetOperationStatusReq(operationHandle=operation),
-                calls.TGetOperationStatusResp,
-            )
+            reply = self._status(operation)
             if reply.operationState == TOperationState.FINISHED:
                 return
             assert reply.operationState in (TOperationState.PENDING, TOperationState.RUNNING), (

@@ -358,6 +358,34 @@ async def test_a_spark_that_is_away_or_silent_is_an_error(live: Live) -> None:
     assert (await live.catalog.look_up([EMPLOYEE])).knows(EMPLOYEE)
 
 
+class NoSuch(Exception):
+    sqlstate = "42P01"
+
+
+async def test_who_asks_for_a_thousand_names_does_not_stand_before_everybody_else() -> None:
+    asked: list[str] = []
+
+    async def query(sql: str) -> Sequence[Sequence[Any]]:
+        asked.append(sql)
+        await asyncio.sleep(0)
+        raise NoSuch
+
+    catalog = LiveCatalog(query, refusal=NoSuch)
+    many = asyncio.create_task(
+        catalog.look_up([TableName("spark_catalog", "x", f"t{n}") for n in range(1000)])
+    )
+    await asyncio.sleep(0)
+    assert (await catalog.look_up([EMPLOYEE])).knows(EMPLOYEE)
+    assert len(asked) < 20
+    many.cancel()
+    await asyncio.gather(many, return_exceptions=True)
+    # Who has gone away has nothing asked any more, beyond what was on its way.
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(asked) < 40
+    await catalog.close()
+
+
 async def test_closing_stops_what_is_on_its_way(live: Live) -> None:
     live.server.on(re.compile("DESCRIBE .*"), Answer(until=asyncio.Event()))
     asking = asyncio.create_task(live.catalog.look_up([EMPLOYEE]))

@@ -86,7 +86,7 @@ def test_rangers_json_is_checked_with_file_and_line(
     download = service_policies(
         1,
         policy(1, "orders"),
-        policy(2, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}]),
+        policy(2, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}]),
     )
     text = json.dumps(download, indent=1)
     line = text[: text.index('"selct"')].count("\n") + 1

@@ -60,7 +60,11 @@ class Thrift:
         self._connection.cursor().execute(text, async_=True)
 
     def close(self) -> None:
-        self._connection.close()
+        try:
+            self._connection.close()
+        finally:
+            # PyHive leaves it open where the session is gone.
+            self._connection._transport.close()
 
 
 @contextlib.contextmanager

@@ -103,12 +103,16 @@ class Spark:
 
 
 @contextlib.contextmanager
-def connect_session(port: int, token: str, user: str = "") -> Iterator[Any]:
-    """Yield a new PySpark session at a Spark Connect of this machine; `localhost` gets tokens without TLS."""
+def connect_session(port: int, token: str, user: str = "", session_id: str = "") -> Iterator[Any]:
+    """Yield a new PySpark session at a Spark Connect of this machine; `localhost` gets tokens without TLS.
+
+    With a `session_id` it is the server's session of that id, if there is one.
+    """
     from pyspark.sql import SparkSession
 
     as_user = f";user_id={quote(user, safe='')}" if user else ""
-    url = f"sc://localhost:{port}/;token={quote(token, safe='')}{as_user}"
+    in_session = f";session_id={session_id}" if session_id else ""
+    url = f"sc://localhost:{port}/;token={quote(token, safe='')}{as_user}{in_session}"
     session = SparkSession.builder.remote(url).create()
     try:
         yield session

@@ -1,7 +1,7 @@
 """Histories of two analysts and a steward, through both endpoints, against governed copies as of each step.
 
-Written ones are those of issue 9, each of which fails when its mend is taken out (`python -m tests.histories
-mends` shows it); made ones are the first of `make fuzz`. The module costs about 100 s of CPU.
+Of the written ones those of issue 9 fail when their mends are taken out (`python -m tests.histories mends`
+shows it); made ones are the first of `make fuzz`. The module costs about 100 s of CPU.
 """
 
 from __future__ import annotations

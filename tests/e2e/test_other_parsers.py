@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,9 @@ from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.cli import exit_codes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.conftest import write_settings
+from tests.e2e.jars import make_jar
 from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, Spark, answers, connect, until
 
-SOURCES = Path(__file__).parent / "java"
 SERVICE = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
 PARSER = "other.Loose$Parser"
 SALARY = 424242
@@ -69,26 +67,9 @@ def restartable(session_loop: LoopThread, open_directory: Path) -> Iterator[Rest
 
 
 @pytest.fixture
-def jar(open_directory: Path, tmp_path: Path) -> Path:
-    """The extension, compiled by the compiler that Spark has among its jars."""
-    jars = find_spark_home() / "jars"
-    needed = [*jars.glob("spark-*.jar"), *jars.glob("scala-library-*.jar")]
-    subprocess.run(
-        [
-            *(str(find_java()), "-cp", f"{jars}/*", "org.codehaus.commons.compiler.samples.CompilerDemo"),
-            *("-d", str(tmp_path), "-classpath", ":".join(map(str, needed))),
-            str(SOURCES / "other" / "Loose.java"),
-        ],
-        check=True,
-        timeout=120,
-    )
-    made = open_directory / "loose.jar"
-    with zipfile.ZipFile(made, "w") as archive:
-        for file in tmp_path.rglob("*.class"):
-            archive.write(file, file.relative_to(tmp_path))
-        archive.writestr(SERVICE, "other.Loose\n")
-    made.chmod(0o644)
-    return made
+def jar(open_directory: Path) -> Path:
+    """The extension."""
+    return make_jar("other/Loose.java", open_directory / "loose.jar", {SERVICE: "other.Loose\n"})
 
 
 def over_connect(session: Any) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
 
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Ask, session, write_settings
-from tests.e2e.running import RunningGateway, Spark
+from tests.e2e.running import RunningGateway, Spark, connect_session
 
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
@@ -85,6 +86,38 @@ def test_reset_brings_back_what_spark_was_started_with(ask: Ask) -> None:
     assert ask("SELECT current_timezone()") == [("UTC",)]
 
 
+def test_reset_of_all_gives_back_what_was_given_and_leaves_what_is_pinned(ask: Ask) -> None:
+    [(_, before)] = ask("SET spark.sql.shuffle.partitions")
+    ask("SET TIME ZONE 'Asia/Tokyo'")
+    ask("SET spark.sql.shuffle.partitions = 3")
+    assert ask("RESET") == []
+    assert ask("SELECT current_timezone()") == [("UTC",)]
+    assert ask("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", before)]
+    for key in ("spark.sql.variable.substitute", "spark.sql.runSQLOnFiles"):
+        assert ask(f"SET {key}") == [(key, "false")]
+    assert ask("SELECT id FROM zoned.days") == [(1,)]
+
+
+def test_what_needs_no_refusal_runs_as_spark_has_it(ask: Ask) -> None:
+    assert ask("SELECT IDENTIFIER('id') FROM IDENTIFIER('zoned.regions')") == [(1,)]
+    assert ask("SELECT IDENTIFIER('abs')(-1), (1 = 1) IS UNKNOWN, NULL IS NOT UNKNOWN") == [(1, False, False)]
+    ask("USE IDENTIFIER('zoned')")
+    assert ask("SELECT r.IDENTIFIER FROM (SELECT id AS IDENTIFIER FROM regions) r") == [(1,)]
+    ask("DROP TEMPORARY FUNCTION IF EXISTS nothing")
+    with pytest.raises((hive.OperationalError, PySparkException), match="ROUTINE_NOT_FOUND"):
+        ask("DROP TEMPORARY FUNCTION nothing")
+    assert ("UTF8_LCASE" in str(ask("SHOW COLLATIONS LIKE 'UTF8*'"))) is True
+
+
+def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> None:
+    ask("CREATE TABLE zoned.plain USING parquet AS SELECT 1 AS id")
+    rows = {name: information for _, name, _, information in ask("SHOW TABLE EXTENDED IN zoned LIKE '*'")}
+    ask("DROP TABLE zoned.plain")
+    assert rows["days"] == rows["regions"] == ""
+    assert "Location: " in rows["plain"]
+    assert "|-- id: integer" in rows["plain"]
+
+
 def test_a_temporary_view_keeps_the_settings_that_it_was_made_under(ask: Ask) -> None:
     ask("CREATE TEMPORARY VIEW mine AS SELECT id, CAST(moment AS DATE) AS day FROM zoned.days")
     ask("SET TIME ZONE 'America/New_York'")
@@ -123,3 +156,31 @@ def test_a_session_begins_with_settings_of_its_opening(gateway: RunningGateway) 
             cursor.execute("SELECT id FROM zoned.days")
         cursor.execute("SELECT id FROM zoned.regions")
         assert cursor.fetchall() == [(1,)]
+
+
+def test_a_clone_and_a_gateway_started_anew_know_the_zone(gateway: RunningGateway) -> None:
+    def days(session: Any) -> list[int]:
+        return [row.id for row in session.table("zoned.days").collect()]
+
+    with gateway.session("ann", PASSWORD) as frames, contextlib.ExitStack() as opened:
+        frames.conf.set(ZONE, "America/New_York")
+        clone = frames.cloneSession()
+        opened.callback(clone.stop)
+        with refused(ZONE):
+            days(clone)
+        clone.conf.set(ZONE, "UTC")
+        assert days(clone) == [1]
+        with refused(ZONE):
+            days(frames)
+        for session in (frames, clone):
+            session.release_session_on_close = False
+    assert gateway.stop() == 0
+    gateway.start()
+    token = f"ann:{PASSWORD}"
+    with connect_session(gateway.connect_port, token, session_id=frames.session_id) as again:
+        with refused(ZONE):
+            days(again)
+        again.conf.set(ZONE, "UTC")
+        assert days(again) == [1]
+    with connect_session(gateway.connect_port, token, session_id=clone.session_id) as again:
+        assert days(again) == [1]

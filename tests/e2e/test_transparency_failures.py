@@ -81,16 +81,15 @@ def test_an_unknown_function_is_refused_before_spark(pair: Pair) -> None:
     assert "[UNRESOLVED_ROUTINE] Cannot resolve routine `no_such_function`" in status.errorMessage
 
 
-def test_no_stack_and_no_plan_reaches_a_client(pair: Pair) -> None:
-    """On purpose: one line in `infoMessages`, which drivers read the exception's class and message from."""
+def test_stack_and_plan_reach_a_client_to_whom_no_policy_applies(pair: Pair) -> None:
+    """Drivers read the exception's class, message, frames and causes from `infoMessages`."""
     ours, theirs = pair.gateway.execute(ERRORS["42703"]).status, pair.direct.execute(ERRORS["42703"]).status
-    assert len(theirs.infoMessages) > 10
-    assert "OneRowRelation" in theirs.errorMessage
-    assert len(ours.infoMessages) == 1
-    assert ours.infoMessages[0].startswith(
-        "*org.apache.hive.service.cli.HiveSQLException:Error running query"
-    )
-    assert "OneRowRelation" not in repr(ours)
+    for status in (ours, theirs):
+        assert len(status.infoMessages) > 10
+        assert status.infoMessages[0].startswith(
+            "*org.apache.hive.service.cli.HiveSQLException:Error running"
+        )
+        assert "OneRowRelation" in status.errorMessage
 
 
 def test_an_unknown_orientation_tells_nothing_of_sparks_handle(spark: Spark, pair: Pair) -> None:
@@ -128,12 +127,14 @@ def test_handles_that_never_were(pair: Pair) -> None:
 
 
 def test_running_then_canceled(pair: Pair) -> None:
+    """Columns are asked for when it has ended: the gateway would wait for its end, which is minutes off; see
+    `test_slow_spark`."""
+
     def conversation(side: Side) -> list[Any]:
         operation = side.execute(LONG, runAsync=True).operationHandle
         return [
             side.ask("GetOperationStatus", operationHandle=operation),
             side.fetch(operation),
-            side.ask("GetResultSetMetadata", operationHandle=operation),
             side.ask("CancelOperation", operationHandle=operation),
             side.ask("CancelOperation", operationHandle=operation),
             side.ask("GetResultSetMetadata", operationHandle=operation),

@@ -141,7 +141,7 @@ class WireClient:
         reply: calls.TGetOperationStatusResp = self.call("GetOperationStatus", request)
         return reply
 
-    def ended(self, operation: TOperationHandle, timeout_s: float = 300) -> calls.TGetOperationStatusResp:
+    def ended(self, operation: TOperationHandle, timeout_s: float = 900) -> calls.TGetOperationStatusResp:
         """Poll until the operation has ended, and return its last status."""
         deadline = time.monotonic() + timeout_s
         while (status := self.status(operation)).operationState not in TERMINAL:

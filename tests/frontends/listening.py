@@ -60,7 +60,9 @@ class Gateway:
             limits=logins,
             clock=lambda: self.now,
         )
-        service = ThriftService(world.sessions, spark_version="4.3.0", max_statement_chars=2_000_000)
+        service = ThriftService(
+            world.sessions, spark_version="4.3.0", keywords=("ADD", "ZONE"), max_statement_chars=2_000_000
+        )
         self.server = ThriftBinaryServer(
             service, self.authenticator, metrics=world.sessions.metrics, limits=limits
         )

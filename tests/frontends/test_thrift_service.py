@@ -187,13 +187,14 @@ async def test_an_error_has_the_form_that_hives_driver_parses() -> None:
 
 async def test_an_asynchronous_failure_is_in_the_operations_status() -> None:
     async with listening() as gateway:
-        gateway.world.backend.fail["SELECT bad"] = ("[X_Y] no. SQLSTATE: 42000\n\tat a.b(C.java:1)", "42000")
+        told = "org.apache.hive.service.cli.HiveSQLException: Error running query: no\n\tat a.b(C.java:1)"
+        gateway.world.backend.fail["SELECT bad"] = (told, "42000")
         client = await RawClient.logged_in(gateway.port)
         operation = await client.execute(await client.open_session(), "SELECT bad", run_async=True)
         request = calls.TGetOperationStatusReq(operationHandle=operation, getProgressUpdate=True)
         reply = await client.call("GetOperationStatus", request, calls.TGetOperationStatusResp)
         assert (reply.status.statusCode, reply.operationState, reply.sqlState) == (0, 5, "42000")
-        assert reply.errorMessage == "[X_Y] no. SQLSTATE: 42000"
+        assert reply.errorMessage == told
 
 
 async def test_every_call_with_an_unknown_handle_answers_in_its_own_shape(
@@ -325,9 +326,20 @@ async def test_information_in_the_member_that_its_type_wants() -> None:
         assert (await ask(30)).infoValue.smallIntValue == 128
         assert (await ask(115)).infoValue.integerBitmask == 0x7F
         assert (await ask(105)).infoValue.integerFlag == 2_000_000
+        assert (await ask(10006)).infoValue.stringValue == "ADD,ZONE"
         unknown = await ask(4711)
         assert unknown.status.statusCode == 3
         assert (await ask(17)).infoValue.stringValue == "Spark SQL"
+
+
+async def test_client_information_is_taken_and_changes_nothing() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        session = await client.open_session()
+        for given in (None, {}, {"ApplicationName": "x", "hive.server2.proxy.user": "root"}):
+            request = calls.TSetClientInfoReq(sessionHandle=session, configuration=given)
+            reply = await client.call("SetClientInfo", request, calls.TSetClientInfoResp)
+            assert reply.status.statusCode == 0
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------

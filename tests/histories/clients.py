@@ -117,6 +117,8 @@ class Thrift:
     def close(self) -> None:
         with contextlib.suppress(*FAILURES):
             self._connection.close()
+        # PyHive leaves it open where nobody answers any more.
+        self._connection._transport.close()
 
 
 def _of_thrift(cursor: Any, rows: list[Any]) -> Answer:
@@ -128,13 +130,27 @@ def _of_thrift(cursor: Any, rows: list[Any]) -> Answer:
 class Connect:
     """PySpark."""
 
-    def __init__(self, port: int, token: str, user: str = "") -> None:
+    def __init__(self, port: int, token: str, user: str = "", session_id: str = "") -> None:
+        self._port, self._token = port, token
         self._stack = contextlib.ExitStack()
         self.frames: dict[str, Any] = {}
-        self.spark = self._stack.enter_context(connect_session(port, token, user))
+        self.spark = self._stack.enter_context(connect_session(port, token, user, session_id))
         self._opened: dict[str, tuple[Any, Iterator[Any], list[Any]]] = {}
         # A session is one when it has logged in: its groups are those of this moment.
         self.spark.sql("SELECT 1").collect()
+
+    def clone(self) -> Connect:
+        """Return a session that Spark begins as a copy of this one."""
+        other = self.spark.cloneSession()
+        other.release_session_on_close = False
+        other.stop()
+        return Connect(self._port, self._token, session_id=other.session_id)
+
+    def come_back(self, port: int) -> Connect:
+        """Return a new client in the same session of Spark's, at a gateway that was started anew."""
+        self.spark.release_session_on_close = False
+        self.close()
+        return Connect(port, self._token, session_id=self.spark.session_id)
 
     def run(self, text: str) -> Answer:
         # A query with a marker is one with an argument.
@@ -170,6 +186,16 @@ class Connect:
                 stream = stream.selectExpr(f"{first} + CAST({second} AS INT) AS {first}", second, *others)
             writer = stream.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             query = writer.toTable(sink)
+            query.awaitTermination(STREAM_S)
+            return Answer()
+        except FAILURES as error:
+            return Answer(error=told(error))
+
+    def in_memory(self, source: str, name: str) -> Answer:
+        """Have a stream read all that there is of a table into the sink `memory`, a temporary view."""
+        try:
+            writer = self.spark.readStream.table(source).writeStream.format("memory")
+            query = writer.queryName(name).trigger(availableNow=True).start()
             query.awaitTermination(STREAM_S)
             return Answer()
         except FAILURES as error:

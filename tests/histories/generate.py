@@ -67,7 +67,7 @@ class Maker:
     """One history on its way."""
 
     def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
+        self._seed, self._random = seed, random.Random(seed)
         self._steps: list[Step] = []
         self._slots = dict(INITIALLY)
         self._temps: dict[str, list[str]] = {}
@@ -288,6 +288,37 @@ class Maker:
         self._add("wait")
         self._everybody_reads("timed")
 
+    # -- what happens seldom ---------------------------------------------------------------------------------
+
+    def start_anew(self) -> None:
+        """The gateway is started anew, behind sessions of Spark Connect that live on."""
+        self._add("restart")
+        self._temps.clear()
+        self._frames.clear()
+        for by in self._analysts:
+            self._read(by, self._random.choice(self._made or GUARDED))
+
+    def stream_into_memory(self) -> None:
+        """The rows of a stream, as a view that ends with its policies."""
+        by = self._random.choice([by for by in self._analysts if " connect " in by])
+        table, name = self._random.choice(("people", "owned", "docs")), self._name("t_")
+        self._add("memory", by, name=table, to=name)
+        self._add("read", by, text=f"SELECT * FROM {{{name}}}")
+        self.change(table)
+        self._add("read", by, text=f"SELECT * FROM {{{name}}}")
+
+    def clone_a_session(self) -> None:
+        """Two sessions that begin alike, and go on by themselves."""
+        by = self._random.choice([by for by in self._analysts if " connect " in by])
+        clone = f"{by.split(' ')[0]} connect {self._name('c')}"
+        self._add("clone", by, to=clone)
+        if by in self._temps:
+            self._temps[clone] = list(self._temps[by])
+        self._sessions.append(clone)
+        self._analysts.append(clone)
+        self.change()
+        self._read(clone, self._relation(clone))
+
     def history(self, steps: int) -> list[Step]:
         """Return a history of at least so many steps."""
         kinds = {
@@ -301,7 +332,14 @@ class Maker:
             self.replace_view_at_once: 1,
         }
         for_time = self._random.random() < 0.15
+        # By a chance of its own: what a seed makes beside that is as it was.
+        seldom = random.Random(f"{self._seed} seldom").choices(
+            (None, self.start_anew, self.stream_into_memory, self.clone_a_session), (24, 1, 2, 2)
+        )[0]
         while len(self._steps) < steps:
+            if seldom is not None and len(self._steps) > steps // 3:
+                seldom()
+                seldom = None
             self._random.choices(list(kinds), list(kinds.values()))[0]()
             if for_time and len(self._steps) > steps // 2:
                 self.let_time_pass()

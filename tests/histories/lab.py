@@ -105,6 +105,11 @@ class Lab:
         self._groups[user] = groups
         until(lambda: self._told("users_reloaded") > before, "the groups are in force")
 
+    def restart(self) -> None:
+        """Stop the gateway and start it again."""
+        assert self.gateway.stop() == 0
+        self.gateway.start()
+
     def _told(self, event: str) -> int:
         return sum(record.get("event") == event for record in list(self.gateway.records))
 

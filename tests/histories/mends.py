@@ -44,7 +44,15 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "5-who-asks",
         ),
     ),
-    6: (_RULES["what a definer lacks closes the view"],),
+    6: (
+        Removal(
+            "a view is read by the access of its definer",
+            "pipeline.rights",
+            "return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)",
+            "return Rights(readers=readers, accessors=(), view=view.name)",
+            "6-views-outlive-denials",
+        ),
+    ),
     7: (
         Removal(
             "sessions look again at what policies read",
@@ -74,10 +82,10 @@ MENDS: Mapping[int, Sequence[Removal]] = {
     ),
     13: (
         Removal(
-            "changes of the catalog and what they bear on exclude each other",
-            "session.locks",
-            "if self._is_free(request) and not self._is_barred(request, self._queue):",
-            "if True:",
+            "what was judged and what changes hold their names, and the catalog forgets what changes",
+            "session.barriers",
+            "hold = await locks.acquire(request, until=until)",
+            "hold = Hold(None, request)",
             "13-a-window-for-others",
         ),
     ),
@@ -103,6 +111,14 @@ MENDS: Mapping[int, Sequence[Removal]] = {
             "sql.evaluate",
             "return next((name for name in about if self.catalog.table(name) is None), None)",
             "return None",
+            "15-missing-a-moment-ago",
+        ),
+        # That a table is missing is remembered so shortly that a busy machine takes longer than that.
+        Removal(
+            "what is missing is soon asked for again",
+            "catalog.live",
+            "missing_age_s: float = 1.0",
+            "missing_age_s: float = 600.0",
             "15-missing-a-moment-ago",
         ),
     ),

@@ -258,6 +258,16 @@ class State:
         self.frames.pop(step.by, None)
         self.using.discard(step.by)
 
+    def _do_restart(self, step: Step) -> None:
+        """Whoever comes back logs in anew. Temporary views are out of reach; the database is learnt."""
+        for by in list(self.sessions):
+            self.temps.pop(by, None)
+            self.frames.pop(by, None)
+            if " connect " in by:
+                self.begin(by)
+            else:
+                self._do_end(Step(do="end", by=by))
+
     def _do_use(self, step: Step) -> None:
         self.using.add(step.by)
 
@@ -266,6 +276,17 @@ class State:
         self.temps.setdefault(step.by, {})[step.name] = kept
 
     _do_cache_as = _do_temp_view
+
+    def _do_memory(self, step: Step) -> None:
+        kept = Kept(f"SELECT * FROM {{{step.name}}}", dict(self.slots))
+        self.temps.setdefault(step.by, {})[step.to] = kept
+
+    def _do_clone(self, step: Step) -> None:
+        """What a session can name goes along; DataFrames are of the client that made them."""
+        self.sessions[step.to] = self.sessions[step.by]
+        self.temps[step.to] = dict(self.temps.get(step.by, {}))
+        if step.by in self.using:
+            self.using.add(step.to)
 
     def _do_drop_temp(self, step: Step) -> None:
         self.temps.get(step.by, {}).pop(step.name, None)

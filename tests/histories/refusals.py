@@ -34,6 +34,7 @@ RULES = (
     Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
     Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
     Rule("a stream goes on with its own checkpoint", ("stream",), "CHECKPOINT|checkpoint"),
+    Rule("what another view may read is not dropped", ("drop_temp",), "VIEW_IN_USE"),
     Rule("what changes is waited for", (*QUERIES, *KEEPING, "table", "insert"), "CATALOG_BUSY"),
     # Of queries, and of what is made of them, the model says what is denied.
     Rule("what is denied is not cached", ("cache", "refresh", "uncache"), "SLUICE_ACCESS_DENIED"),

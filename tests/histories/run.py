@@ -179,12 +179,18 @@ class Run:
             return self._alike(step)
         if step.do == "unwatched":
             return self._begun(session, step)
-        if step.do in {"frame", "collect", "filtered", "stream"}:
+        if step.do in {"frame", "collect", "filtered", "stream", "memory", "clone"}:
             if not isinstance(session, Connect):
                 return SKIPPED
+            if step.do == "clone":
+                self._sessions[step.to] = session.clone()
+                return Answer()
+            if step.do == "memory":
+                return session.in_memory(f"{state.database}.{step.name}", step.to)
             if step.do == "stream":
                 source, sink = f"{state.database}.{step.name}", f"{state.database}.{step.to}"
-                place = f"{self._lab.checkpoints.as_uri()}/{state.database}_{step.text}"
+                spelled = f"{{db}}_{step.text}".replace("{db}", state.database)
+                place = f"{self._lab.checkpoints.as_uri()}/{spelled}"
                 return session.stream(source, sink, place, fails=bool(step.numbers))
             if step.do == "filtered":
                 table = state.written(step.by, f"{{{step.name}}}")
@@ -200,12 +206,16 @@ class Run:
         if not isinstance(session, Thrift):
             return SKIPPED
         name, text = (self._state.written(step.by, part) for part in (f"{{{step.name}}}", step.text))
-        show = f"SHOW CREATE TABLE {self._state.database}.{step.name}"
-        before = self._lab.operator.run(show)
+        before = self._view_text(step.name)
         answer = session.begin(f"CREATE OR REPLACE VIEW {name} AS {text}")
         if not answer.error:
-            until(lambda: self._lab.operator.run(show) != before, "the view is in the catalog")
+            # Spark drops a view that it replaces: for a moment it has none of that name.
+            until(lambda: self._view_text(step.name) not in (before, None), "the view is in the catalog")
         return answer
+
+    def _view_text(self, name: str) -> str | None:
+        rows = self._lab.operator.run(f"DESCRIBE EXTENDED {self._state.database}.{name}").rows
+        return next((row[1] for row in rows if row[0] == "View Text"), None)
 
     def _alike(self, step: Step) -> Answer:
         """Ask for two columns; an answer without error says that they were told apart, or found."""
@@ -244,11 +254,24 @@ class Run:
             time.sleep(max(0.0, max(ends, default=0.0) + MARGIN_S - time.time()))
         elif step.do == "late":
             lab.run(f"CREATE TABLE {db}.{step.name} USING parquet AS {LATE.query()}")
+        elif step.do == "restart":
+            self._restart()
         elif step.do == "intact":
             return self._stored(step.name)
         else:
             raise AssertionError(step.do)
         return Answer()
+
+    def _restart(self) -> None:
+        """Start the gateway anew: Spark keeps the sessions of Connect, with all that is in them."""
+        self._lab.restart()
+        self._opened.clear()
+        for by, session in list(self._sessions.items()):
+            if isinstance(session, Connect):
+                self._sessions[by] = session.come_back(self._lab.gateway.connect_port)
+            else:
+                session.close()
+                del self._sessions[by]
 
     def _stored(self, name: str) -> Answer:
         lab, db = self._lab, self._state.database

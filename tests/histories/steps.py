@@ -67,6 +67,8 @@ DOCUMENTED = {
     "open": "run `text` and take one row of its result, `name`",
     "fetch": "take the rest of the result `name`: it is of the moment at which it was opened",
     "stream": "a stream from table `name` to table `to` with the checkpoint `text`; with `numbers` it fails",
+    "memory": "a stream from table `name` to the sink `memory`, whose view has the name `to`",
+    "clone": "Spark makes a copy of the session, which is the session `to` from then on",
     "refused": "`text` must be refused, or fail",
     "same": "`text` with {c} must fail alike for the columns `name` and `to`",
     "end": "end the session; the next step of that name begins another",
@@ -79,6 +81,7 @@ DOCUMENTED = {
     "expiring": "a row more in `timed`, until `numbers` seconds from now",
     "wait": "until every row of `timed` that was to expire has expired",
     "late": "make the table `name`, which was missing until now",
+    "restart": "the gateway is started anew: sessions of HiveServer2 end, clients of Connect come back",
     "intact": "the table `name` must hold what it held",
     # Of both.
     "pair": "the two steps of `both` at the same time",

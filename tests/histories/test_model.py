@@ -32,7 +32,7 @@ def test_a_seed_is_a_history_and_a_history_is_its_lines(tmp_path: Path) -> None:
 
 
 def test_every_written_history_can_be_read() -> None:
-    assert set(known.written()) == set(MENDS)
+    assert set(known.written()) > set(MENDS)
     assert all(steps.read(file) for file in known.written().values())
 
 

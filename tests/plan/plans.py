@@ -162,3 +162,9 @@ def read(plan: bytes, kind: str = "execute") -> PlanReading:
     reading = read_plan(PlanRequest(kind="analyze" if kind == "analyze" else "execute", message=plan))
     assert isinstance(reading, PlanReading), reading
     return reading
+
+
+def plan_in(reading: PlanReading) -> pb.Plan:
+    """Return the plan of a reading that is of one to execute."""
+    assert isinstance(reading.message, pb.Plan)
+    return reading.message

@@ -219,6 +219,10 @@ def stream(**fields: Any) -> Any:
             {"table_name": "t", "output_mode": "update"},
             [f"create {T}", f"insert {T}", f"delete {T}", f"update {T}"],
         ),
+        ({"foreach_batch": pb.StreamingForeachFunction()}, []),
+        # Spark writes to the destination, and calls no function.
+        ({"foreach_batch": pb.StreamingForeachFunction(), "table_name": "t"}, [f"create {T}", f"insert {T}"]),
+        ({"foreach_writer": pb.StreamingForeachFunction(), "path": "/o"}, ["read url /o", "write url /o"]),
     ],
 )
 def test_streams_want_their_sinks(fields: dict[str, Any], wanted: list[str]) -> None:

@@ -12,7 +12,7 @@ from gateway.plan.compressed import open_plan, unpack
 from gateway.plan.reading import Malformed
 from gateway.plan.walk import read_plan
 from gateway.wire.connect import ProtobufError, pb, serialize
-from tests.plan.plans import read
+from tests.plan.plans import plan_in, read
 
 RELATION = pb.Relation()
 RELATION.limit.input.read.named_table.unparsed_identifier = "secret"
@@ -56,15 +56,15 @@ def test_a_relation_is_read_however_it_is_compressed(compress: Any) -> None:
     reading = read(serialize(compressed(compress(serialize(RELATION)))))
     assert [table.parts for table in reading.tables] == [("secret",)]
     assert reading.root == "Limit"
-    assert reading.message.WhichOneof("op_type") == "root"
-    assert reading.tables[0].relation is reading.message.root.limit.input
+    assert plan_in(reading).WhichOneof("op_type") == "root"
+    assert reading.tables[0].relation is plan_in(reading).root.limit.input
 
 
 def test_a_command_is_read() -> None:
     plan = compressed(zstandard.compress(serialize(COMMAND)), KINDS.OP_TYPE_COMMAND)
     reading = read(serialize(plan))
     assert [table.parts for table in reading.tables] == [("secret",)]
-    assert reading.command.create_dataframe_view.name == "v"
+    assert plan_in(reading).command.create_dataframe_view.name == "v"
 
 
 @pytest.mark.parametrize(

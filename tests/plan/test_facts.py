@@ -96,11 +96,11 @@ def test_persistent_functions_want_a_grant() -> None:
 @pytest.mark.parametrize(
     ("reading", "names"),
     [
-        (PlanReading(message=None, root="", columns=[ColumnName(parts=("t", "_Metadata", "x"))]), True),
-        (PlanReading(message=None, root="", columns=[ColumnName(parts=("x",), metadata=True)]), True),
-        (PlanReading(message=None, root="", names=["`_metadata`"]), True),
-        (PlanReading(message=None, root="", names=["t._metadata.file_path"]), True),
-        (PlanReading(message=None, root="", columns=[ColumnName(parts=("user_metadata",))]), False),
+        (PlanReading(message=pb.Plan(), root="", columns=[ColumnName(parts=("t", "_Metadata", "x"))]), True),
+        (PlanReading(message=pb.Plan(), root="", columns=[ColumnName(parts=("x",), metadata=True)]), True),
+        (PlanReading(message=pb.Plan(), root="", names=["`_metadata`"]), True),
+        (PlanReading(message=pb.Plan(), root="", names=["t._metadata.file_path"]), True),
+        (PlanReading(message=pb.Plan(), root="", columns=[ColumnName(parts=("user_metadata",))]), False),
     ],
 )
 def test_metadata_by_any_spelling(reading: PlanReading, names: bool) -> None:

@@ -23,7 +23,7 @@ from gateway.plan.scope import NamePin
 from gateway.sql.wants import NotGovernable
 from gateway.wire.connect import pb
 from tests.plan.frames import message, table
-from tests.plan.plans import read
+from tests.plan.plans import plan_in, read
 
 PEOPLE = Table(
     name=TableName("spark_catalog", "hr", "people"),
@@ -45,7 +45,7 @@ def test_a_guarded_read_is_an_alias_over_a_query_and_keeps_its_plan_id() -> None
     plan_id = found.relation.common.plan_id
     edits = Edits()
     guard_read(found, PEOPLE, QUERY, edits)
-    relation = reading.message.root.filter.input
+    relation = plan_in(reading).root.filter.input
     assert relation.common.plan_id == plan_id
     assert relation.subquery_alias.alias == "people"
     assert list(relation.subquery_alias.qualifier) == ["spark_catalog", "hr"]
@@ -62,7 +62,7 @@ def test_a_read_without_obligations_keeps_its_place_and_options() -> None:
     before = bytes_of(reading.message)
     edits = Edits()
     pin_read(reading.tables[0], full_name(PEOPLE), edits)
-    named = reading.message.root.read.named_table
+    named = plan_in(reading).root.read.named_table
     assert named.unparsed_identifier == "`spark_catalog`.`hr`.`people`"
     assert dict(named.options) == {"maxFilesPerTrigger": "1"}
     edits.undo()
@@ -77,18 +77,18 @@ def test_a_read_without_obligations_keeps_its_place_and_options() -> None:
     ],
 )
 def test_options_are_written_as_literals(options: Any, written: str) -> None:
-    assert read_suffix(TableRead(relation=None, parts=("t",), options=options)) == written
+    assert read_suffix(TableRead(relation=pb.Relation(), parts=("t",), options=options)) == written
 
 
 @pytest.mark.parametrize("key", ["path", "PATH", "url", "dbtable", "versionAsOf"])
 def test_options_that_lead_to_other_data_are_refused(key: str) -> None:
-    suffix = read_suffix(TableRead(relation=None, parts=("t",), options=((key, "1"),)))
+    suffix = read_suffix(TableRead(relation=pb.Relation(), parts=("t",), options=((key, "1"),)))
     assert isinstance(suffix, NotGovernable)
     assert f"the option `{key}`" in suffix.why
 
 
 def test_a_value_that_is_no_plain_literal_is_refused() -> None:
-    read = TableRead(relation=None, parts=("t",), options=(("maxFilesPerTrigger", "1' OR"),))
+    read = TableRead(relation=pb.Relation(), parts=("t",), options=(("maxFilesPerTrigger", "1' OR"),))
     assert isinstance(read_suffix(read), NotGovernable)
 
 
@@ -138,7 +138,7 @@ def test_identities_become_the_principal_and_columns_keep_their_names() -> None:
     before = bytes_of(reading.message)
     edits = Edits()
     bind_identities(reading.message, "bob", frozenset(), edits)
-    aggregate = reading.message.root.aggregate
+    aggregate = plan_in(reading).root.aggregate
     assert list(aggregate.grouping_expressions[0].alias.name) == ["user()"]
     assert aggregate.grouping_expressions[0].alias.expr.literal.string == "bob"
     condition = aggregate.input.filter.condition.unresolved_function

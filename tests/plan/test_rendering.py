@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from google.protobuf.message_factory import (  # type: ignore[import-untyped, unused-ignore]
-    GetMessageClass,
-)
+from google.protobuf.message_factory import GetMessageClass
 from pyspark.sql.connect import expressions
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 from pyspark.sql.connect import plan as plans

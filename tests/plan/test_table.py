@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.plan import walk_steps
 from gateway.plan.table import OPTIONAL_ONEOFS, REQUEST_EXTENSIONS, TABLE, Field, Refused, short_name
@@ -111,7 +112,7 @@ def test_no_map_is_within_an_expression() -> None:
 
 def test_what_has_no_row_is_refused() -> None:
     """A fence that nobody has seen stop anything proves nothing."""
-    step = walk_steps._step("Relation", _Unheard(), 0)
+    step = walk_steps._step("Relation", cast("FieldDescriptor", _Unheard()), 0)
     assert step.op is Op.REFUSE
     assert "unheard_of" in step.why
 

@@ -18,7 +18,7 @@ from gateway.plan.reading import CodeUse, Malformed, PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.wants import NotGovernable
 from gateway.wire.connect import MAX_MESSAGES, pb, serialize
-from tests.plan.plans import Sent, plan_of, read, recording
+from tests.plan.plans import Sent, plan_in, plan_of, read, recording
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_table_is_read_by_its_parts(spark: Any) -> None:
     assert table.parts == ("cat", "my db", "t")
     assert not table.streaming
     assert not table.changes
-    assert table.relation is reading.message.root
+    assert table.relation is plan_in(reading).root
     assert reading.root == "Read"
     assert reading.messages >= 3
 
@@ -164,7 +164,7 @@ def test_sql_text_is_found_with_its_arguments_and_as_a_command(spark: Any, sent:
     reading = read(sent.plan)
     assert [each.text for each in reading.expressions] == ["(select 2)"]
     assert reading.root == "SqlCommand"
-    assert reading.command is reading.message.command
+    assert reading.command is plan_in(reading).command
 
 
 def test_sql_within_a_plan_is_no_command(spark: Any) -> None:
@@ -256,7 +256,7 @@ def test_the_older_form_of_a_sql_command_is_rewritten_into_the_newer() -> None:
     [text] = reading.texts
     assert (text.text, text.arguments, text.command) == ("select :a, :b", True, True)
     assert {each.text for each in reading.expressions} == {"(select 2)", "(select 3)"}
-    rewritten = reading.command.sql_command
+    rewritten = plan_in(reading).command.sql_command
     assert [field.name for field, _ in rewritten.ListFields()] == ["input"]
     assert text.relation is rewritten.input
     assert rewritten.input.sql.args["a"].integer == 1

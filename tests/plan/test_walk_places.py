@@ -9,6 +9,7 @@ import random
 from typing import Any
 
 import pytest
+from google.protobuf.message_factory import GetMessageClass
 
 from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.table import OPTIONAL_ONEOFS, Field, Refused, short_name
@@ -332,12 +333,7 @@ def _leads_to_a_relation(descriptor: Any) -> bool:
         return False
     known = _REACHES.get(descriptor.full_name)
     if known is None:
-        reached = message_types(_Root(descriptor))
+        reached = message_types(GetMessageClass(descriptor))
         known = any(each is pb.Relation.DESCRIPTOR for each in reached)
         _REACHES[descriptor.full_name] = known
     return known
-
-
-class _Root:
-    def __init__(self, descriptor: Any) -> None:
-        self.DESCRIPTOR = descriptor

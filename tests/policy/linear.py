@@ -423,9 +423,14 @@ class Linear:
                     break
         return best
 
-    def audited(self, request: AccessRequest, ranks: Mapping[int, int], result: str) -> bool:
+    def audited(self, request: AccessRequest, ranks: Mapping[int, int]) -> bool:
         """By the first filter that matches, else by exclusions, mode and the flags of policies."""
         rules, principal = self.service.audit, request.principal
+        zones = self.zones(request, any_access=False)
+        decided = any(policy.zone in zones for policy in self.service.policies)
+        found = self.decide(request, ranks)
+        denied = "DENIED" if decided or found.policy >= 0 else "NOT_DETERMINED"
+        result = "ALLOWED" if found.allowed else denied
         for one in rules.filters:
             if self.filter_matches(one, request, result):
                 return one.audited
@@ -441,7 +446,7 @@ class Linear:
             return True
         return any(
             voice.policy.audited and self.in_force(voice, request.context) is not False
-            for zone in self.zones(request, any_access=False)
+            for zone in zones
             for voice in self.voices(PolicyType.ACCESS, request, zone, ranks)
         )
 

@@ -84,18 +84,18 @@ def test_tagged_resources_are_kept() -> None:
 
 def test_another_definition_converts_all_of_it_again() -> None:
     converter = Converter()
-    raw = download(policy(policyItems=[item("lock")]))
+    raw = download(policy(denyPolicyItems=[item("lock")]))
     converter.service(raw)
     poorer = [access for access in hive()["accessTypes"] if access["name"] not in ("lock", "all")]
     with pytest.raises(Faults, match="unknown access type `lock`"):
         converter.service({**raw, "serviceDef": hive(accessTypes=poorer)})
-    assert converter.service(raw).service.policies[0].allow[0].accesses == {"lock"}
+    assert converter.service(raw).service.policies[0].deny[0].accesses == {"lock"}
 
 
 def test_a_fault_is_told_each_time() -> None:
     converter = Converter()
     good = download(policy(1))
-    bad = {**good, "policies": [good["policies"][0], policy(2, policyItems=[item("selekt")])]}
+    bad = {**good, "policies": [good["policies"][0], policy(2, denyPolicyItems=[item("selekt")])]}
     first = converter.service(good).service
     for _ in range(2):
         with pytest.raises(Faults, match="unknown access type `selekt`"):

@@ -160,7 +160,7 @@ def test_faults(files: dict[str, Any], fault: str) -> None:
 
 def test_faults_of_all_files_are_told_at_once() -> None:
     found = faults_of(
-        a=download(policy(policyItems=[item("selekt")])),
+        a=download(policy(denyPolicyItems=[item("selekt")])),
         b=b"{",
         c={"rangerRoles": 1},
         d=download(policyVersion="x", serviceName="other"),

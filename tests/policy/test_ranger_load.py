@@ -407,7 +407,7 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
         ({"additionalResources": at(database="x")}, "`additionalResources` must be a list, not an object"),
         ({"policyItems": {}}, "`policyItems` must be a list, not an object"),
         ({"policyItems": [None]}, "`policyItems` must hold objects (`{…}`), not null"),
-        ({"policyItems": [item("selekt")]}, "unknown access type `selekt` (did you mean `select`?)"),
+        ({"denyPolicyItems": [item("selekt")]}, "unknown access type `selekt` (did you mean `select`?)"),
         ({"policyItems": [{"accesses": [{}]}]}, "`type` must be a text"),
         ({"policyItems": [item("select", users="ann")]}, "`users` must be a list, not the text `ann`"),
         ({"policyItems": [item("select", users=[None])]}, "`users` must hold texts, not null"),
@@ -477,7 +477,8 @@ def test_a_download_is_an_object() -> None:
 
 
 def test_all_faults_are_told_at_once_with_their_lines() -> None:
-    data = download(policy(1, policyItems=[item("selekt")]), policy(2, isEnabled="no"), roles=[{"name": ""}])
+    denying = policy(1, denyPolicyItems=[item("selekt")])
+    data = download(denying, policy(2, isEnabled="no"), roles=[{"name": ""}])
     text = json.dumps(data, indent=1)
     document = parse_json(text, "hive.json")
     with pytest.raises(Faults) as caught:

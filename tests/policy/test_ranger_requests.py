@@ -381,7 +381,7 @@ def test_unknown_fields_count_for_nothing() -> None:
         ({"resource": "shop"}, "`resource` must be an object"),
         ({"resource": {"elements": ["shop"]}}, "`elements` must be an object"),
         ({"resource": {"database": {"a": 1}}}, "`database` must be a text or a list of texts"),
-        ({"resource": {"database": list(map(str, range(300)))}}, "more than 256 resources"),
+        ({"resource": {"database": list(map(str, range(300)))}}, "more than 256 values"),
         ({"context": []}, "`context` must be an object"),
         ({"context": {"TAGS": "[{"}}, "`TAGS` is not JSON"),
         ({"context": {"TAGS": {"type": "PII"}}}, "`TAGS` must be a list of tags"),

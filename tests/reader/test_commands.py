@@ -102,17 +102,16 @@ async def test_a_query_is_no_command(reader: ReaderPool) -> None:
     assert await commands(reader, "SELECT * FROM t WHERE a IN (SELECT b FROM u)") == ()
 
 
-async def test_alternatives_of_the_grammar(reader: ReaderPool) -> None:
-    names = await reader.alternatives()
-    assert names == sorted(names)
-    assert len(names) > 90
-    assert {
-        "StatementDefault",
-        "CreateTable",
-        "SetConfiguration",
-        "MergeIntoTable",
-        "InsertIntoTable",
-    } <= set(names)
+async def test_a_statement_is_made_of_rules_and_alternatives_of_the_grammar(reader: ReaderPool) -> None:
+    assert {"StatementDefault", "Star", "TableName"} <= await reader.contexts("SELECT * FROM t")
+    # Of one that Spark's plan builder refuses, too.
+    assert "FailSetRole" in await reader.contexts("SET ROLE r")
+
+
+async def test_words_of_the_grammar(reader: ReaderPool) -> None:
+    assert reader.keywords[0] == "ADD"
+    assert {"SELECT", "TABLESAMPLE", "ZONE"} <= set(reader.keywords)
+    assert len(set(reader.keywords)) == len(reader.keywords) > 300
 
 
 async def test_builtin_names(reader: ReaderPool) -> None:

@@ -327,7 +327,7 @@ async def test_a_pool_that_was_never_started() -> None:
     with pytest.raises(BackendUnavailable):
         _ = pool.spark_version
     with pytest.raises(BackendUnavailable):
-        await pool.alternatives()
+        await pool.contexts("SELECT 1")
     await pool.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ async def test_relations(reader: ReaderPool, case: dict[str, Any]) -> None:
     assert set(case.get("nodes", ())) <= answer.nodes
     for relation in answer.relations:
         if relation.span is not None:
-            written = relation.span.of(text).replace("`", "").replace(" ", "")
+            written = relation.span.of(answer.written or text).replace("`", "").replace(" ", "")
             assert written == ".".join(relation.parts)
         assert (relation.whole is not None) <= (relation.role is not RelationRole.TARGET)
 
@@ -238,17 +239,21 @@ async def test_not_parsed(reader: ReaderPool, text: str) -> None:
     assert isinstance(answer, NotParsed), answer
     assert answer.error_class
     assert len(answer.sqlstate) == 5
-    assert answer.message.startswith(f"[{answer.error_class}]")
-    assert "== SQL" not in answer.message
+    assert answer.paragraph.startswith(f"[{answer.error_class}]")
+    assert "== SQL" not in answer.paragraph
+    assert answer.exceptions
 
 
-async def test_the_message_of_a_syntax_error_is_spark_s_first_paragraph(reader: ReaderPool) -> None:
+async def test_the_message_of_a_syntax_error_is_spark_s_own(reader: ReaderPool) -> None:
     answer = await reader.read("SELECT *\nFROM t WHER a = 1 AND b")
     assert isinstance(answer, NotParsed)
     assert answer.error_class == "PARSE_SYNTAX_ERROR"
     assert answer.sqlstate == "42601"
-    assert answer.message.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'a'")
-    assert "\n" not in answer.message
+    assert answer.paragraph.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'a'")
+    assert "\n" not in answer.paragraph
+    assert answer.message.endswith("\n== SQL ==\nSELECT *\nFROM t WHER a = 1 AND b\n------------^^^\n")
+    assert dict(answer.parameters)["error"] == "'a'"
+    assert answer.exceptions[0] == "org.apache.spark.sql.catalyst.parser.ParseException"
 
 
 async def test_options_of_a_relation(reader: ReaderPool) -> None:
@@ -259,3 +264,38 @@ async def test_options_of_a_relation(reader: ReaderPool) -> None:
         ("t",): {"Path"},
         ("u",): {"k", "a.b"},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("SELECT IDENTIFIER('a') FROM t", "SELECT `a` FROM t"),
+        ("SELECT IDENTIFIER( 'a' 'b' ) FROM t", "SELECT `ab` FROM t"),
+        ("SELECT IDENTIFIER('`a.b`.c') FROM t", "SELECT `a.b`.`c` FROM t"),
+        ("SELECT '😀', IDENTIFIER('a') FROM IDENTIFIER('`x``y`')", "SELECT '😀', `a` FROM `x``y`"),
+        ("SELECT IDENTIFIER('abs')(x) FROM t", "SELECT `abs`(x) FROM t"),
+        ("SELECT IDENTIFIER(('a')) FROM t", "SELECT `a` FROM t"),
+        ("SELECT 'IDENTIFIER(''a'')' FROM t -- IDENTIFIER('b')", None),
+        ("SELECT IDENTIFIER('s').f FROM t", None),
+        ("SELECT IDENTIFIER('s').* FROM t", None),
+        ("SELECT IDENTIFIER('a' || 'b') FROM t", None),
+        ("SELECT IDENTIFIER(:a) FROM t", None),
+        ("SELECT IDENTIFIER('a') FROM IDENTIFIER(:t)", None),
+        ("SELECT d.identifier('a') FROM t", None),
+    ],
+)
+async def test_names_that_are_given_as_literals_are_written_out(
+    reader: ReaderPool, text: str, written: str | None
+) -> None:
+    found = await reading(reader, text)
+    assert found.written == written
+    if written is not None:
+        assert found == replace(await reading(reader, written), written=written)
+
+
+async def test_an_expression_with_names_that_are_literals(reader: ReaderPool) -> None:
+    found = await reader.read_expression("IDENTIFIER('a') > 1")
+    assert isinstance(found, Reading)
+    assert found.written == "`a` > 1"
+    assert found.tree is not None
+    assert found.tree.children[0].parts == ("a",)

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gateway.errors import BackendUnavailable, LedgerUnavailable
@@ -30,7 +31,7 @@ from gateway.model.statement import (
 )
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import Backend, BackendError, FrameSink, OperationState, RelayedFrame
+from gateway.session.ports import Backend, BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.session.service import Sessions
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
@@ -145,13 +146,15 @@ class FakeSession:
         self.principal = principal
         self.operations: list[FakeOperation] = []
         self.closed = False
-        self.own_settings: dict[str, str] = dict(backend.own_settings)
+        self._own_settings: dict[str, str] = dict(backend.own_settings)
         self.views: dict[str, set[str]] = {}
         """Temporary views that exist in Spark's session, with the views that each of them reads."""
 
+    async def own_settings(self) -> dict[str, str]:
+        return self._own_settings
+
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> FakeOperation:
         assert isinstance(cleared, Cleared)
-        assert run_async
         operation = await self.backend.start(self, cleared.forwarded)
         operation.analysed = lambda state: self._analysed(cleared, state)
         if operation.ended.is_set():
@@ -199,6 +202,8 @@ class FakeBackend:
         self.hold: asyncio.Event | None = None
         """When set, `execute` waits for it: Spark is taking the statement."""
         self.refuse: dict[str, BackendError] = {}
+        self.full = 0
+        """How many of the next statements find Spark's pool full."""
         self.fail: dict[str, tuple[str, str]] = {}
         """Text → (message, sqlstate) of an error at run time."""
         self.answers: dict[str, Sequence[Sequence[Any]]] = {}
@@ -226,6 +231,9 @@ class FakeBackend:
             await self.hold.wait()
         if text in self.refuse:
             raise self.refuse[text]
+        if self.full:
+            self.full -= 1
+            raise BackendFull("The background threadpool cannot accept new task for execution", None)
         operation = FakeOperation(self, text)
         if text in self.answers:
             operation.rows = self.answers[text]
@@ -322,6 +330,8 @@ class FakeJudge:
         """Written into every forwarded text: another mask, say."""
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        if statement.resets is not None:
+            statement = replace(statement, text=f"RESET `{statement.resets}`")
         self.judged.append(statement)
         unknown = tuple(name for name in self.needs if not snapshot.catalog.knows(name))
         if unknown:
@@ -341,6 +351,7 @@ class FakeJudge:
             plan_class="Project",
             decisions=(),
             scans=self.scans.get(statement.text, ()),
+            plain=not any(scan.obligations for scan in self.scans.get(statement.text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),

@@ -137,6 +137,7 @@ class LakeJudge:
             plan_class="Project",
             decisions=(),
             scans=(),
+            plain=True,
             snapshot_version=snapshot.version,
             catalog_version=seen.version,
             names=frozenset(name_of(table) for table in tables),
@@ -237,8 +238,10 @@ class LakeSession:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.views: dict[str, str] = {}
-        self.own_settings: dict[str, str] = {}
         self.lost = False
+
+    async def own_settings(self) -> dict[str, str]:
+        return {}
 
     def check(self) -> None:
         if self.lost:

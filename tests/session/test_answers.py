@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape, filter_rows, split_name
+from gateway.session.answers import UnknownShape, filter_rows, listed_tables, split_name
 
+COLUMN = re.compile(r"\|-- (.+?): ")
 HIDDEN = {"spark_catalog.hr", "spark_catalog.sales.secret", "lake", "spark_catalog.sales.mixed.ssn"}
 
 
@@ -21,7 +23,8 @@ def visible(resource: Resource) -> bool:
 
 def shown(filter_: AnswerFilter, rows: list[Any], **rule: Any) -> list[Any]:
     rule.setdefault("catalog", "spark_catalog")
-    return [tuple(row) for row in filter_rows(AnswerRule(filter=filter_, **rule), rows, visible)]
+    told = rule.pop("told", {})
+    return [tuple(row) for row in filter_rows(AnswerRule(filter=filter_, **rule), rows, visible, told)]
 
 
 def test_catalogs_and_databases() -> None:
@@ -131,19 +134,30 @@ def test_describe_of_one_column() -> None:
 INFORMATION = "Catalog: spark_catalog\nLocation: file:/x\nSchema: root\n |-- id: integer\n |-- ssn: string\n"
 
 
-def test_extended_tables_lose_information_when_something_in_it_is_hidden() -> None:
+def test_extended_tables_keep_the_information_that_may_be_told_in_full() -> None:
     rows = [
         ("sales", "orders", False, INFORMATION),
         ("sales", "mixed", False, INFORMATION),
+        ("sales", "other", False, INFORMATION),
         ("sales", "secret", False, INFORMATION),
         ("", "mine", True, INFORMATION),
     ]
-    assert shown(AnswerFilter.TABLE_EXTENDED, rows) == [
+    columns = frozenset(COLUMN.findall(INFORMATION.lower()))
+    told = {
+        TableName("spark_catalog", "sales", "orders"): columns,
+        TableName("spark_catalog", "sales", "mixed"): columns - {"ssn"},
+        TableName("spark_catalog", "sales", "secret"): columns,
+        TableName("spark_catalog", "sales", "mine"): columns,
+    }
+    rule = AnswerRule(filter=AnswerFilter.TABLE_EXTENDED, catalog="spark_catalog")
+    assert [name.table for name in listed_tables(rule, rows, visible)] == ["orders", "mixed", "other"]
+    assert shown(AnswerFilter.TABLE_EXTENDED, rows, told=told) == [
         ("sales", "orders", False, INFORMATION),
         ("sales", "mixed", False, ""),
-        ("", "mine", True, INFORMATION),
+        ("sales", "other", False, ""),
+        ("", "mine", True, ""),
     ]
-    assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows, details=False)} == {""}
+    assert {row[3] for row in shown(AnswerFilter.TABLE_EXTENDED, rows)} == {""}
 
 
 @pytest.mark.parametrize(

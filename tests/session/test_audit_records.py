@@ -34,6 +34,12 @@ def statement(text: str) -> Statement:
     return Statement(text=text, principal=BOB, context=SessionContext())
 
 
+def refused_in_spark_s_words() -> Refused:
+    return Refused(
+        statement=statement("SELEC 1"), code="SPARK", sqlstate="42601", message="\n[PARSE_SYNTAX_ERROR] no."
+    )
+
+
 def cleared() -> Cleared:
     return Cleared(
         statement=statement("SELECT name, ssn FROM hr.employee"),

@@ -154,7 +154,7 @@ async def test_nothing_is_shown_of_names_that_changed(seed: int) -> None:
     assert storm.shown == []
     # What an effect found it keeps: there the check afterwards would come too late.
     assert world.lake.wrong == []
-    assert world.locks._queue == []
+    assert not world.locks._queue
     # What is still held waits for statements that were stopped half-way.
     assert all(hold._expiry is not None for hold in world.locks._holds)
     for ledger in (world.thrift.ledger, world.connect.ledger):

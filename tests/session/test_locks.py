@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.statement import CatalogChanged, CreateTempView, SessionEffect
+from gateway.model.statement import CatalogChanged, Client, CreateTempView, SessionEffect, Statement, Verdict
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -79,6 +80,12 @@ def random_request(chance: random.Random) -> LockRequest:
     )
 
 
+def conflict(one: LockRequest, other: LockRequest) -> bool:
+    return not (
+        one.exclusive.isdisjoint(other.exclusive | other.shared) and one.shared.isdisjoint(other.exclusive)
+    )
+
+
 @pytest.mark.parametrize("seed", range(8))
 async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed: int) -> None:
     chance = random.Random(seed)
@@ -94,7 +101,7 @@ async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed:
             assert hold is not None
             for other in holding:
                 if not other.overtaken:
-                    assert not request.conflicts_with(other.request)
+                    assert not conflict(request, other.request)
                 else:
                     assert other.request.read_only
             holding.add(hold)
@@ -106,7 +113,32 @@ async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed:
 
     async with asyncio.timeout(100):
         await asyncio.gather(*(client() for _ in range(8)))
-    assert not any([locks._holds, locks._queue, locks._shared, locks._exclusive])
+    assert not any([locks._holds, locks._queue])
+    assert not any([*vars(locks._held).values(), *vars(locks._waiting).values()])
+
+
+async def test_who_has_hundreds_wait_for_names_of_his_own_holds_up_nobody_else() -> None:
+    """A user opens sessions as many as may be, and has each wait for a table that he writes for hours."""
+    locks = CatalogLocks(FakeCatalog(), patient())
+    never = asyncio.get_running_loop().time() + 600
+    for number in range(1000):
+        others = LockRequest(shared=frozenset({key("c"), ("c", "two", f"t{number}")}), read_only=True)
+        assert await locks.acquire(others, until=never)
+    own = LockRequest(exclusive=frozenset({("c", "mine", "t")}), shared=frozenset({("c", "mine")}))
+    assert await locks.acquire(own, until=never)
+    began = time.process_time()
+    waiting = [asyncio.create_task(locks.acquire(own, until=never)) for _ in range(400)]
+    for _ in range(2000):
+        hold = await locks.acquire(LockRequest(shared=frozenset({key("c")}), read_only=True), until=never)
+        assert hold is not None
+        hold.end()
+        await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    # Comparing each of those who wait with each who holds takes minutes.
+    assert time.process_time() - began < 10
+    assert not locks._queue
 
 
 async def test_a_read_passes_a_change_that_waits_for_a_write_and_none_that_waits_for_reads() -> None:
@@ -416,3 +448,27 @@ async def test_an_analysis_that_was_overtaken_is_not_shown() -> None:
     held.set()
     with pytest.raises(StatementFailed, match="CATALOG_CHANGED"):
         await reading
+
+
+async def test_how_long_names_are_looked_up_does_not_count_as_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the metastore takes longer than `catalog_wait_s`, others can be waited for all the same."""
+    world = world_of(patient(catalog_wait_s=600))
+    handle = await opened(world)
+    loop = asyncio.get_running_loop()
+    judge, acquire = world.sessions._verdicts.judge, world.locks.acquire
+    left: list[float] = []
+
+    async def judged_late(statement: Statement, client: Client) -> Verdict:
+        await asyncio.sleep(0.2)
+        return await judge(statement, client)
+
+    async def acquired(request: LockRequest, *, until: float) -> Hold | None:
+        left.append(until - loop.time())
+        return await acquire(request, until=until)
+
+    monkeypatch.setattr(world.sessions._verdicts, "judge", judged_late)
+    monkeypatch.setattr(world.locks, "acquire", acquired)
+    await world.sessions.execute(BOB, handle, "SELECT * FROM t", run_async=False)
+    assert left[-1] > 599.9

@@ -242,7 +242,13 @@ def test_type_info_rows_fit_their_schema() -> None:
 
 
 def info(number: int) -> Any:
-    return server_info(number, spark_version="4.3.0", user="bob", max_statement_chars=2_000_000)
+    return server_info(
+        number,
+        spark_version="4.3.0",
+        keywords=("ADD", "ZONE"),
+        user="bob",
+        max_statement_chars=2_000_000,
+    )
 
 
 def test_every_information_type_of_hiveserver2_is_answered() -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.session.scrub import NOT_SELECTABLE, UNKNOWN, UNNAMED, VALUE, WITHHELD, ErrorKind, scrub
+from gateway.reader.java_runtime import find_spark_home
+from gateway.session.scrub import (
+    NOT_SELECTABLE,
+    UNKNOWN,
+    UNNAMED,
+    VALUE,
+    WITHHELD,
+    ErrorKind,
+    constant_messages,
+    scrub,
+)
 
 NOT_FOUND = (
     "Error running query: [TABLE_OR_VIEW_NOT_FOUND] org.apache.spark.sql.catalyst.ExtendedAnalysisException: "
@@ -201,3 +214,59 @@ def test_columns_of_what_is_written_to_are_not_told(message: str, obliged: bool)
         "non-nullable field: CANARY. SQLSTATE: 42000"
     )
     assert "CANARY" not in scrub(at_run_time, "42000", obliged=obliged, hides_target=True)
+
+
+THREADS = "The background threadpool cannot accept new task for execution, please retry the operation"
+
+
+def test_what_holds_no_value_is_told_under_obligations() -> None:
+    assert scrub(THREADS, None, obliged=True) == THREADS
+    assert WITHHELD in scrub(f"{THREADS}: 98765", None, obliged=True)
+    subquery = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] 98765 SQLSTATE: 21000"
+    assert scrub(subquery, "21000", obliged=True) == (
+        "[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as an expression. "
+        "SQLSTATE: 21000"
+    )
+
+
+MERGE = (
+    "Error running query: [UNSUPPORTED_FEATURE.TABLE_OPERATION] org.apache.spark.{}: "
+    "[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: Table `c`.`d`.`t` does not support "
+    "MERGE INTO TABLE. SQLSTATE: 0A000"
+)
+
+
+def test_what_a_table_cannot_do_is_told_under_obligations_unless_a_user_raised_it() -> None:
+    assert "MERGE INTO TABLE" in scrub(
+        MERGE.format("SparkUnsupportedOperationException"), "0A000", obliged=True
+    )
+    assert "MERGE" not in scrub(MERGE.format("SparkRuntimeException"), "0A000", obliged=True)
+    assert "MERGE" not in scrub(
+        f"x: {MERGE.format('SparkUnsupportedOperationException')}", None, obliged=True
+    )
+
+
+def test_spark_s_documentation_is_no_path() -> None:
+    link = "https://spark.apache.org/docs/latest/sql-ref.html"
+    assert link in scrub(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
+    assert "example.org" not in scrub(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
+
+
+def test_the_texts_without_parameters_are_those_of_this_spark() -> None:
+    jars = find_spark_home() / "jars"
+    (jar,) = jars.glob("spark-common-utils_*.jar")
+    with zipfile.ZipFile(jar) as packed:
+        conditions = json.loads(packed.read("error/error-conditions.json"))
+    texts = {}
+    for name, told in conditions.items():
+        text = "\n".join(told["message"])
+        if "subClass" not in told:
+            texts[name] = text
+        for sub, more in told.get("subClass", {}).items():
+            texts[f"{name}.{sub}"] = f"{text} " + "\n".join(more["message"])
+    constant = {
+        name: " ".join(text.split())
+        for name, text in texts.items()
+        if "<" not in text and not name.startswith("_LEGACY")
+    }
+    assert constant_messages() == constant

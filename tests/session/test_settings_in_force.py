@@ -6,14 +6,16 @@ import asyncio
 
 import pytest
 
+from gateway.errors import BackendUnavailable
 from gateway.model.policy import PolicySet
-from gateway.model.statement import ChangeSetting, CreateTempView
+from gateway.model.statement import ChangeSetting, CreateTempView, ResetSettings
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
 from gateway.session.ports import BackendError
 from tests.session.fakes import BOB, CLIENT, World
 
 ZONE = "spark.sql.session.timeZone"
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def world() -> World:
@@ -128,3 +130,59 @@ async def test_a_temporary_view_keeps_the_settings_that_it_was_made_under() -> N
     await run(there, handle, "SELECT 1")
     judged = {s.text: s.context.settings for s in there.judge.judged[-2:]}
     assert judged == {"CREATE VIEW v AS SELECT 1": frozenset(), "SELECT 1": {ZONE}}
+
+
+async def test_reset_gives_back_what_the_session_was_given_and_nothing_else() -> None:
+    there = world()
+    there.judge.effects = [
+        (r"^RESET$", (ResetSettings(),)),
+        (r"^RESET `(.*)`$", ()),
+        ("TOKYO", (ChangeSetting(ZONE, "Asia/Tokyo"),)),
+        ("FOUR", (ChangeSetting(PARTITIONS, "4"),)),
+        ("FIVE", (ChangeSetting("spark.five", "5"),)),
+    ]
+    handle, other = await opened(there), await opened(there)
+    for text in ("SET TOKYO", "SET FOUR"):
+        await run(there, handle, text)
+    await run(there, other, "SET FIVE")
+    assert known(there) == set()
+    await run(there, handle, "SELECT 1")
+    assert known(there) == {ZONE}
+    there.judge.judged.clear()
+    await run(there, handle, "RESET")
+    forwarded = [one.text for one in there.judge.judged]
+    assert [text for text in dict.fromkeys(forwarded) if text != "RESET"] == [
+        f"RESET `{ZONE}`",
+        f"RESET `{PARTITIONS}`",
+    ]
+
+
+async def test_after_a_reset_the_settings_are_sparks_own() -> None:
+    there = world()
+    there.judge.effects = [
+        (r"^RESET$", (ResetSettings(),)),
+        (r"^RESET `", (ChangeSetting(ZONE, None),)),
+        ("TOKYO", (ChangeSetting(ZONE, "Asia/Tokyo"),)),
+    ]
+    handle = await opened(there)
+    for text, settings in (("SET TOKYO", set()), ("RESET", {ZONE}), ("SELECT 1", set()), ("RESET", set())):
+        there.judge.judged.clear()
+        await run(there, handle, text)
+        assert there.judge.judged[0].context.settings == settings, text
+    assert {one.text for one in there.judge.judged} == {"RESET"}
+
+
+async def test_a_reset_that_fails_half_way_is_an_error() -> None:
+    there = world()
+    there.judge.effects = [
+        (r"^RESET$", (ResetSettings(),)),
+        ("TOKYO", (ChangeSetting(ZONE, "Asia/Tokyo"),)),
+    ]
+    handle = await opened(there)
+    await run(there, handle, "SET TOKYO")
+    there.judge.refused = "^RESET `"
+    with pytest.raises(BackendUnavailable, match=f"reset the setting `{ZONE}`"):
+        await run(there, handle, "RESET")
+    there.judge.refused = None
+    await run(there, handle, "SELECT 1")
+    assert known(there) == {ZONE}

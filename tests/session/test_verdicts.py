@@ -8,14 +8,27 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gateway.catalog.live import LiveCatalog
 from gateway.errors import PoliciesStale
+from gateway.model.catalog import TableName
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    AnswerFilter,
+    AnswerRule,
+    Cleared,
+    Client,
+    NeedsCatalog,
+    Refused,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
+from gateway.session.ports import BackendError
 from gateway.session.verdicts import Verdicts
 from tests.session.fakes import FakeAuthority, FakeCatalog, FakeJudge
 
@@ -162,3 +175,54 @@ async def test_stale_policies_refuse_everything_also_what_was_cleared_before() -
     assert isinstance(await judging.ask(), Cleared)
     assert judging.verdicts.visible_to(BOB, HOME)(Resource.database("c", "d"))
     assert len(judging.seen) == 1
+
+
+async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
+    judging = Judging()
+    names = [TableName("c", "d", name) for name in ("Plain", "masked", "odd`name", "denied")]
+
+    def text(name: str) -> str:
+        return f"DESCRIBE TABLE EXTENDED `c`.`d`.`{name}`"
+
+    described = AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, columns=frozenset({"a"}))
+    judging._judge.rules = {
+        text("Plain"): described,
+        text("masked"): replace(described, details=False),
+        text("odd``name"): described,
+        text("denied"): described,
+    }
+    judging._judge.refused = "denied"
+    asked = Statement(text="SHOW TABLE EXTENDED LIKE '*'", principal=BOB, context=SessionContext())
+    told = await judging.verdicts.told_in_full(names, asked, HOME)
+    assert told == {
+        TableName("c", "d", "plain"): frozenset({"a"}),
+        TableName("c", "d", "odd`name"): frozenset({"a"}),
+    }
+
+
+async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
+    """A metastore that takes longer for each table than what it said is relied on."""
+    names = [TableName("spark_catalog", "d", f"t{number}") for number in range(3)]
+    now = 0.0
+
+    async def query(sql: str) -> list[tuple[str]]:
+        nonlocal now
+        now += 20.0
+        raise BackendError("there is no such table", "42P01")
+
+    async def judged(statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        for name in names:
+            if not snapshot.catalog.knows(name):
+                return NeedsCatalog(tables=(name,))
+        return await FakeJudge()(statement, snapshot)
+
+    verdicts = Verdicts(
+        judge=judged,
+        policies=lambda: PolicySet(version=1),
+        authority=lambda _: FakeAuthority(set()),
+        catalog=LiveCatalog(query, refusal=BackendError, clock=lambda: now),
+        limits=SessionLimits(),
+        metrics=Metrics(),
+    )
+    statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
+    assert isinstance(await verdicts.judge(statement, HOME), Cleared)

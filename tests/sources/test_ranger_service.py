@@ -303,13 +303,23 @@ async def test_an_answer_that_is_none_changes_nothing(body: bytes, fault: str) -
 async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        bad = policy(1, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
+        bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
         admin.content[Kind.POLICIES] = service_policies(8, bad, policy(2, "orders"))
         assert not await one.later(30)
         assert one.tables == {"orders"}
         assert "`selct`" in one.service.troubles[0]
         await one.later(DAY)
         assert "and 86400 is the limit" in str(one.service.stale())
+
+
+async def test_an_access_type_that_nobody_knows_keeps_no_policies_from_being_taken() -> None:
+    async with running(admin_with("orders")) as admin, bench(admin.url) as one:
+        await one.service.start()
+        newer = policy(1, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
+        admin.content[Kind.POLICIES] = service_policies(8, newer, policy(2, "orders"))
+        assert await one.later(30)
+        assert one.tables == {"leads", "orders"}
+        assert one.service.troubles == ()
 
 
 async def test_what_is_not_taken_is_offered_again_and_then_in_force() -> None:
@@ -560,7 +570,7 @@ async def test_a_cache_of_another_service_is_not_used(tmp_path: Path) -> None:
 
 
 async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: Path) -> None:
-    bad = policy(1, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
+    bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
     (tmp_path / "sluice_dev_hive.json").write_bytes(orjson.dumps(service_policies(7, bad)))
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()

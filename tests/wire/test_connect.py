@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from google._upb import _message  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from google._upb import _message
 
 from gateway.wire.connect import (
     MAX_DEPTH,

@@ -91,7 +91,7 @@ def _new_faults(download: _Download, name: str, before: _Definitions, after: _De
 
 def _faults(document: Object, name: str) -> Sequence[str]:
     try:
-        load(document, file=name)
+        load(document, file=name, strict=True)
     except Faults as error:
         return error.faults
     return ()

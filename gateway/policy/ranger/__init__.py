@@ -51,6 +51,7 @@ def load(
     version: int = 1,
     file: str = "",
     service_defs: Mapping[str, ServiceDef] | None = None,
+    strict: bool = False,
 ) -> PolicySet:
     """Return the policies of a ServicePolicies; raises Faults with everything that is wrong with it.
 
@@ -58,8 +59,9 @@ def load(
     RangerRoles or a list of roles), `userStore`, `gdsInfo` (a ServiceGdsInfo), and what the test
     files of Ranger's own engine use: `tagPolicyInfo`, `userRoles`, `groupRoles`, `roleRoles`, `superUsers`
     and their like. `service_defs` are used, by `serviceType`, when it brings no `serviceDef`.
+    With `strict` access types that nobody knows are faults also where they would grant nothing.
     """
-    converted = Converter(service_defs).service(service_policies, file=file)
+    converted = Converter(service_defs, strict=strict).service(service_policies, file=file)
     return PolicySet(
         version=version,
         services={converted.service.name: converted.service},

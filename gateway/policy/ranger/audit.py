@@ -35,8 +35,7 @@ class Configuration:
             found |= {name.strip() for name in self._config.get(prefix + suffix, "").split(",")}
         return frozenset(found - {""})
 
-    def audit_rules(self, before: tuple[AuditFilter, ...]) -> AuditRules:
-        """Return the rules; `before` are the filters of the tag service, which are asked first."""
+    def audit_rules(self) -> AuditRules:
         mode = self._reader.text(self._data, "auditMode", self._path).strip().lower() or _MODES[0]
         if mode not in _MODES:
             self._reader.warn(
@@ -45,7 +44,7 @@ class Configuration:
             mode = _MODES[0]
         return AuditRules(
             mode=mode,
-            filters=(*before, *self._filters()),
+            filters=self._filters(),
             excluded_users=self.names("audit.exclude.users", "auditExcludedUsers"),
             excluded_groups=self.names("audit.exclude.groups", "auditExcludedGroups"),
             excluded_roles=self.names("audit.exclude.roles", "auditExcludedRoles"),

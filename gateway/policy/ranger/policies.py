@@ -19,6 +19,7 @@ from gateway.model.policy import (
 )
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.documents import Path, hint
+from gateway.policy.globs import has_wildcard
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.macros import compile_template
@@ -37,21 +38,32 @@ _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
 
 
+_KINDS = {PolicyType.ACCESS: "", PolicyType.MASK: "mask ", PolicyType.ROW_FILTER: "row-filter "}
+
+
 class PolicyReader:
     """Reads the policies of one service, or of a tag service for one service.
 
     With a `prefix`, access and mask types are written `prefix:select`; those of other prefixes are left out,
-    as are items and policies that say nothing without them.
+    as are items and policies that say nothing without them. With `strict` an access type that nobody knows is
+    a fault also where it would grant nothing.
     """
 
-    def __init__(self, definition: ServiceDef, service: str, prefix: str = "") -> None:
+    def __init__(
+        self, definition: ServiceDef, service: str, prefix: str = "", *, strict: bool = False
+    ) -> None:
         self.definition = definition
+        self.strict = strict
         self.service = service
         self.prefix = f"{prefix.lower()}:" if prefix else ""
         self.accesses = {access.name for access in definition.access_types}
         self.markers = {marker.name for marker in definition.markers}
         self.levels = {type_: {d.name for d in definition.levels(type_)} for type_ in PolicyType}
         self.known_levels = {level.name for level in definition.resources}
+        self.literal = {
+            type_: {d.name for d in definition.levels(type_) if not d.wildcard} for type_ in PolicyType
+        }
+        """Levels that take no wildcards."""
         self.ways = {
             type_: frozenset(
                 frozenset(step.name for step in way)
@@ -117,10 +129,10 @@ class _Reading:
         type_ = self._type(raw)
         resources, additional = self._resource_sets(raw, type_)
         exact = {
-            "allow": self._items(raw, "policyItems"),
+            "allow": self._items(raw, "policyItems", opens=True),
             "deny": self._items(raw, "denyPolicyItems"),
             "allow_exceptions": self._items(raw, "allowExceptions"),
-            "deny_exceptions": self._items(raw, "denyExceptions"),
+            "deny_exceptions": self._items(raw, "denyExceptions", opens=True),
         }
         policy = Policy(
             id=reader.number(raw, "id", path, -1),
@@ -218,12 +230,15 @@ class _Reading:
             for text in found[level].values:
                 if "${{" in text:
                     self._template(text, (*path, level))
+                elif level in of.literal[type_] and has_wildcard(text):
+                    told = f"{_KINDS[type_]}policies take no wildcards at level `{level}`"
+                    self._reader.warn((*path, level), f"{told}: `{text}` is read as a name")
         if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
 
     def _unreachable(self, levels: Mapping[str, object], type_: PolicyType) -> str:
-        kind = {PolicyType.MASK: "mask ", PolicyType.ROW_FILTER: "row-filter "}.get(type_, "")
+        kind = _KINDS[type_]
         beyond = [name for name in levels if name not in self._of.levels[type_]]
         if beyond:
             return f"{kind}policies know no level `{beyond[0]}`, so it never matches"
@@ -248,21 +263,22 @@ class _Reading:
 
     # Items
 
-    def _items(self, raw: Mapping[str, Any], key: str) -> tuple[PolicyItem, ...]:
+    def _items(self, raw: Mapping[str, Any], key: str, *, opens: bool = False) -> tuple[PolicyItem, ...]:
+        """Return the items of a list; with `opens` they can only give access, never take it."""
         if not raw.get(key):
             self._reader.listed(raw, key, self._path)  # tells when it is empty and yet no list
             return ()
         found = []
         for entry, where in self._reader.entries(raw, key, self._path):
-            who = self._who(entry, where)
+            who = self._who(entry, where, opens=opens)
             if who is not None:
                 found.append(PolicyItem(**who))
         return tuple(found)
 
-    def _who(self, entry: Mapping[str, Any], path: Path) -> dict[str, Any] | None:
+    def _who(self, entry: Mapping[str, Any], path: Path, *, opens: bool = False) -> dict[str, Any] | None:
         """Return the fields that all items have; None when the item is for other services only."""
         reader, share = self._reader, self._of.share
-        accesses, foreign = self._access_names(entry, path)
+        accesses, foreign = self._access_names(entry, path, opens=opens)
         delegate = reader.flag(entry, "delegateAdmin", path, default=False)
         if foreign and not accesses and not delegate:
             return None
@@ -284,8 +300,14 @@ class _Reading:
             self._reader.warn((*path, key), f"`{name}` has blanks around it: it is the name of nobody")
         return self._of.share(found)
 
-    def _access_names(self, entry: Mapping[str, Any], path: Path) -> tuple[frozenset[str], bool]:
-        """Return the access types, lower case, and whether some were for other services."""
+    def _access_names(
+        self, entry: Mapping[str, Any], path: Path, *, opens: bool
+    ) -> tuple[frozenset[str], bool]:
+        """Return the access types, lower case, and whether some were for other services.
+
+        One that nobody knows grants nothing where the item `opens`, as in Ranger. Elsewhere it is a fault: it
+        may stand for the access that was to be denied, masked or filtered.
+        """
         of, found, foreign = self._of, set[str](), False
         for access, where in self._reader.entries(entry, "accesses", path):
             written = self._reader.required(access, "type", where)
@@ -299,8 +321,11 @@ class _Reading:
                 continue  # grants nothing, in Ranger too
             if name not in of.accesses and name:
                 if name not in of.markers and name not in MARKERS:
-                    near = hint(name, of.accesses)
-                    self._reader.fault((*where, "type"), f"unknown access type `{written}`{near}")
+                    told = f"unknown access type `{written}`{hint(name, of.accesses)}"
+                    if opens and not of.strict:
+                        self._reader.warn((*where, "type"), f"{told}: it grants nothing")
+                    else:
+                        self._reader.fault((*where, "type"), told)
                 elif name not in of.markers:
                     self._reader.warn(
                         where,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -37,7 +36,7 @@ _OWN_CONTEXT = frozenset(
 )
 """Keys of a request's context that are no attributes."""
 _IGNORED_UNLESS_DENIED = ("IGNOREIFNOTDENIEDACCESSTYPES", "IGNOREIFNOTDENIED")
-_MOST_RESOURCES = 256
+_MOST_VALUES = 256
 _NAMES = {"col": "{col}", "colType": "{colType}", "type": "{type}"}
 """Tokens of custom masks, which stay: the column is not known here."""
 
@@ -60,9 +59,7 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
     asked = _Request(request, service, reader)
     findings.raise_any()
     engine = engine_for(policies)
-    decisions = [asked.decide(engine, found) for found in asked.requests]
-    chosen = min(range(len(decisions)), key=lambda i: _weight(policies, decisions[i]))
-    decision, found = decisions[chosen], asked.requests[chosen]
+    decision, found = asked.decide(engine), asked.request
     mask, row_filter = engine.mask_answer(found), engine.filter_answer(found)
     determined = decision.policy is not NO_POLICY and decision.policy.id != -1
     answer: dict[str, Any] = {
@@ -83,11 +80,6 @@ def evaluate(policies: PolicySet, request: Mapping[str, Any]) -> dict[str, Any]:
         answer["datasets"] = list(decision.datasets) or None
         answer["projects"] = list(decision.projects) or None
     return answer
-
-
-def _weight(policies: PolicySet, decision: Decision) -> tuple[int, bool]:
-    """Order answers about alternatives of one resource as Ranger combines: by priority, then denials."""
-    return (-_priority(policies, decision) if decision.determined else 1, decision.allowed)
 
 
 def _priority(policies: PolicySet, decision: Decision) -> int:
@@ -154,7 +146,7 @@ def _service(policies: PolicySet, request: Mapping[str, Any], reader: Reader) ->
 
 
 class _Request:
-    """One request in this project's terms; several where a level has several values: any may match."""
+    """One request in this project's terms."""
 
     def __init__(self, data: Mapping[str, Any], service: Service, reader: Reader) -> None:
         self._reader = reader
@@ -172,20 +164,22 @@ class _Request:
         )
         scope = reader.text(data, "resourceMatchingScope", ())
         below = access == ANY_ACCESS or scope == Scope.SELF_OR_DESCENDANTS.value
-        first = AccessRequest(
+        resource, alternatives = self._resource(data)
+        self.request = AccessRequest(
             principal=principal,
-            resource=Resource(()),
+            resource=resource,
             access=access,
             context=self._context(data, context, below=below),
             service=service.name,
             scope=Scope.SELF_OR_DESCENDANTS if scope == Scope.SELF_OR_DESCENDANTS.value else Scope.SELF,
             element_scopes=self._element_scopes(data),
+            alternatives=alternatives,
             ignore_descendant_deny=reader.flag(data, "ignoreDescendantDeny", (), default=True),
         )
-        self.requests = [replace(first, resource=resource) for resource in self._resources(data)]
 
-    def decide(self, engine: Engine, request: AccessRequest) -> Decision:
-        """Return the answer about one of the requests."""
+    def decide(self, engine: Engine) -> Decision:
+        """Return the answer about the request."""
+        request = self.request
         if not self._groups:
             return engine.decide(request)
         groups = [self._undecided_left_out(engine, request, group) for group in self._groups]
@@ -300,7 +294,8 @@ class _Request:
             found.add(".".join(str(elements[name]).lower() for name in levels))
         return frozenset(found)
 
-    def _resources(self, data: Mapping[str, Any]) -> list[Resource]:
+    def _resource(self, data: Mapping[str, Any]) -> tuple[Resource, tuple[tuple[str, tuple[str, ...]], ...]]:
+        """Return the resource, and the values of levels that do not have exactly one."""
         written = self._reader.field(data, "resource", ())
         elements = self._reader.field(written, "elements", ("resource",))
         if "elements" not in written:
@@ -309,31 +304,31 @@ class _Request:
             data, "ownerUser", ()
         )
         names = sorted(elements, key=self._depth)
-        values = [self._values(elements[name], name) for name in names]
-        combinations = itertools.islice(itertools.product(*values), _MOST_RESOURCES + 1)
-        found = [Resource(tuple(zip(names, each, strict=True)), owner or None) for each in combinations]
-        if len(found) > _MOST_RESOURCES:
-            self._reader.fault(("resource",), f"more than {_MOST_RESOURCES} resources in one request")
-        return found
+        values = [(name, self._values(elements[name], name)) for name in names]
+        first = tuple([(name, next(iter(each), "")) for name, each in values])
+        several = tuple([(name, each) for name, each in values if len(each) != 1])
+        return Resource(first, owner or None), several
 
     def _depth(self, level: str) -> int:
         """Return how deep a level is; those that the service does not know come last, and match nothing."""
         way = way_down(level, self._service.definition.resources)
         return len(way) if way is not None else len(self._service.definition.resources) + 1
 
-    def _values(self, value: object, level: str) -> Sequence[str]:
+    def _values(self, value: object, level: str) -> tuple[str, ...]:
         if isinstance(value, list | tuple):
-            found = [text for text in map(literal, value) if text is not None]
-            if found and len(found) == len(value):
+            found = tuple([text for text in map(literal, value) if text is not None])
+            if len(found) > _MOST_VALUES:
+                self._reader.fault(("resource", level), f"more than {_MOST_VALUES} values of one level")
+            if len(found) == len(value):
                 return found
         elif value is None:
-            return [""]
+            return ("",)
         else:
             text = literal(value)
             if text is not None:
-                return [text]
+                return (text,)
         self._reader.fault(("resource", level), f"`{level}` must be a text or a list of texts")
-        return [""]
+        return ("",)
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:

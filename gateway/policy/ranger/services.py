@@ -129,8 +129,12 @@ class Converter:
     object. Keep one converter for each service, and use a new one for files, whose lines move.
     """
 
-    def __init__(self, definitions: Mapping[str, ServiceDef] | None = None) -> None:
-        """`definitions` are used, by service type, for downloads that bring none of their own."""
+    def __init__(self, definitions: Mapping[str, ServiceDef] | None = None, *, strict: bool = False) -> None:
+        """`definitions` are used, by service type, for downloads that bring none of their own.
+
+        With `strict` access types that nobody knows are faults also where they would grant nothing.
+        """
+        self._strict = strict
         self._definitions = dict(definitions or {})
         self._raw_definition: Any = None
         self._definition: ServiceDef | None = None
@@ -202,7 +206,7 @@ class Converter:
         if data.get("policyDeltas"):
             findings.fault(("policyDeltas",), "these are changes of policies, not the policies of a service")
         if self._policies is None or self._policies.service != name:
-            self._policies = PolicyReader(definition, name)
+            self._policies = PolicyReader(definition, name, strict=self._strict)
             self._lists = {}
         own = self._policies
         policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
@@ -214,7 +218,6 @@ class Converter:
         tag_service = self._tag_service(data, definition, findings)
         _warn_of_zones(tag_service, {zone.name for zone in zones}, findings)
         configuration = Configuration(data, definition.name, reader, ())
-        audit = configuration.audit_rules(tag_service.audit.filters if tag_service else ())
         service = Service(
             name=name,
             definition=definition,
@@ -226,7 +229,7 @@ class Converter:
             super_users=configuration.names("super.users", "superUsers"),
             super_groups=configuration.names("super.groups", "superGroups"),
             sharing=self._sharing(data, definition, findings),
-            audit=audit,
+            audit=configuration.audit_rules(),
         )
         own.forget()
         return service
@@ -256,7 +259,7 @@ class Converter:
             definition=policies.definition,
             policies=tuple(found),
             version=reader.number(info, "policyVersion", path, -1),
-            audit=Configuration(info, TAG, reader, path).audit_rules(()),
+            audit=Configuration(info, TAG, reader, path).audit_rules(),
         )
 
     def _tag_reader(
@@ -277,7 +280,7 @@ class Converter:
             found = plain_tag_definition(definition)
         self._lists.pop(f"tags {name}", None)
         self._raw_tag_definition = raw
-        self._tag_policies = PolicyReader(found, name, prefix=definition.name)
+        self._tag_policies = PolicyReader(found, name, prefix=definition.name, strict=self._strict)
         return self._tag_policies
 
     def _tagged(

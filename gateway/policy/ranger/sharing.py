@@ -265,7 +265,8 @@ class _Sharing:
     def _access_types(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
         found = {name.strip().lower() for name in self._reader.names(entry, key, path)}
         for name in sorted(found - self._accesses):
-            self._reader.fault((*path, key), f"unknown access type `{name}`{hint(name, self._accesses)}")
+            told = f"unknown access type `{name}`{hint(name, self._accesses)}"
+            self._reader.warn((*path, key), f"{told}: it grants nothing")
         return frozenset(found)
 
     def _masks(

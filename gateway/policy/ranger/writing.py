@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.model.policy import (
-    AuditFilter,
     Condition,
     Policy,
     PolicyItem,
@@ -39,7 +38,6 @@ def write_service(service: Service) -> dict[str, Any]:
     prefix = f"{service.definition.name}:"
     unzoned = [write_policy(p, service) for p in service.policies if not p.zone]
     zones = {zone.name: _zone(zone, service) for zone in service.zones}
-    tag_filters = service.tags.audit.filters if service.tags is not None else ()
     found: dict[str, Any] = {
         "serviceName": service.name,
         "serviceId": service.definition.id,
@@ -47,7 +45,7 @@ def write_service(service: Service) -> dict[str, Any]:
         "serviceDef": write_definition(service.definition),
         "auditMode": service.audit.mode,
         "policies": unzoned,
-        "serviceConfig": _configuration(service, service.audit.filters[len(tag_filters) :]),
+        "serviceConfig": _configuration(service),
         "securityZones": zones,
     }
     if service.tags is not None:
@@ -59,7 +57,7 @@ def write_service(service: Service) -> dict[str, Any]:
                 "serviceDef": write_definition(tags.definition, prefix),
                 "auditMode": tags.audit.mode,
                 "policies": [write_policy(policy, tags, prefix) for policy in tags.policies],
-                "serviceConfig": _configuration(tags, tags.audit.filters),
+                "serviceConfig": _configuration(tags),
             }
         )
     if service.tagged:
@@ -72,7 +70,7 @@ def kept(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value not in (None, "", [], {})}
 
 
-def _configuration(service: Service, filters: Iterable[AuditFilter]) -> dict[str, str]:
+def _configuration(service: Service) -> dict[str, str]:
     written = [
         kept(
             {
@@ -86,7 +84,7 @@ def _configuration(service: Service, filters: Iterable[AuditFilter]) -> dict[str
             }
         )
         | {"isAudited": entry.audited}
-        for entry in filters
+        for entry in service.audit.filters
     ]
     names = {
         "super.users": service.super_users,

@@ -6,14 +6,17 @@ shape that Spark 4 is known to give it raises UnknownShape, and nothing of it ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from gateway.model.catalog import TableName
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape, Visible, filter_rows
-from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.session.answers import NOTHING_TOLD, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
+
+_Arrow = Any  # type: ignore[explicit-any]  # pyarrow has no types
 
 MAX_ROWS = 100_000
 """Rows of an answer that is filtered here, as `SessionLimits.answer_rows`."""
@@ -28,7 +31,7 @@ _ECHOED = frozenset({"sql", "with_relations"})
 
 def filter_responses(
     rule: AnswerRule,
-    responses: Sequence[Message],
+    responses: Sequence[pb.ExecutePlanResponse],
     visible: Visible,
     *,
     max_rows: int = MAX_ROWS,
@@ -46,11 +49,28 @@ def filter_responses(
     return shown
 
 
+def tables_in_sql_result(
+    rule: AnswerRule,
+    response: pb.ExecutePlanResponse,
+    visible: Visible,
+    *,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+) -> list[TableName]:
+    """Return the tables in a response of a SqlCommand of which it has to be found out which may be told in
+    full. Raises UnknownShape."""
+    data = response.sql_command_result.relation.local_relation.data
+    if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
+        return []
+    return listed_tables(rule, _decode(data, max_rows, max_bytes)[1], visible)
+
+
 def patch_sql_result(
     rule: AnswerRule,
     echo: bytes,
-    response: Message,
+    response: pb.ExecutePlanResponse,
     visible: Visible,
+    told: Mapping[TableName, frozenset[str]] = NOTHING_TOLD,
     *,
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
@@ -79,11 +99,11 @@ def patch_sql_result(
         raise UnknownShape("a SQL command that is answered with neither rows nor its query")
     elif rule.filter is not AnswerFilter.RELAY and relation.local_relation.HasField("data"):
         schema, rows = _decode(relation.local_relation.data, max_rows, max_bytes)
-        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible))
+        relation.local_relation.data = _encode(schema, filter_rows(rule, rows, visible, told))
     return serialize(patched)
 
 
-def _own_relation(echo: bytes) -> Message:
+def _own_relation(echo: bytes) -> pb.Relation:
     """Read the relation that the client sent; without one there is nothing that could be shown."""
     if not echo:
         raise UnknownShape("the answer to a query whose own relation is not known")
@@ -106,7 +126,7 @@ class _Answer:
         self._shown: int | None = 0
         """Rows shown so far; None when the batches before are not known."""
 
-    def take(self, response: Message) -> bytes | None:
+    def take(self, response: pb.ExecutePlanResponse) -> bytes | None:
         """Return what the client gets in the place of a response; None for a chunk before the last."""
         case = response.WhichOneof("response_type")
         kept = type(response)()
@@ -123,7 +143,7 @@ class _Answer:
         if self._chunks:
             raise UnknownShape("an answer that ends within a batch")
 
-    def _batch(self, response: Message) -> bytes | None:
+    def _batch(self, response: pb.ExecutePlanResponse) -> bytes | None:
         batch = response.arrow_batch
         if batch.chunk_index != len(self._chunks):
             raise UnknownShape("chunks of a batch that are out of order")
@@ -153,11 +173,11 @@ class _Answer:
         return serialize(response)
 
 
-def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[Any, list[tuple[Any, ...]]]:
+def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[_Arrow, list[tuple[object, ...]]]:
     """Return schema and rows of an Arrow stream of names, flags and lists of names. Raises UnknownShape."""
     if len(data) > max_bytes:
         raise UnknownShape("an answer that is too large to be filtered")
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     try:
         with pa.ipc.open_stream(data) as reader:
             schema = reader.schema
@@ -173,13 +193,13 @@ def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[Any, list[tuple
     return schema, rows
 
 
-def _is_plain(kind: Any) -> bool:
+def _is_plain(kind: _Arrow) -> bool:
     if pa.types.is_list(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind))
 
 
-def _encode(schema: Any, rows: Sequence[Sequence[Any]]) -> bytes:
+def _encode(schema: _Arrow, rows: Sequence[Sequence[object]]) -> bytes:
     """Return the rows as an Arrow stream of the same schema, with one batch as Spark writes it."""
     columns = [pa.array([row[index] for row in rows], type=field.type) for index, field in enumerate(schema)]
     sink = pa.BufferOutputStream()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gateway.model.resource import Resource
 from gateway.pipeline.local_data import LocalDataCheck
-from gateway.wire.connect import Message
+from gateway.wire.connect import pb
 
 MayCreate = Callable[[Resource], bool]
 """Whether policies let the principal `create` an artifact."""
@@ -125,7 +125,7 @@ class ArtifactStream:
         self.names: list[str] = []
         """What was taken, for the record."""
 
-    def take(self, request: Message) -> ArtifactRefusal | None:
+    def take(self, request: pb.AddArtifactsRequest) -> ArtifactRefusal | None:
         """Judge one `AddArtifactsRequest`."""
         match request.WhichOneof("payload"):
             case "batch":
@@ -143,7 +143,7 @@ class ArtifactStream:
             return _malformed(f"the upload ended within `{self._open}`")
         return None
 
-    def _batch(self, batch: Message) -> ArtifactRefusal | None:
+    def _batch(self, batch: pb.AddArtifactsRequest.Batch) -> ArtifactRefusal | None:
         if self._chunks_due:
             return _malformed(f"other artifacts came before `{self._open}` was complete")
         return (
@@ -152,7 +152,9 @@ class ArtifactStream:
             or self._contents(batch.artifacts)
         )
 
-    def _contents(self, artifacts: Iterable[Message]) -> ArtifactRefusal | None:
+    def _contents(
+        self, artifacts: Iterable[pb.AddArtifactsRequest.SingleChunkArtifact]
+    ) -> ArtifactRefusal | None:
         for artifact in artifacts:
             if _CACHED.fullmatch(artifact.name):
                 why = LocalDataCheck().refusal(artifact.data.data, last=True)
@@ -160,7 +162,7 @@ class ArtifactStream:
                     return _ungovernable(why)
         return None
 
-    def _begin(self, begin: Message) -> ArtifactRefusal | None:
+    def _begin(self, begin: pb.AddArtifactsRequest.BeginChunkedArtifact) -> ArtifactRefusal | None:
         if self._chunks_due:
             return _malformed(f"another artifact began before `{self._open}` was complete")
         if (refusal := self._names([begin.name])) is not None:
@@ -173,7 +175,7 @@ class ArtifactStream:
         self._check = LocalDataCheck() if _CACHED.fullmatch(begin.name) else None
         return self._chunk(begin.initial_chunk)
 
-    def _chunk(self, chunk: Message) -> ArtifactRefusal | None:
+    def _chunk(self, chunk: pb.AddArtifactsRequest.ArtifactChunk) -> ArtifactRefusal | None:
         if not self._chunks_due:
             return _malformed("a chunk came that no artifact announced")
         self._chunks_due -= 1

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import Client
 from gateway.session.connect.artifacts import judge_names
-from gateway.session.connect.config import ConfigRefusal, answer_config, judge_config, settings_changed
+from gateway.session.connect.config import (
+    ConfigRefusal,
+    answer_config,
+    judge_config,
+    not_set,
+    settings_changed,
+)
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_details
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
 from gateway.session.connect.operation import ConnectOperation
 from gateway.session.connect.requests import operation_id_of
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.connect.streams import Streams
 from gateway.session.connect.uploads import Call, refused
 from gateway.session.failures import StatementFailed
@@ -57,7 +63,7 @@ class Calls:
     # -- settings and artifacts: of an adopted session ------------------------------------------------------
 
     async def config(
-        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+        self, session: ConnectSession, principal: Principal, client: Client, request: pb.ConfigRequest
     ) -> bytes:
         """Set, unset or tell settings, as far as policies allow it; what changes them is recorded.
 
@@ -88,19 +94,21 @@ class Calls:
         changes = settings_changed(question.operation, session.own_settings)
         # Until Spark says that it has the new value: a call that fails may have set some of them.
         for key in changes:
-            session.setting_changed(key, own=False)
+            session.setting_may_change(key)
         finished = False
         try:
             data = await self._forward(session, "Config", request, self._endings.plain)
             finished = True
+            response = parse(pb.ConfigResponse, data)
             for key, own in changes.items():
-                session.setting_changed(key, own=own)
+                if not not_set(key, response):
+                    session.setting_changed(key, own=own)
         finally:
             if call is not None:
                 await self._endings.surely(
                     self._recorder.completed(call, "finished" if finished else "failed")
                 )
-        answer = answer_config(question, parse(pb.ConfigResponse, data), may_read, secrets=self._secrets)
+        answer = answer_config(question, response, may_read, secrets=self._secrets)
         if answer is None:
             raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered", "0A000", 0, "")
         return answer
@@ -110,7 +118,7 @@ class Calls:
         session: ConnectSession,
         principal: Principal,
         client: Client,
-        request: Message,
+        request: pb.ConfigRequest,
         decisions: Sequence[Decision],
         refusal: tuple[str, str, str] | None,
     ) -> Call:
@@ -129,7 +137,11 @@ class Calls:
         return call
 
     async def artifact_status(
-        self, session: ConnectSession, principal: Principal, client: Client, request: Message
+        self,
+        session: ConnectSession,
+        principal: Principal,
+        client: Client,
+        request: pb.ArtifactStatusesRequest,
     ) -> bytes:
         """Say whether files are there: local data by its hash, and what this session has uploaded."""
         decide = self._verdicts.deciding_for(principal, client, "ARTIFACT STATUS")
@@ -142,20 +154,27 @@ class Calls:
 
     # -- operations ----------------------------------------------------------------------------------------
 
-    async def interrupt(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def interrupt(self, session: ConnectSession | None, request: pb.InterruptRequest) -> bytes:
         """Stop operations in Spark; each one's end is recorded when Spark says it, or now if nobody reads."""
         if request.HasField("operation_id"):
             request.operation_id = operation_id_of(request.operation_id)
         if len(request.operation_tag) > self._limits.tag_chars:
             raise Malformed(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
         self._observe(session, request)
+        # First those that Spark does not have yet: it would get them after it was asked to stop them.
+        preparing = _interrupted_by(request, session.preparing) if session is not None else []
+        for one in preparing:
+            one.interrupt()
         data = await self._forward(session, "Interrupt", request, self._endings.plain)
-        if session is not None:
-            for operation_id in parse(pb.InterruptResponse, data).interrupted_ids:
-                operation = session.operations.get(operation_id)
-                if operation is not None:
-                    await self._interrupted(operation)
-        return data
+        if session is None:
+            return data
+        answer = parse(pb.InterruptResponse, data)
+        for operation_id in answer.interrupted_ids:
+            operation = session.operations.get(operation_id)
+            if operation is not None:
+                await self._interrupted(operation)
+        answer.interrupted_ids.extend(one.operation_id for one in preparing)
+        return serialize(answer)
 
     async def _interrupted(self, operation: ConnectOperation) -> None:
         operation.interrupted = True
@@ -164,7 +183,9 @@ class Calls:
         if operation.kept is None and not operation.attached and operation.reattachable:
             await self._endings.conclude(operation, "canceled", reason="interrupted by the client")
 
-    async def release_execute(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def release_execute(
+        self, session: ConnectSession | None, request: pb.ReleaseExecuteRequest
+    ) -> bytes:
         """Free responses that the client has, or the whole operation. It comes once for each response."""
         request.operation_id = operation_id_of(request.operation_id)
         key = request.user_context.user_id, request.session_id, request.operation_id
@@ -194,7 +215,7 @@ class Calls:
                 raise Malformed("the request releases nothing")
         return _released(operation)
 
-    async def get_status(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def get_status(self, session: ConnectSession | None, request: pb.GetStatusRequest) -> bytes:
         """Say how operations stand."""
         if request.extensions or request.operation_status.extensions:
             raise NotGovernable("extensions of a request cannot be judged")
@@ -206,9 +227,13 @@ class Calls:
         answer.ClearField("extensions")
         for status in answer.operation_statuses:
             status.ClearField("extensions")
+        if session is not None and request.HasField("operation_status"):
+            _tell_of(session.preparing, request, answer)
         return serialize(answer)
 
-    async def error_details(self, session: ConnectSession | None, request: Message) -> bytes:
+    async def error_details(
+        self, session: ConnectSession | None, request: pb.FetchErrorDetailsRequest
+    ) -> bytes:
         """Tell more of an error that this session was given; of another one as little as can be."""
         strictest = self._endings.strictest
         scrubbing = strictest
@@ -218,7 +243,11 @@ class Calls:
         data = await self._forward(session, "FetchErrorDetails", request, strictest)
         return scrub_details(parse(pb.FetchErrorDetailsResponse, data), scrubbing)
 
-    def _observe(self, session: ConnectSession | None, request: Message) -> None:
+    def _observe(
+        self,
+        session: ConnectSession | None,
+        request: pb.InterruptRequest | pb.GetStatusRequest | pb.FetchErrorDetailsRequest,
+    ) -> None:
         """Let Spark refuse when its session is another one; what the client says is checked here."""
         if session is not None:
             request.client_observed_server_side_session_id = session.server_session
@@ -233,7 +262,34 @@ class Calls:
             raise await self._endings.lost_with(session, fault, scrubbed) from None
 
 
-def _keys(request: Message) -> list[str]:
+def _interrupted_by(request: pb.InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:
+    """Return what an interrupt is about of the plans that are being judged."""
+    kinds = pb.InterruptRequest
+    match request.interrupt_type:
+        case kinds.INTERRUPT_TYPE_ALL:
+            return list(preparing)
+        case kinds.INTERRUPT_TYPE_TAG:
+            return [one for one in preparing if request.operation_tag in one.tags]
+        case kinds.INTERRUPT_TYPE_OPERATION_ID:
+            return [one for one in preparing if one.operation_id == request.operation_id]
+    return []
+
+
+def _tell_of(
+    preparing: Iterable[Preparing], request: pb.GetStatusRequest, answer: pb.GetStatusResponse
+) -> None:
+    """Say of plans that are being judged that they run; Spark does not know of them yet."""
+    asked = request.operation_status.operation_ids
+    running = pb.GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
+    told = {status.operation_id: status for status in answer.operation_statuses}
+    for one in preparing:
+        if one.operation_id in told:
+            told[one.operation_id].state = running
+        elif not asked:
+            answer.operation_statuses.add(operation_id=one.operation_id, state=running)
+
+
+def _keys(request: pb.ConfigRequest) -> list[str]:
     """Return the keys that a call names; not their values, which are nobody's but the session's."""
     operation = request.operation
     match operation.WhichOneof("op_type"):
@@ -247,7 +303,7 @@ def _keys(request: Message) -> list[str]:
             return []
 
 
-def _is_small(operation: ConnectOperation, request: Message) -> bool:
+def _is_small(operation: ConnectOperation, request: pb.ReleaseExecuteRequest) -> bool:
     """Whether Spark need not hear of it that the client has some responses: it keeps few bytes for it, and
     none when the whole is released, and PySpark releases each response by itself."""
     if request.WhichOneof("release") != "release_until":

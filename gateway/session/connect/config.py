@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.reading_settings import (
     is_client_only,
     is_read_by_clients,
@@ -18,7 +17,7 @@ from gateway.model.reading_settings import (
     may_hold_secret,
     pinned_value,
 )
-from gateway.wire.connect import Message, pb, serialize
+from gateway.wire.connect import pb, serialize
 
 KeyRight = Callable[[str], bool]
 """Whether policies give the principal a right on the setting of this key."""
@@ -31,9 +30,9 @@ SHOWN = 20
 """Keys that a refusal names."""
 
 
-def settings_changed(operation: Message, own: Mapping[str, str]) -> Mapping[str, bool]:
-    """Return what a `ConfigRequest.Operation` does to the settings that could change what expressions mean:
-    key → whether it then has the value that Spark itself has, as in `own`."""
+def settings_changed(operation: pb.ConfigRequest.Operation, own: Mapping[str, str]) -> Mapping[str, bool]:
+    """Return what a `ConfigRequest.Operation` does to settings: key → whether it then has the value that
+    Spark itself has, as in `own`."""
     match operation.WhichOneof("op_type"):
         case "set":
             values = {p.key: p.value if p.HasField("value") else None for p in operation.set.pairs}
@@ -42,7 +41,12 @@ def settings_changed(operation: Message, own: Mapping[str, str]) -> Mapping[str,
             values = dict.fromkeys(operation.unset.keys)
         case _:
             values = {}
-    return {key: own.get(key) == value for key, value in values.items() if may_change_meaning(key)}
+    return {key: own.get(key) == value for key, value in values.items()}
+
+
+def not_set(key: str, response: pb.ConfigResponse) -> bool:
+    """Whether Spark warns in its `ConfigResponse` that it could not set a key; a silent call goes on."""
+    return any(warning.startswith(f"Failed to set {key} ") for warning in response.warnings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +63,8 @@ class ConfigRefusal:
 class ConfigQuestion:
     """What of a call goes to Spark, and what its answer becomes."""
 
-    operation: Message
-    """The `ConfigRequest.Operation` to forward, made of known fields only."""
+    operation: pb.ConfigRequest.Operation
+    """To forward, made of known fields only."""
     answers: tuple[tuple[str, str | None] | None, ...] = ()
     """One for each key that was asked for: (key, value) answered here, or None for Spark's next pair."""
     warnings: tuple[str, ...] = ()
@@ -72,7 +76,7 @@ class ConfigQuestion:
 
 
 def judge_config(
-    request: Message, user: str, may_set: KeyRight, may_read: KeyRight
+    request: pb.ConfigRequest, user: str, may_set: KeyRight, may_read: KeyRight
 ) -> ConfigQuestion | ConfigRefusal:
     """Say what of a `ConfigRequest` may go to Spark.
 
@@ -103,7 +107,7 @@ def judge_config(
 
 
 def answer_config(
-    question: ConfigQuestion, response: Message, may_read: KeyRight, *, secrets: Sequence[str] = ()
+    question: ConfigQuestion, response: pb.ConfigResponse, may_read: KeyRight, *, secrets: Sequence[str] = ()
 ) -> bytes | None:
     """Return Spark's `ConfigResponse` as the client may see it, serialized.
 
@@ -167,7 +171,7 @@ def _may_be_read(key: str, may_read: KeyRight) -> bool:
     return is_read_by_clients(key) or may_read(key.strip())
 
 
-def _set(asked: Message, rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _set(asked: pb.ConfigRequest.Set, rights: _Rights) -> ConfigQuestion | ConfigRefusal:
     if (refusal := _too_many(len(asked.pairs))) is not None:
         return refusal
     operation = pb.ConfigRequest.Operation()
@@ -239,7 +243,9 @@ def _get(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigRefusal:
     return ConfigQuestion(operation=operation, answers=(None,) * len(keys))
 
 
-def _get_with_default(asked: Message, rights: _Rights) -> ConfigQuestion | ConfigRefusal:
+def _get_with_default(
+    asked: pb.ConfigRequest.GetWithDefault, rights: _Rights
+) -> ConfigQuestion | ConfigRefusal:
     """A key that may not be read has its default, as one that is not set."""
     if (refusal := _too_many(len(asked.pairs))) is not None:
         return refusal
@@ -279,7 +285,7 @@ def _is_modifiable(keys: list[str], rights: _Rights) -> ConfigQuestion | ConfigR
     return ConfigQuestion(operation=operation, answers=answers)
 
 
-def _get_all(asked: Message) -> ConfigQuestion:
+def _get_all(asked: pb.ConfigRequest.GetAll) -> ConfigQuestion:
     operation = pb.ConfigRequest.Operation()
     operation.get_all.SetInParent()
     if asked.HasField("prefix"):
@@ -295,12 +301,12 @@ def _too_many(keys: int) -> ConfigRefusal | None:
     return ConfigRefusal(code="LIMIT_EXCEEDED", sqlstate="54000", message=message)
 
 
-def _without_secrets(pair: Message, secrets: Sequence[str]) -> Message:
+def _without_secrets(pair: pb.KeyValue, secrets: Sequence[str]) -> pb.KeyValue:
     hidden = any(secret and secret in pair.value for secret in secrets)
     return _pair(pair.key, REDACTED) if hidden else pair
 
 
-def _pair(key: str, value: str | None) -> Message:
+def _pair(key: str, value: str | None) -> pb.KeyValue:
     return pb.KeyValue(key=key) if value is None else pb.KeyValue(key=key, value=value)
 
 

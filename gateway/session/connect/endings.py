@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -127,7 +127,7 @@ class Endings:
     @property
     def plain(self) -> Scrubbing:
         """For calls that carry no plan: their errors show nothing of one."""
-        return Scrubbing(obliged=False, secrets=self._secrets)
+        return Scrubbing(obliged=False, plain=True, secrets=self._secrets)
 
     @property
     def strictest(self) -> Scrubbing:
@@ -139,10 +139,13 @@ class Endings:
         cleared = operation.cleared
         return Scrubbing(
             obliged=operation.obliged,
+            plain=operation.plain,
             hides_columns=cleared.hides_columns,
             hides_target=cleared.hides_target,
             words=cleared.written_by_us,
             texts=cleared.plan_texts,
+            rewritten=cleared.rewritten,
+            missing=cleared.missing,
             secrets=self._secrets,
         )
 
@@ -260,14 +263,14 @@ class Endings:
 
     # -- tasks -------------------------------------------------------------------------------------------
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run something that outlives the call that began it; `close` waits for it."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def surely(self, work: Coroutine[Any, Any, None]) -> None:
+    async def surely(self, work: Coroutine[object, object, None]) -> None:
         """Do something to its end, also when the caller is cancelled meanwhile."""
         await asyncio.shield(self.spawn(work))
 

@@ -1,9 +1,9 @@
 """Errors of Spark Connect as a client may read them: the status, its details, and what is fetched of them.
 
-Without obligations they are what Spark sent, in the user's words. With row filters or masks in the plan they
-lose what shows the plan (the plan's text, stack traces, fragments of texts that the gateway wrote) and, for
-what came while rows were read, every value; class, SQLSTATE and the exception's types stay, so that a client
-raises the same exception.
+Where nothing is guarded they are what Spark sent, as if it had had the user's own plan and texts. With row
+filters or masks in the plan they lose what shows the plan (the plan's text, stack traces, fragments of texts
+that the gateway wrote) and, for what came while rows were read, every value; class, SQLSTATE and the
+exception's types stay, so that a client raises the same exception.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from google.protobuf.message import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    DecodeError,
-)
-from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    ErrorInfo,
-    RetryInfo,
-)
-from google.rpc.status_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Status,
-)
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
 
+from gateway.model.statement import RewrittenText
 from gateway.session.connect.config import REDACTED
+from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD, ErrorKind, in_users_words, scrub, without_paths
-from gateway.wire.connect import Message, pb, serialize
+from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
+from gateway.wire.connect import descriptor_of, pb, serialize
 
 MAX_MESSAGE_CHARS = 2048
 """Spark cuts the message of a status here too: gRPC takes 8 KB for a status and everything beside it."""
@@ -40,6 +37,12 @@ _ANALYSIS = re.compile(
     r"|catalyst\.(?:ExtendedAnalysisException|parser\.\w+|analysis\.\w+))"
 )
 """Exceptions that come before any row is read. A user cannot choose an exception's class."""
+_PLANNING = ("UNSUPPORTED_FEATURE.TABLE_OPERATION", "org.apache.spark.SparkUnsupportedOperationException")
+"""Condition and exception of a command that a table cannot do, which is planned before any row is read."""
+_UNRESOLVED = frozenset(
+    {"org.apache.spark.sql.AnalysisException", "org.apache.spark.sql.catalyst.ExtendedAnalysisException"}
+)
+"""What Spark raises of a relation that it cannot resolve; of a target that is to go it raises others."""
 _JAVA_NAME = re.compile(r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*")
 _ERROR_CLASS = re.compile(r"[A-Z_][A-Z0-9_]*(?:\.[A-Z0-9_]+)*")
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
@@ -63,9 +66,13 @@ class Scrubbing:
     obliged: bool
     """Whether it reads guarded relations: row filters, masks, columns that the principal may not see, or
     temporary views made of such. What is not known counts as obliged."""
+    plain: bool = False
+    """Whether nothing of it is guarded: then all is told."""
+    missing: Missing = ()
+    rewritten: Sequence[RewrittenText] = ()
     hides_columns: bool = False
     hides_target: bool = False
-    """Both as Cleared has them."""
+    """All four as Cleared has them."""
     words: Sequence[tuple[str, str]] = ()
     """(what the gateway wrote, what the user wrote) pairs."""
     texts: Sequence[str] = ()
@@ -76,15 +83,29 @@ class Scrubbing:
     @property
     def shows_guards(self) -> bool:
         """Whether a plan would print more than names that the gateway wrote out in full."""
-        return self.obliged or self.hides_target or any("SELECT " in ours.upper() for ours, _ in self.words)
+        return not self.plain or bool(self.missing)
 
-    def text(self, text: str) -> str:
-        """Return a text of Spark's in the user's words, without secrets."""
-        text = in_users_words(text, self.words)
+    def tells_all(self, kind: ErrorKind) -> bool:
+        """Whether an error may be told whole. Of a table that is not there Spark says nothing else; with any
+        other error it has appeared, and nobody has judged what its columns are."""
+        return self.plain and (not self.missing or _tells_names(kind))
+
+    def text(self, text: str, kind: ErrorKind | None = None) -> str:
+        """Return a text of Spark's in the user's words, without secrets; `kind`: of the error it is from."""
+        if self.plain:
+            named = kind is not None and _tells_names(kind)
+            text = as_written(text, self.rewritten, self.missing, named=named)
+        else:
+            text = in_users_words(text, self.words)
         for secret in self.secrets:
             if secret:
                 text = text.replace(secret, REDACTED)
         return text
+
+
+def _tells_names(kind: ErrorKind) -> bool:
+    """Whether an error tells names as they are written, and of missing tables nothing else."""
+    return kind.error_class == NOT_FOUND and kind.exception in _UNRESOLVED
 
 
 def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
@@ -101,7 +122,7 @@ def scrub_error(error: RpcError, scrubbing: Scrubbing) -> RpcError:
     # A client takes the details only when code and message are the status's own.
     shown = Status(code=error.code, message=message)
     for detail in status.details:
-        if detail.Is(RetryInfo.DESCRIPTOR):
+        if detail.Is(descriptor_of(RetryInfo)):
             shown.details.append(detail)
     if info is not None:
         shown.details.add().Pack(_scrubbed_info(info, classes, kind, sqlstate, scrubbing))
@@ -116,7 +137,7 @@ def error_id(error: RpcError) -> str:
     return ""
 
 
-def scrub_details(response: Message, scrubbing: Scrubbing) -> bytes:
+def scrub_details(response: pb.FetchErrorDetailsResponse, scrubbing: Scrubbing) -> bytes:
     """Return a `FetchErrorDetailsResponse` as the client may see it, serialized."""
     shown = pb.FetchErrorDetailsResponse(
         session_id=response.session_id, server_side_session_id=response.server_side_session_id
@@ -127,7 +148,7 @@ def scrub_details(response: Message, scrubbing: Scrubbing) -> bytes:
     return serialize(shown)
 
 
-def scrub_response(response: Message, scrubbing: Scrubbing) -> bytes:
+def scrub_response(response: pb.ExecutePlanResponse, scrubbing: Scrubbing) -> bytes:
     """Return an `ExecutePlanResponse` other than rows as the client may see it, serialized.
 
     Errors of observations and of streaming queries are scrubbed like all others. With obligations the
@@ -159,15 +180,15 @@ def scrub_response(response: Message, scrubbing: Scrubbing) -> bytes:
     return serialize(shown)
 
 
-def _status(error: RpcError) -> Message:
+def _status(error: RpcError) -> Status:
     try:
         return Status.FromString(error.details)
     except DecodeError:
         return Status()
 
 
-def _error_info(detail: Message) -> Message | None:
-    if not detail.Is(ErrorInfo.DESCRIPTOR):
+def _error_info(detail: AnyMessage) -> ErrorInfo | None:
+    if not detail.Is(descriptor_of(ErrorInfo)):
         return None
     info = ErrorInfo()
     try:
@@ -177,7 +198,7 @@ def _error_info(detail: Message) -> Message | None:
     return info
 
 
-def _classes(info: Message) -> tuple[str, ...]:
+def _classes(info: ErrorInfo) -> tuple[str, ...]:
     """Return the exception's type and those above it."""
     named = _json(info.metadata.get("classes", ""))
     listed = [str(name) for name in named] if isinstance(named, list) else []
@@ -194,7 +215,9 @@ def _kind(error_class: str, classes: Sequence[str], spark: bool) -> ErrorKind:
     analysis = spark and bool(classes and _ANALYSIS.fullmatch(classes[0]))
     # Of sessions and operations; clients look for these words.
     handles = error_class.startswith(("INVALID_HANDLE.", "INVALID_CURSOR."))
-    return ErrorKind(error_class=error_class, analysis=analysis or handles)
+    planning = spark and bool(classes) and (error_class, classes[0]) == _PLANNING
+    exception = classes[0] if spark and classes else ""
+    return ErrorKind(error_class=error_class, analysis=analysis or handles or planning, exception=exception)
 
 
 def _matching(pattern: re.Pattern[str], text: str) -> str:
@@ -211,7 +234,7 @@ def _json(text: str) -> object:
 def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing) -> str:
     if not message.strip():
         return UNKNOWN
-    if scrubbing.shows_guards:
+    if not scrubbing.tells_all(kind):
         message = scrub(
             message,
             sqlstate,
@@ -221,12 +244,12 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, scrubbing: Scrubbing)
             hides_target=scrubbing.hides_target,
             kind=kind,
         )
-    return scrubbing.text(message)
+    return scrubbing.text(message, kind)
 
 
 def _scrubbed_info(
-    info: Message, classes: Sequence[str], kind: ErrorKind, sqlstate: str, scrubbing: Scrubbing
-) -> Message:
+    info: ErrorInfo, classes: Sequence[str], kind: ErrorKind, sqlstate: str, scrubbing: Scrubbing
+) -> ErrorInfo:
     """Return the `ErrorInfo` with what pyspark raises its exception from."""
     shown = ErrorInfo(reason=next(iter(_java_names([info.reason])), ""), domain="org.apache.spark")
     kept = {
@@ -239,7 +262,7 @@ def _scrubbed_info(
     if isinstance(parameters, dict):
         named = {str(key): str(value) for key, value in parameters.items()}
         kept["messageParameters"] = json.dumps(_parameters(named, kind, scrubbing))
-    if "stackTrace" in info.metadata and not scrubbing.shows_guards:
+    if "stackTrace" in info.metadata and scrubbing.tells_all(kind):
         kept["stackTrace"] = scrubbing.text(info.metadata["stackTrace"])
     for key, value in kept.items():
         if value and (key in _NEEDED or shown.ByteSize() + len(value) < MAX_DETAILS_BYTES):
@@ -256,8 +279,8 @@ def _parameters(parameters: Mapping[str, str], kind: ErrorKind, scrubbing: Scrub
         if scrubbing.hides_target:
             shown[key] = WITHHELD_PARAMETER
         elif not scrubbing.obliged:
-            withheld = scrubbing.shows_guards and _shows_plan(value)
-            shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value)
+            withheld = not scrubbing.tells_all(kind) and _shows_plan(value)
+            shown[key] = WITHHELD_PARAMETER if withheld else scrubbing.text(value, kind)
         elif kind.analysis and not _shows_plan(value):
             shown[key] = without_paths(scrubbing.text(value))
         elif key in ("sourceType", "targetType") and _TYPE.fullmatch(value):
@@ -271,11 +294,15 @@ def _shows_plan(value: str) -> bool:
     return "\n" in value or _EXPRESSION_ID.search(value) is not None
 
 
-def _scrubbed_errors(errors: Sequence[Message], scrubbing: Scrubbing) -> list[Message]:
+def _scrubbed_errors(
+    errors: Sequence[pb.FetchErrorDetailsResponse.Error], scrubbing: Scrubbing
+) -> list[pb.FetchErrorDetailsResponse.Error]:
     return [_scrubbed(error, index, len(errors), scrubbing) for index, error in enumerate(errors)]
 
 
-def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> Message:
+def _scrubbed(
+    error: pb.FetchErrorDetailsResponse.Error, index: int, count: int, scrubbing: Scrubbing
+) -> pb.FetchErrorDetailsResponse.Error:
     throwable = error.spark_throwable
     classes = _java_names(error.error_type_hierarchy) or (_FALLBACK_CLASS,)
     kind = _kind(throwable.error_class, classes, spark=True)
@@ -283,7 +310,7 @@ def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> M
     shown = pb.FetchErrorDetailsResponse.Error(
         error_type_hierarchy=classes, message=_message(error.message, sqlstate, kind, scrubbing)
     )
-    if not scrubbing.shows_guards:
+    if scrubbing.tells_all(kind):
         shown.stack_trace.extend(error.stack_trace)
     if error.HasField("cause_idx") and index < error.cause_idx < count:
         # Causes follow one another; clients follow them without looking where they have been.
@@ -295,13 +322,18 @@ def _scrubbed(error: Message, index: int, count: int, scrubbing: Scrubbing) -> M
     return shown
 
 
-def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubbing: Scrubbing) -> None:
+def _scrub_throwable(
+    throwable: pb.FetchErrorDetailsResponse.SparkThrowable,
+    shown: pb.FetchErrorDetailsResponse.SparkThrowable,
+    kind: ErrorKind,
+    scrubbing: Scrubbing,
+) -> None:
     shown.SetInParent()
     if kind.error_class:
         shown.error_class = kind.error_class
     for key, value in _parameters(dict(throwable.message_parameters), kind, scrubbing).items():
         shown.message_parameters[key] = value
-    contexts = (_context(context, scrubbing) for context in throwable.query_contexts)
+    contexts = (_context(context, kind, scrubbing) for context in throwable.query_contexts)
     shown.query_contexts.extend(context for context in contexts if context is not None)
     if throwable.HasField("breaking_change_info"):
         # Spark's own advice on what another version did, the same words for everybody.
@@ -312,18 +344,17 @@ def _scrub_throwable(throwable: Message, shown: Message, kind: ErrorKind, scrubb
         info.migration_message.extend(messages)
 
 
-def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
+def _context(
+    context: pb.FetchErrorDetailsResponse.QueryContext, kind: ErrorKind, scrubbing: Scrubbing
+) -> pb.FetchErrorDetailsResponse.QueryContext | None:
     """Return the place of an error in the user's text; None when it is a place in ours.
 
     Spark's summary quotes the line around it, with what the gateway wrote there, and its positions are those
     of the text that Spark was sent.
     """
     kinds = pb.FetchErrorDetailsResponse.QueryContext
-    if not scrubbing.shows_guards:
-        shown = kinds()
-        shown.CopyFrom(context)
-        shown.fragment, shown.summary = scrubbing.text(context.fragment), scrubbing.text(context.summary)
-        return shown
+    if scrubbing.tells_all(kind):
+        return _in_users_text(context, scrubbing)
     if context.context_type == kinds.DATAFRAME:
         # Where the client's program called a function, by its own account.
         return kinds(
@@ -348,7 +379,25 @@ def _context(context: Message, scrubbing: Scrubbing) -> Message | None:
     )
 
 
-def _scrub_streaming(result: Message, scrubbing: Scrubbing) -> None:
+def _in_users_text(
+    context: pb.FetchErrorDetailsResponse.QueryContext, scrubbing: Scrubbing
+) -> pb.FetchErrorDetailsResponse.QueryContext:
+    """Return the place of an error in the text that the user wrote, as Spark would tell it."""
+    shown = type(context)()
+    shown.CopyFrom(context)
+    start, stop = context.start_index, context.stop_index
+    if context.context_type != pb.FetchErrorDetailsResponse.QueryContext.SQL or context.object_name:
+        return shown
+    for text in scrubbing.rewritten:
+        if fragment_of(text.forwarded, start, stop) == context.fragment:
+            shown.start_index, shown.stop_index = original_range(text, start, stop)
+            shown.fragment = fragment_of(text.original, shown.start_index, shown.stop_index)
+            shown.summary = in_users_text(context.summary, (text,))
+            break
+    return shown
+
+
+def _scrub_streaming(result: pb.StreamingQueryCommandResult, scrubbing: Scrubbing) -> None:
     """Scrub what a streaming query tells of itself, in place."""
     match result.WhichOneof("result_type"):
         case "exception":
@@ -379,7 +428,7 @@ def _scrub_streaming(result: Message, scrubbing: Scrubbing) -> None:
             pass
 
 
-def _streaming_message(failure: Message, scrubbing: Scrubbing) -> str:
+def _streaming_message(failure: pb.StreamingQueryCommandResult.ExceptionResult, scrubbing: Scrubbing) -> str:
     """Return `class: message`, which pyspark cuts at the colon."""
     if not scrubbing.obliged:
         return _message(failure.exception_message, "", _kind("", (), spark=False), scrubbing)

@@ -9,11 +9,11 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
     Cleared,
@@ -31,7 +31,7 @@ from gateway.session.connect.config import settings_changed
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import ConnectOperation, KeptAnswer
 from gateway.session.connect.requests import ExecuteRequest
-from gateway.session.connect.session import ConnectSession
+from gateway.session.connect.session import ConnectSession, Preparing
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_event_id, new_uuid
 from gateway.session.limits import SessionLimits
@@ -41,7 +41,7 @@ from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.session.view_rules import quoted, refused, without_dangling_views, without_ended_views
-from gateway.wire.connect import Message, pb, serialize
+from gateway.wire.connect import pb, serialize
 
 _log = structlog.get_logger(__name__)
 
@@ -81,7 +81,7 @@ class ConnectExecution:
         locks: CatalogLocks,
         limits: SessionLimits,
         clock: Callable[[], float],
-        drive: Callable[[ConnectOperation, Envelope], Coroutine[Any, Any, None]],
+        drive: Callable[[ConnectOperation, Envelope], Coroutine[object, object, None]],
         watch: Callable[[ConnectOperation], Awaitable[None]],
     ) -> None:
         self._backend = backend
@@ -103,25 +103,34 @@ class ConnectExecution:
 
         Raises StatementRefused, LedgerUnavailable, LimitExceeded, RpcError.
         """
-        async with session.turn:
-            session.require_open()
-            known = session.operations.get(request.operation_id)
-            if known is not None:
-                # A client that was cut off before the first response asks again, as it would ask Spark.
-                if known.reattachable and known.digest == request.digest and not known.released:
-                    return known, None
-                raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
-            session.require_shown(request.operation_id)
-            wanted = Wanted(
-                operation_id=request.operation_id or new_uuid(),
-                client_type=request.client_type,
-                digest=request.digest,
-                tags=request.tags,
-                reattachable=request.reattachable,
-                chunked=request.chunked,
-                chunk_bytes=request.chunk_bytes,
-            )
-            return await self._prepared(session, request.plan, client, wanted)
+        wanted = Wanted(
+            operation_id=request.operation_id or new_uuid(),
+            client_type=request.client_type,
+            digest=request.digest,
+            tags=request.tags,
+            reattachable=request.reattachable,
+            chunked=request.chunked,
+            chunk_bytes=request.chunk_bytes,
+        )
+        preparing = Preparing(wanted.operation_id, wanted.tags)
+        session.preparing.add(preparing)
+        try:
+            async with session.turn:
+                session.require_open()
+                known = session.operations.get(request.operation_id)
+                if known is not None:
+                    # A client that was cut off before the first response asks again, as it would ask Spark.
+                    if known.reattachable and known.digest == request.digest and not known.released:
+                        return known, None
+                    raise faults.spark_error("INVALID_HANDLE.OPERATION_ALREADY_EXISTS", request.operation_id)
+                session.require_shown(request.operation_id)
+                return await self._prepared(session, request.plan, client, wanted)
+        except asyncio.CancelledError:
+            if preparing.was_interrupted():
+                raise faults.spark_error("OPERATION_CANCELED") from None
+            raise
+        finally:
+            session.preparing.discard(preparing)
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
@@ -156,7 +165,7 @@ class ConnectExecution:
         """
         wanted = Wanted(operation_id=new_uuid(), internal=True)
         try:
-            operation, _ = await self._begin(session, statement, client, wanted, until=self._until())
+            operation, _ = await self._begin(session, statement, client, wanted)
         except barriers.ViewsMoved:
             raise barriers.overtaken("") from None
         try:
@@ -213,13 +222,14 @@ class ConnectExecution:
         self, session: ConnectSession, plan: PlanRequest, client: Client, wanted: Wanted
     ) -> tuple[ConnectOperation, Envelope]:
         """Begin a client's plan in a session that is ready for it. The turn is held."""
-        until = self._until()
+        moved_until: float | None = None
         while True:
             await self.prepare(session, client)
             with suppress(barriers.ViewsMoved):
                 statement = self.statement(session, plan)
-                return await self._begin(session, statement, client, wanted, until=until)
-            barriers.require_time(until)
+                return await self._begin(session, statement, client, wanted)
+            moved_until = moved_until or self._until()
+            barriers.require_time(moved_until)
 
     async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
         verdict = await barriers.look_again(
@@ -238,8 +248,6 @@ class ConnectExecution:
         statement: Statement,
         client: Client,
         wanted: Wanted,
-        *,
-        until: float,
     ) -> tuple[ConnectOperation, Envelope]:
         """Judge, record, register; of what the gateway works off itself, begin it. The turn is held.
 
@@ -263,11 +271,14 @@ class ConnectExecution:
             self._locks,
             judge=lambda: self._judge(session, statement, client),
             version=lambda: self._verdicts.catalog_version,
-            until=until,
+            wait_s=self._limits.catalog_wait_s,
         )
         decided = False
         try:
             await barriers.record_definer(statement, verdict, lambda one: self._refresh(session, one, client))
+            await barriers.reset_settings(
+                session, statement, verdict, lambda one: self._refresh(session, one, client)
+            )
             await self._recorder.decided(
                 verdict,
                 statement_id=statement_id,
@@ -335,10 +346,10 @@ class ConnectExecution:
         return operation, envelope
 
     @contextlib.asynccontextmanager
-    async def configuring(self, session: ConnectSession, request: Message) -> AsyncIterator[None]:
+    async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:
         """Surround a `Config` call: while settings change that expressions depend on, nothing of the session
         is judged, or still analysed in Spark."""
-        if not settings_changed(request.operation, {}):
+        if not any(may_change_meaning(key) for key in settings_changed(request.operation, {})):
             yield
             return
         async with session.turn:
@@ -396,7 +407,7 @@ class ConnectExecution:
             return verdict
         question = checkpoints.asking_for(verdict.statement, verdict.checkpoint)
         wanted = Wanted(operation_id=new_uuid())
-        operation, envelope = await self._begin(session, question, client, wanted, until=self._until())
+        operation, envelope = await self._begin(session, question, client, wanted)
         try:
             known = checkpoints.listed_in(await self._analysis(operation, envelope))
         except RpcError as fault:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gateway.errors import BackendUnavailable
 from gateway.model.meaning_settings import changed
+from gateway.model.reading_settings import given
 from gateway.model.statement import Client
 from gateway.session.answers import split_name
 from gateway.session.connect.execution import ConnectExecution
@@ -76,6 +77,7 @@ async def _adopt(
     # A session that lived on without us may have settings of its client's.
     settings = changed(opened.settings, opened.own_settings)
     session.context = replace(session.context, settings=settings)
+    session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
     kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)
     catalog, namespace = _current(kept)

@@ -210,6 +210,11 @@ class ConnectOperation:
         )
 
     @property
+    def plain(self) -> bool:
+        """Whether all that Spark says of it may be told, with plans, stacks and counts."""
+        return self.cleared.plain and not (self.obliged or self.session.views_guarded)
+
+    @property
     def user(self) -> str:
         return self.session.principal.user
 

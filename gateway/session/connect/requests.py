@@ -10,12 +10,31 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gateway.model.principal import Principal
 from gateway.model.statement import PlanRequest
 from gateway.session.connect.faults import Malformed, NotGovernable, spark_error
 from gateway.session.limits import SessionLimits
-from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize, unknown_field
+from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize, unknown_field
+
+ObservingRequest = (
+    pb.AddArtifactsRequest
+    | pb.AnalyzePlanRequest
+    | pb.ArtifactStatusesRequest
+    | pb.CloneSessionRequest
+    | pb.ConfigRequest
+    | pb.ExecutePlanRequest
+    | pb.FetchErrorDetailsRequest
+    | pb.GetStatusRequest
+    | pb.InterruptRequest
+    | pb.ReattachExecuteRequest
+    | pb.ReleaseExecuteRequest
+)
+"""Requests that say which of Spark's sessions the client believes to talk to."""
+Request = ObservingRequest | pb.ReleaseSessionRequest
+"""Every request names its session, its user and its client."""
+_R = TypeVar("_R", bound=Request)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ANALYSES = frozenset(
@@ -41,10 +60,10 @@ class ExecuteRequest:
     chunk_bytes: int | None = None
 
 
-def read(method: str, data: bytes, principal: Principal, limits: SessionLimits) -> Message:
-    """Read a request of a method, with its user overwritten. Raises InvalidRequest."""
+def read(kind: type[_R], data: bytes, principal: Principal, limits: SessionLimits) -> _R:
+    """Read a request of a kind, with its user overwritten. Raises InvalidRequest."""
     try:
-        message = parse(METHODS[method].request, data)
+        message = parse(kind, data)
     except ProtobufError as error:
         raise Malformed(error.why) from None
     # The walk asks about plans; every field of the rest is asked about here.
@@ -60,7 +79,7 @@ def read(method: str, data: bytes, principal: Principal, limits: SessionLimits) 
     return message
 
 
-def own(message: Message, user: str) -> None:
+def own(message: Request, user: str) -> None:
     """Make the principal, by name, the user of a message; what the client added to its own user goes."""
     message.user_context.Clear()
     message.user_context.user_id = message.user_context.user_name = user
@@ -87,12 +106,12 @@ def _no_handle(text: str) -> Malformed:
     return Malformed(spark_error("INVALID_HANDLE.FORMAT", text[:64]).message)
 
 
-def observed_of(message: Message) -> str:
+def observed_of(message: ObservingRequest) -> str:
     """Return the server-side session that the client believes to talk to; empty when it does not say."""
     return str(message.client_observed_server_side_session_id)
 
 
-def execute_request(message: Message, limits: SessionLimits) -> ExecuteRequest:
+def execute_request(message: pb.ExecutePlanRequest, limits: SessionLimits) -> ExecuteRequest:
     """Take an `ExecutePlanRequest` apart. Raises InvalidRequest."""
     if not message.HasField("plan"):
         raise Malformed("the request has no plan")
@@ -112,11 +131,11 @@ def execute_request(message: Message, limits: SessionLimits) -> ExecuteRequest:
     )
 
 
-def analysis(message: Message) -> PlanRequest:
+def analysis(message: pb.AnalyzePlanRequest) -> PlanRequest:
     """Return what an `AnalyzePlanRequest` asks for, without its envelope. Raises InvalidRequest."""
     if message.WhichOneof("analyze") is None:
         raise Malformed("the request asks for no analysis")
-    bare = pb.AnalyzePlanRequest()
+    bare: Message = pb.AnalyzePlanRequest()
     bare.CopyFrom(message)
     for field, _ in message.ListFields():
         if field.name not in _ANALYSES:
@@ -131,7 +150,7 @@ def _serialized(message: Message) -> bytes:
         raise Malformed(error.why) from None
 
 
-def _options(message: Message) -> tuple[bool, bool, int | None]:
+def _options(message: pb.ExecutePlanRequest) -> tuple[bool, bool, int | None]:
     reattachable = chunked = False
     chunk_bytes: int | None = None
     for option in message.request_options:
@@ -148,7 +167,7 @@ def _options(message: Message) -> tuple[bool, bool, int | None]:
     return reattachable, chunked, chunk_bytes
 
 
-def _tags(message: Message, limits: SessionLimits) -> tuple[str, ...]:
+def _tags(message: pb.ExecutePlanRequest, limits: SessionLimits) -> tuple[str, ...]:
     tags = tuple(message.tags)
     if len(tags) > limits.tags:
         raise Malformed(f"an operation has at most {limits.tags} tags")

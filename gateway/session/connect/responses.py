@@ -45,9 +45,9 @@ def handles_in(seen: ResponsePeek, data: bytes) -> list[str]:
         query = parse(pb.ExecutePlanResponse, data).write_stream_operation_start_result.query_id
         return [f"query:{query.id}", f"query:{query.run_id}"]
     if seen.case == peeked.STREAMING_QUERY_MANAGER_COMMAND_RESULT:
-        result = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
-        queries = [*result.active.active_queries]
-        if result.WhichOneof("result_type") == "query":
-            queries.append(result.query)
+        managed = parse(pb.ExecutePlanResponse, data).streaming_query_manager_command_result
+        queries = [*managed.active.active_queries]
+        if managed.WhichOneof("result_type") == "query":
+            queries.append(managed.query)
         return [f"query:{part}" for q in queries for part in (q.id.id, q.id.run_id)]
     return []

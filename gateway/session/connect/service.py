@@ -11,6 +11,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import structlog
 
@@ -25,6 +26,7 @@ from gateway.session.connect.endings import Endings
 from gateway.session.connect.execution import ConnectExecution
 from gateway.session.connect.faults import ends_session, spark_error
 from gateway.session.connect.opening import adopt, is_in_spark
+from gateway.session.connect.requests import ObservingRequest, Request
 from gateway.session.connect.responses import closing
 from gateway.session.connect.session import ConnectSession, SessionKey
 from gateway.session.connect.streams import Streams
@@ -36,9 +38,11 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
-from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
 _log = structlog.get_logger(__name__)
+
+_R = TypeVar("_R", bound=Request)
 
 UNRELEASED = 10_000
 """Sessions that are to be released before they are used again, because Spark could not be reached."""
@@ -126,6 +130,8 @@ class ConnectSessions:
         self._sessions: dict[SessionKey, ConnectSession] = {}
         self._per_user: Counter[str] = Counter()
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
+        self._releasing: Counter[SessionKey] = Counter()
+        """Sessions whose clients have asked for their release, while Spark may still have them."""
         self._closing = False
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._sessions))
         self.metrics.watch(
@@ -145,7 +151,7 @@ class ConnectSessions:
         Raises StatementRefused, InvalidRequest, LedgerUnavailable, LimitExceeded, BackendUnavailable,
         RpcError.
         """
-        message = await in_turn(lambda: self._read("ExecutePlan", request, principal))
+        message = await in_turn(lambda: self._read(pb.ExecutePlanRequest, request, principal))
         asked = await in_turn(lambda: requests.execute_request(message, self.limits))
         client = _known_as(client, message)
         session = await self._session(principal, client, message)
@@ -165,7 +171,7 @@ class ConnectSessions:
         self, principal: Principal, client: Client, request: bytes
     ) -> AsyncGenerator[bytes, None]:
         """Go on with a plan that runs, or has run, after the last response that the client has."""
-        message = self._read("ReattachExecute", request, principal)
+        message = self._read(pb.ReattachExecuteRequest, request, principal)
         message.operation_id = requests.operation_id_of(message.operation_id)
         client = _known_as(client, message)
         session = self._known(principal, client, message)
@@ -175,6 +181,8 @@ class ConnectSessions:
         else:
             if session is not None:
                 session.require_shown(message.operation_id)
+            else:
+                await self._release_leftover((principal.user, message.session_id))
             stream = self._streams.foreign(principal, client, session, message)
         async with closing(stream):
             async for data in stream:
@@ -182,7 +190,7 @@ class ConnectSessions:
 
     async def analyze(self, principal: Principal, client: Client, request: bytes) -> bytes:
         """Analyse a plan; returns a serialized `AnalyzePlanResponse`. Raises as `execute` does."""
-        message = await in_turn(lambda: self._read("AnalyzePlan", request, principal))
+        message = await in_turn(lambda: self._read(pb.AnalyzePlanRequest, request, principal))
         client = _known_as(client, message)
         plan = await in_turn(lambda: requests.analysis(message))
         session = await self._session(principal, client, message)
@@ -196,7 +204,7 @@ class ConnectSessions:
             first = await anext(uploaded, None)
             if first is None:
                 raise InvalidRequest("an upload without messages")
-            message = await in_turn(lambda: self._read("AddArtifacts", first, principal))
+            message = await in_turn(lambda: self._read(pb.AddArtifactsRequest, first, principal))
             client = _known_as(client, message)
             session = await self._session(principal, client, message)
             return await self._uploads.add(session, principal, client, message, uploaded)
@@ -205,48 +213,59 @@ class ConnectSessions:
 
     async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes:
         """Answer a unary call that carries no plan. Raises InvalidRequest for a method that is none."""
-        if method not in _CALLS:
+        kind = _CALLS.get(method)
+        if kind is None:
             raise InvalidRequest(f"`{method}` is not a method that Sluice answers")
-        message = await in_turn(lambda: self._read(method, request, principal))
+        message = await in_turn(lambda: self._read(kind, request, principal))
         client = _known_as(client, message)
         key = (principal.user, message.session_id)
-        match method:
-            case "Config":
+        match message:
+            case pb.ConfigRequest():
                 session = await self._session(principal, client, message)
                 async with self._execution.configuring(session, message):
                     return await self._calls.config(session, principal, client, message)
-            case "ArtifactStatus":
+            case pb.ArtifactStatusesRequest():
                 session = await self._session(principal, client, message)
                 return await self._calls.artifact_status(session, principal, client, message)
-            case "CloneSession":
+            case pb.CloneSessionRequest():
                 return await self._clone(await self._session(principal, client, message), client, message)
-            case "ReleaseSession":
+            case pb.ReleaseSessionRequest():
                 return await self._release(principal, message)
-            case "ReleaseExecute":
+            case pb.ReleaseExecuteRequest():
                 # It comes once for each response, and Spark itself does not look at the session here.
                 return await self._calls.release_execute(self._sessions.get(key), message)
         known = self._known(principal, client, message)
         if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, message)
-        match method:
-            case "Interrupt":
+        match message:
+            case pb.InterruptRequest():
                 return await self._calls.interrupt(known, message)
-            case "GetStatus":
+            case pb.GetStatusRequest():
                 return await self._calls.get_status(known, message)
-            case _:
+            case pb.FetchErrorDetailsRequest():
                 return await self._calls.error_details(known, message)
 
-    async def _release(self, principal: Principal, message: Message) -> bytes:
-        session = self._sessions.get((principal.user, message.session_id))
-        if session is not None:
-            await self._close(session, "the session was released by the client", release=False)
+    async def _release(self, principal: Principal, message: pb.ReleaseSessionRequest) -> bytes:
+        key = (principal.user, message.session_id)
+        self._releasing[key] += 1
         try:
-            return await self._backend.call("ReleaseSession", serialize(message))
-        except RpcError as fault:
-            raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+            if (session := self._sessions.get(key)) is not None:
+                await self._close(session, "the session was released by the client", release=False)
+            answer = await self._backend.call("ReleaseSession", serialize(message))
+            self._unreleased.pop(key, None)
+            return answer
+        except (RpcError, BackendUnavailable) as fault:
+            self._not_released(key, fault)
+            if isinstance(fault, RpcError):
+                raise self._endings.scrubbed(None, fault, self._endings.plain) from None
+            raise
+        finally:
+            self._releasing[key] -= 1
+            if not self._releasing[key]:
+                del self._releasing[key]
 
-    async def _clone(self, source: ConnectSession, client: Client, message: Message) -> bytes:
+    async def _clone(self, source: ConnectSession, client: Client, message: pb.CloneSessionRequest) -> bytes:
         """Clone a session, here and in Spark: what names mean in it goes along, what runs in it does not."""
         if not message.new_session_id:
             message.new_session_id = new_uuid()
@@ -279,10 +298,12 @@ class ConnectSessions:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def _read(self, method: str, data: bytes, principal: Principal) -> Message:
-        return requests.read(method, data, principal, self.limits)
+    def _read(self, kind: type[_R], data: bytes, principal: Principal) -> _R:
+        return requests.read(kind, data, principal, self.limits)
 
-    def _known(self, principal: Principal, client: Client, message: Message) -> ConnectSession | None:
+    def _known(
+        self, principal: Principal, client: Client, message: ObservingRequest
+    ) -> ConnectSession | None:
         """Return a session that has plans already, without making one."""
         session = self._sessions.get((principal.user, message.session_id))
         if session is None or not session.adopted:
@@ -291,7 +312,9 @@ class ConnectSessions:
         session.client, session.used_at = client, self._clock()
         return session
 
-    async def _session(self, principal: Principal, client: Client, message: Message) -> ConnectSession:
+    async def _session(
+        self, principal: Principal, client: Client, message: ObservingRequest
+    ) -> ConnectSession:
         """Return the session of a request, ready for plans; the first contact makes it."""
         key = (principal.user, message.session_id)
         observed = requests.observed_of(message)
@@ -409,7 +432,10 @@ class ConnectSessions:
             await self._release_in_spark(session.key)
 
     async def _release_leftover(self, key: SessionKey) -> None:
-        """Release a session that could not be released when it ended: what it holds is not what we know."""
+        """Release a session that could not be released when it ended: what it holds is not what we know, nor
+        which of its operations may be shown. Raises RpcError while its client releases it."""
+        if key in self._releasing:
+            raise spark_error("INVALID_HANDLE.SESSION_CLOSED", key[1])
         if key in self._unreleased:
             await self._release_in_spark(key)
             if key in self._unreleased:
@@ -422,31 +448,46 @@ class ConnectSessions:
             async with asyncio.timeout(self.limits.close_timeout_s):
                 await self._backend.call("ReleaseSession", serialize(request))
         except (RpcError, BackendUnavailable, TimeoutError) as fault:
-            _log.info("session_not_released_upstream", reason=type(fault).__name__)
-            if not (isinstance(fault, RpcError) and ends_session(fault)):
-                self._unreleased[key] = None
-                while len(self._unreleased) > UNRELEASED:
-                    self._unreleased.popitem(last=False)
-                return
+            self._not_released(key, fault)
+            return
         self._unreleased.pop(key, None)
 
+    def _not_released(self, key: SessionKey, fault: Exception) -> None:
+        """Note that Spark may still have a session; not when it says that it has none."""
+        _log.info("session_not_released_upstream", reason=type(fault).__name__)
+        if isinstance(fault, RpcError) and ends_session(fault):
+            self._unreleased.pop(key, None)
+            return
+        self._unreleased[key] = None
+        while len(self._unreleased) > UNRELEASED:
+            self._unreleased.popitem(last=False)
 
-_CALLS = frozenset(
-    {
-        "ArtifactStatus",
-        "CloneSession",
-        "Config",
-        "FetchErrorDetails",
-        "GetStatus",
-        "Interrupt",
-        "ReleaseExecute",
-        "ReleaseSession",
-    }
+
+_Call = (
+    pb.ArtifactStatusesRequest
+    | pb.CloneSessionRequest
+    | pb.ConfigRequest
+    | pb.FetchErrorDetailsRequest
+    | pb.GetStatusRequest
+    | pb.InterruptRequest
+    | pb.ReleaseExecuteRequest
+    | pb.ReleaseSessionRequest
 )
+_CALLS: Mapping[str, type[_Call]] = {
+    "ArtifactStatus": pb.ArtifactStatusesRequest,
+    "CloneSession": pb.CloneSessionRequest,
+    "Config": pb.ConfigRequest,
+    "FetchErrorDetails": pb.FetchErrorDetailsRequest,
+    "GetStatus": pb.GetStatusRequest,
+    "Interrupt": pb.InterruptRequest,
+    "ReleaseExecute": pb.ReleaseExecuteRequest,
+    "ReleaseSession": pb.ReleaseSessionRequest,
+}
+"""Calls without a plan by the names of their methods; a test compares them with those of pyspark."""
 _MAKING = frozenset({"FetchErrorDetails", "Interrupt"})
 """Calls for which Spark makes a session that it does not have."""
 
 
-def _known_as(client: Client, message: Message) -> Client:
+def _known_as(client: Client, message: Request) -> Client:
     """Return the client as the record names it."""
     return replace(client, protocol="connect", application=message.client_type or client.application)

@@ -17,6 +17,27 @@ SessionKey = tuple[str, str]
 """User and session id, as Spark keys its own."""
 
 
+class Preparing:
+    """A plan that is being judged. To its client it runs; Spark has not heard of it."""
+
+    def __init__(self, operation_id: str, tags: tuple[str, ...]) -> None:
+        self.operation_id = operation_id
+        self.tags = tags
+        self.interrupted = False
+        self._task = asyncio.current_task()
+
+    def interrupt(self) -> None:
+        """Have whoever judges it stop, before Spark gets it."""
+        if self._task is not None and not self.interrupted:
+            self.interrupted = True
+            self._task.cancel()
+
+    def was_interrupted(self) -> bool:
+        """Whether it is this that a CancelledError came from, and nothing else ends the task; then that is
+        no longer asked of the task."""
+        return self.interrupted and self._task is not None and not self._task.uncancel()
+
+
 class ConnectSession(NamesInForce):
     """Only the service changes it. `turn` is held while it is adopted, and while a plan is judged and handed
     to Spark; while `pending` is set, nothing is judged."""
@@ -28,6 +49,7 @@ class ConnectSession(NamesInForce):
         """Spark's own id of the session; every call carries it, so that Spark refuses when its session is a
         new one whose names and settings are not known here."""
         self.adopted = False
+        self.preparing: set[Preparing] = set()
         self.operations: dict[str, ConnectOperation] = {}
         self.withheld: OrderedDict[str, None] = OrderedDict()
         """Operations that ended before Spark was known to have looked up their names, and that are forgotten:

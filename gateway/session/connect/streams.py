@@ -11,7 +11,7 @@ from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, Sl
 from gateway.model.principal import Principal
 from gateway.model.statement import AnswerFilter, Client
 from gateway.session.answers import UnknownShape
-from gateway.session.connect.answers import filter_responses, patch_sql_result
+from gateway.session.connect.answers import filter_responses, patch_sql_result, tables_in_sql_result
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.errors import Scrubbing, scrub_response
 from gateway.session.connect.farewells import Farewells
@@ -25,11 +25,12 @@ from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
+from gateway.session.open_results import OpenResults, ended
 from gateway.session.ports import ConnectBackend, Envelope, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
 from gateway.wire import connect_peek as peeked
-from gateway.wire.connect import Message, ProtobufError, parse, pb, serialize
+from gateway.wire.connect import ProtobufError, parse, pb, serialize
 from gateway.wire.connect_peek import ResponsePeek
 
 _log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ class Streams:
         self._limits = limits
         self._metrics = metrics
         self._clock = clock
+        self._open = OpenResults(verdicts, end=limits.end_results_on_policy_change)
         self.windows = Windows()
         self._farewells = Farewells(endings=endings, backend=backend, limits=limits, learn=self._learn)
         self.watch = self._farewells.watch
@@ -75,7 +77,7 @@ class Streams:
             return self._serve(operation, operation.kept, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
-    def again(self, operation: ConnectOperation, request: Message) -> AsyncIterator[bytes]:
+    def again(self, operation: ConnectOperation, request: pb.ReattachExecuteRequest) -> AsyncIterator[bytes]:
         """Return the responses after the last one that the client has, of a known execution.
 
         `request` is a `ReattachExecuteRequest` whose user and operation id were put right.
@@ -99,6 +101,7 @@ class Streams:
             async with closing(source), reading, self.windows.over(key) as window:
                 async for data in source:
                     seen = look_at(data)
+                    await self._open.require(operation, operation.session.client)
                     await self._note(operation, seen, data)
                     operation.last_response_id = seen.response_id
                     window.sent(seen.response_id, len(data))
@@ -170,7 +173,7 @@ class Streams:
                     session.forget_origin(handle)
             else:
                 started = seen.case == peeked.WRITE_STREAM_OPERATION_START_RESULT
-                session.add_query(handle, free=started and not operation.obliged)
+                session.add_query(handle, free=started and operation.plain)
 
     # -- holding -----------------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class Streams:
         visible = self._verdicts.visible_to(session.principal, session.client)
         whole = cleared.answer.filter is not AnswerFilter.RELAY and not cleared.echo
         scrubbing = self._endings.scrubbing(operation)
-        held: list[Message] = []
+        held: list[pb.ExecutePlanResponse] = []
         size = 0
         async with closing(self._backend.execute(cleared, envelope)) as source:
             async for data in source:
@@ -221,8 +224,11 @@ class Streams:
                 await self._note(operation, seen, data)
                 if cleared.echo:
                     response = parse(pb.ExecutePlanResponse, data)
+                    most = self._limits.answer_rows
+                    listed = tables_in_sql_result(cleared.answer, response, visible, max_rows=most)
+                    told = await self._verdicts.told_in_full(listed, cleared.statement, session.client)
                     data = patch_sql_result(
-                        cleared.answer, cleared.echo, response, visible, max_rows=self._limits.answer_rows
+                        cleared.answer, cleared.echo, response, visible, told, max_rows=most
                     )
                 kept.add(seen.response_id, _shown(seen, data, scrubbing))
         if whole:
@@ -263,6 +269,7 @@ class Streams:
                 while True:
                     while (data := kept.at(position)) is not None:
                         position += 1
+                        await self._require_current(operation, kept)
                         yield data
                         reading.check_current()
                     if kept.done:
@@ -280,6 +287,16 @@ class Streams:
             if not operation.reattachable:
                 await self._let_go(operation)
 
+    async def _require_current(self, operation: ConnectOperation, kept: KeptAnswer) -> None:
+        filtered = operation.cleared.answer.filter is not AnswerFilter.RELAY
+        try:
+            await self._open.require(operation, operation.session.client, filtered=filtered)
+        except StatementFailed as fault:
+            kept.finish(fault)
+            self._endings.begin_stopping(operation)
+            await self._endings.conclude(operation, "failed", fault)
+            raise
+
     async def _let_go(self, operation: ConnectOperation) -> None:
         await self.release(operation, WENT_AWAY)
 
@@ -294,13 +311,20 @@ class Streams:
     # -- of another run ----------------------------------------------------------------------------------
 
     async def foreign(
-        self, principal: Principal, client: Client, session: ConnectSession | None, request: Message
+        self,
+        principal: Principal,
+        client: Client,
+        session: ConnectSession | None,
+        request: pb.ReattachExecuteRequest,
     ) -> AsyncIterator[bytes]:
         """Relay an execution that this run of the gateway does not know.
 
         Spark finds it by (user, session), so it can only be the principal's own, and by what was sent it can
         be taken up again only when its answer needed no change.
         """
+        if self._open.end:
+            # By which policies it was judged nobody knows any more.
+            raise ended(request.operation_id)
         rows = size = 0
         complete = False
         scrubbing = self._endings.strictest

@@ -22,7 +22,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.ports import ConnectBackend, RpcError
 from gateway.session.recorder import Recorder
 from gateway.session.verdicts import Verdicts
-from gateway.wire.connect import Message, serialize
+from gateway.wire.connect import pb, serialize
 
 CACHE = "cache/"
 """Local data of a plan under its hash: it needs no grant and leaves no event of its own."""
@@ -76,7 +76,7 @@ class Uploads:
         session: ConnectSession,
         principal: Principal,
         client: Client,
-        first: Message,
+        first: pb.AddArtifactsRequest,
         rest: AsyncIterator[bytes],
     ) -> bytes:
         """Upload what is allowed, message by message. Raises StatementRefused at the first that is not."""
@@ -122,11 +122,13 @@ class _Upload:
         self._decisions.append(decision)
         return decision.allowed
 
-    async def messages(self, first: Message, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def messages(
+        self, first: pb.AddArtifactsRequest, rest: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
         """Yield the messages that may go on, each after it was recorded."""
         yield await self._checked(first)
         async for data in rest:
-            message = read("AddArtifacts", data, self._principal, self._uploads._limits)
+            message = read(pb.AddArtifactsRequest, data, self._principal, self._uploads._limits)
             if message.session_id != self._session.session_id:
                 raise InvalidRequest("one upload belongs to one session; its messages name several")
             self._session.check_observed(observed_of(message))
@@ -134,7 +136,7 @@ class _Upload:
         if (refusal := self._stream.finish()) is not None:
             raise InvalidRequest(refusal.message)
 
-    async def _checked(self, message: Message) -> bytes:
+    async def _checked(self, message: pb.AddArtifactsRequest) -> bytes:
         session = self._session
         session.require_open()
         before = len(self._stream.names)
@@ -169,7 +171,7 @@ class _Upload:
         )
 
 
-def _names_of(message: Message) -> list[str]:
+def _names_of(message: pb.AddArtifactsRequest) -> list[str]:
     match message.WhichOneof("payload"):
         case "batch":
             return [artifact.name for artifact in message.batch.artifacts]

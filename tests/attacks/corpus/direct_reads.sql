@@ -62,7 +62,7 @@ SELECT hex({secret}), base64({secret}), reverse({secret}), md5({secret}), sha1({
 SELECT encode({secret}, 'UTF-16'), unhex(hex({secret})), to_binary({secret}, 'utf-8') FROM {table}
 SELECT transform(split({secret}, ''), c -> ascii(c)) FROM {table}
 SELECT split({secret}, '-'), substr({secret}, 2), lower({secret}), initcap({secret}) FROM {table}
-SELECT to_json(struct({secret}, amount)), to_csv(struct({secret})), to_xml(struct({secret})) FROM {table}
+SELECT to_json(struct({secret}, amount)), to_csv(struct(id, {secret})), to_xml(struct({secret})) FROM {table}
 SELECT to_variant_object(struct({secret}, amount)) FROM {table}
 SELECT soundex({secret}), levenshtein({secret}, '{guess}'), locate('Q', {secret}) FROM {table}
 SELECT aes_decrypt(aes_encrypt({secret}, '0000111122223333'), '0000111122223333') FROM {table}

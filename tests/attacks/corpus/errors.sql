@@ -10,7 +10,9 @@ SELECT if(region = '{region}', raise_error(name), 1) FROM {table}
 SELECT assert_true(region <> '{region}', name) FROM {table}
 SELECT id FROM {table} WHERE assert_true(region <> '{region}') IS NULL
 SELECT id FROM {table} WHERE region = '{region}' AND raise_error(name) IS NULL
+== of rows that one sees, before a partition that one does not is left out [loose]
 SELECT id FROM {table} WHERE raise_error({secret}) IS NULL AND region = '{region}'
+== on hidden rows
 SELECT element_at(array(1, 2, 3), id % 1000) FROM {table} WHERE id > 100
 SELECT id FROM {table} WHERE element_at(array(1, 2, 3, 4, 5, 6), id) > 0
 SELECT array(1, 2, 3, 4, 5, 6, 7)[id] FROM {table}

@@ -33,7 +33,7 @@ SET x=1 ;; SET x ;; SELECT count(*) FROM {table}
 SET ROLE admin ;; SELECT * FROM {table}
 SET CATALOG spark_catalog ;; SELECT * FROM {table}
 
-USE CATALOG spark_catalog
+SET CATALOG 'spark_catalog'
 RESET ;; SELECT {secret} FROM {table}
 RESET spark.sql.ansi.enabled ;; SELECT {secret} FROM {table}
 RESET spark.sql.session.localRelationCacheThreshold ;; SELECT {secret} FROM {table}

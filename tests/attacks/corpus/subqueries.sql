@@ -10,7 +10,7 @@ SELECT id FROM {open} ORDER BY (SELECT count(*) FROM {table}) % id, id
 SELECT id FROM {open} WHERE length(name) < (SELECT count(*) FROM {table})
 SELECT max(id) FROM {open} HAVING max(id) < (SELECT count(*) FROM {table})
 SELECT CASE WHEN (SELECT count(*) FROM {table}) > 100 THEN 'many' ELSE 'few' END
-SELECT 1 / ((SELECT count(*) FROM {table}) - 7925)
+SELECT 1 / ((SELECT count(*) FROM {table}) - 7925) AS n
 SELECT 1 / ((SELECT count(*) FROM {table}) - 6)
 SELECT array((SELECT max(name) FROM {table}), 'x')
 SELECT struct((SELECT max({secret}) FROM {table}) AS s).s

@@ -24,6 +24,7 @@ from gateway.model.statement import (
     Cleared,
     Client,
     NeedsCatalog,
+    PlanRequest,
     Refused,
     ScanRecord,
     SessionEffect,
@@ -119,7 +120,7 @@ def words_of(statement: Statement) -> str:
     assert statement.plan is not None
     if statement.plan.kind == "analyze":
         request = pb.AnalyzePlanRequest.FromString(statement.plan.message)
-        case = request.WhichOneof("analyze")
+        case: str = request.WhichOneof("analyze") or ""
         inner = getattr(request, case)
         return f"{case} {words(inner.plan)}" if hasattr(inner, "plan") else case
     return words(pb.Plan.FromString(statement.plan.message))
@@ -480,12 +481,12 @@ class Spark:
                     answer.MergeFrom(self.errors[message.error_id])
                 return serialize(answer)
             case "GetStatus":
-                answer = pb.GetStatusResponse(**ids)
+                statuses = pb.GetStatusResponse(**ids)
                 for operation_id in message.operation_status.operation_ids:
                     held = session.operations.get(operation_id)
                     state = held.state if held is not None else self.states.get(operation_id, 1)
-                    answer.operation_statuses.add(operation_id=operation_id, state=state)
-                return serialize(answer)
+                    statuses.operation_statuses.add(operation_id=operation_id, state=state)
+                return serialize(statuses)
             case _:
                 return serialize(pb.ArtifactStatusesResponse(**ids))
 
@@ -566,6 +567,9 @@ class PlanJudge:
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         await asyncio.sleep(0)
+        if statement.resets is not None:
+            message = serialize(sql(f"RESET `{statement.resets}`"))
+            statement = replace(statement, plan=PlanRequest(kind="execute", message=message))
         self.judged.append(statement)
         if statement.checkpoint is not None:
             text = f"CHECKPOINTS IN {statement.checkpoint.directory}"
@@ -576,6 +580,7 @@ class PlanJudge:
                 decisions=(),
                 scans=(),
                 snapshot_version=snapshot.version,
+                plain=True,
                 forwarded_plan=b"listing",
             )
         assert statement.plan is not None
@@ -609,6 +614,7 @@ class PlanJudge:
             plan_class="RemoveCachedRemoteRelation" if text.startswith("REMOVE") else "Plan",
             decisions=(),
             scans=self.scans.get(text, ()),
+            plain=not any(scan.obligations for scan in self.scans.get(text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, text)), NONE),

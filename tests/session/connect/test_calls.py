@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
+from gateway.session.connect import service
+from gateway.session.connect.requests import Request
 from gateway.session.failures import StatementRefused
 from gateway.session.ports import RpcError
 from gateway.wire.connect import METHODS, pb, serialize
@@ -288,3 +290,8 @@ async def test_an_upload_that_spark_refuses_is_recorded_as_failed() -> None:
         await world.service.add_artifacts(BOB, CLIENT, messages([upload("pyfiles/x.py")]))
     assert world.ledger.outcomes()[-1] == "failed"
     world.require_balance()
+
+
+def test_calls_are_read_as_the_requests_of_their_methods() -> None:
+    assert [name for name, kind in service._CALLS.items() if METHODS[name].request is not kind] == []
+    assert set(get_args(Request)) <= {method.request for method in METHODS.values()}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import BackendUnavailable, InvalidRequest
-from gateway.model.statement import CreateTempView, DropTempView
+from gateway.model.statement import Client, CreateTempView, DropTempView, Statement, Verdict
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import RpcError
 from gateway.wire.connect import pb, serialize
@@ -184,7 +184,7 @@ async def test_a_held_answer_goes_as_far_as_it_was_released() -> None:
 
 
 async def test_a_long_held_answer_makes_the_client_come_again() -> None:
-    world = World(SessionLimits(stream_s=0.02, close_timeout_s=5))
+    world = World(SessionLimits(stream_s=0.5, close_timeout_s=5))
     finished = asyncio.Event()
     world.spark.script("INSERT", progress(), finished, sql_rows())
     operation = uid()
@@ -356,6 +356,55 @@ async def test_an_interrupt_is_not_its_end_before_spark_looked_up_its_names() ->
     planning.set()
     await dropping
     assert world.spark.received[-1] == "DROP VIEW v"
+
+
+@pytest.mark.parametrize("how", ["all", "tag", "id", "another"])
+async def test_a_plan_is_interrupted_while_it_is_judged(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """To its client it runs, though Spark has not heard of it: names are looked up in a slow metastore."""
+    world = World()
+    await world.run(table("before"))
+    verdicts = world.service._execution._verdicts
+    judge, looking, told = verdicts.judge, asyncio.Event(), asyncio.Event()
+
+    async def judged_late(statement: Statement, client: Client) -> Verdict:
+        looking.set()
+        await told.wait()
+        return await judge(statement, client)
+
+    monkeypatch.setattr(verdicts, "judge", judged_late)
+    operation, kinds = uid(), pb.InterruptRequest
+    running = asyncio.create_task(world.run(table("slow"), operation=operation, tags=["x"]))
+    waiting = asyncio.create_task(world.run(table("slow"), tags=["y"]))
+    await looking.wait()
+    everything = pb.GetStatusRequest.OperationStatusRequest()
+    status = await world.call("GetStatus", operation_status=everything)
+    states = {one.operation_id: one.state for one in status.operation_statuses}
+    assert states[operation] == pb.GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING
+    asked: dict[str, dict[str, Any]] = {
+        "all": {"interrupt_type": kinds.INTERRUPT_TYPE_ALL},
+        "tag": {"interrupt_type": kinds.INTERRUPT_TYPE_TAG, "operation_tag": "x"},
+        "id": {"interrupt_type": kinds.INTERRUPT_TYPE_OPERATION_ID, "operation_id": operation.upper()},
+        "another": {"interrupt_type": kinds.INTERRUPT_TYPE_OPERATION_ID, "operation_id": uid()},
+    }
+    answer = await world.call("Interrupt", **asked[how])
+    if how == "another":
+        assert list(answer.interrupted_ids) == []
+    else:
+        assert operation in answer.interrupted_ids
+        assert len(answer.interrupted_ids) == (2 if how == "all" else 1)
+        with rpc_error("OPERATION_CANCELED"):
+            await running
+    told.set()
+    if how == "all":
+        with rpc_error("OPERATION_CANCELED"):
+            await waiting
+    else:
+        await waiting
+        await asyncio.wait([running])
+    await world.run(table("after"))
+    assert world.statements().count("TABLE slow") == {"all": 0, "tag": 1, "id": 1, "another": 2}[how]
+    assert not world.session().preparing
+    world.require_balance()
 
 
 async def test_releases_of_other_users_reach_nothing() -> None:

@@ -12,16 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.any_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Any as AnyMessage,
-)
-from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    ErrorInfo,
-    RetryInfo,
-)
-from google.rpc.status_pb2 import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Status,
-)
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors.exceptions.connect import convert_exception
@@ -38,12 +31,12 @@ from gateway.session.connect.errors import (
 )
 from gateway.session.ports import RpcError
 from gateway.session.scrub import UNKNOWN, WITHHELD
-from gateway.wire.connect import pb
+from gateway.wire.connect import descriptor_of, pb
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
 )
-FREE, OBLIGED = Scrubbing(obliged=False), Scrubbing(obliged=True)
+FREE, OBLIGED = Scrubbing(obliged=False, plain=True), Scrubbing(obliged=True)
 GUARD = ("canary", "concat(***", "Filter", "Relation", "SubqueryAlias", "#403", "+-", "right(")
 """What the recorded plans show of the guard."""
 VALUES = ("***x", "The index 6", "could not be parsed")
@@ -65,7 +58,7 @@ def info_of(fault: RpcError) -> Any:
     status = Status.FromString(fault.details)
     assert (status.code, status.message) == (fault.code, fault.message), "pyspark takes no other details"
     for detail in status.details:
-        if detail.Is(ErrorInfo.DESCRIPTOR):
+        if detail.Is(descriptor_of(ErrorInfo)):
             info = ErrorInfo()
             detail.Unpack(info)
             return info
@@ -160,7 +153,7 @@ def test_with_obligations_paths_go() -> None:
     assert "/nope" in str(raised("missing path", FREE))
 
 
-SECRETS = Scrubbing(obliged=False, secrets=("nope",))
+SECRETS = Scrubbing(obliged=False, plain=True, secrets=("nope",))
 
 
 def test_the_token_is_shown_to_nobody() -> None:
@@ -568,4 +561,4 @@ def test_columns_of_what_is_written_to_are_not_told() -> None:
     assert b"CANARY" not in shown.details
     assert "CANARY" not in shown.message
     assert info_of(shown).metadata["sqlState"] == "42703"
-    assert b"CANARY" in scrub_error(fault, Scrubbing(obliged=False)).details
+    assert b"CANARY" in scrub_error(fault, FREE).details

@@ -317,6 +317,49 @@ async def test_a_session_that_could_not_be_released_is_not_taken_up_again() -> N
         await world.run(table("t"))
 
 
+@pytest.mark.parametrize("by_client", [False, True])
+async def test_nothing_is_taken_up_of_a_session_that_could_not_be_released(by_client: bool) -> None:
+    """Which of its operations may be shown is no longer known."""
+    world = World(SessionLimits(session_idle_s=100, detached_s=50, close_timeout_s=5))
+    world.spark.script("TABLE t", schema(), rows(1))
+    operation = uid()
+    await world.run(table("t"), operation=operation)
+    world.spark.faults["ReleaseSession"] = BackendUnavailable("Spark cannot be reached")
+    if by_client:
+        with pytest.raises(BackendUnavailable):
+            await world.call("ReleaseSession")
+    else:
+        world.now += 1000
+        await world.service.expire()
+        await world.service.expire()
+    assert len(world.service) == 0
+    with pytest.raises(BackendUnavailable):
+        await world.reattach(operation)
+    with pytest.raises(BackendUnavailable):
+        await world.run(table("t"))
+    world.spark.faults.clear()
+    with rpc_error("INVALID_HANDLE"):
+        await world.reattach(operation)
+    assert "ReattachExecute" not in [method for method, _ in world.spark.calls[:-1]]
+
+
+async def test_nothing_is_taken_up_of_a_session_while_its_client_releases_it() -> None:
+    world = World()
+    world.spark.script("TABLE t", schema(), rows(1))
+    operation = uid()
+    await world.run(table("t"), operation=operation)
+    gate = world.spark.hold["ReleaseSession"] = asyncio.Event()
+    releasing = asyncio.create_task(world.call("ReleaseSession", allow_reconnect=True))
+    await until(lambda: world.spark.calls[-1][0] == "ReleaseSession")
+    with rpc_error("SESSION_CLOSED"):
+        await world.reattach(operation)
+    with rpc_error("SESSION_CLOSED"):
+        await world.run(table("t"))
+    gate.set()
+    await releasing
+    await world.run(table("t"))
+
+
 async def test_a_clone_has_the_names_of_its_source() -> None:
     world = World()
     world.judge.effects = [("USE", (UseNamespace(None, ("hr",)),)), ("VIEW v", (CreateTempView("v"),))]

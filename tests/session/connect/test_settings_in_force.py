@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.model.statement import ChangeSetting
+from gateway.model.statement import ChangeSetting, ResetSettings
 from gateway.session.ports import RpcError
 from gateway.wire.connect import pb
-from tests.session.connect.fakes import OTHER_SESSION, SESSION, World, fault, table
+from tests.session.connect.fakes import OTHER_SESSION, SESSION, World, fault, sql, table, words_of
 from tests.session.fakes import until
 
 ZONE = "spark.sql.session.timeZone"
@@ -97,3 +97,16 @@ async def test_what_a_session_had_set_before_the_gateway_was_started_anew_is_ask
     after.spark.sessions = before.spark.sessions
     await after.run(table("t"))
     assert known(after) == {ZONE}
+
+
+async def test_reset_gives_back_what_came_by_config_or_from_before() -> None:
+    there = world()
+    there.judge.effects = [(r"^RESET$", (ResetSettings(),)), (r"^RESET `", (ChangeSetting(ZONE, None),))]
+    await there.call("Config", operation=set_to("Asia/Tokyo"))
+    await there.run(table("t"))
+    assert known(there) == {ZONE}
+    there.judge.judged.clear()
+    await there.run(sql("RESET"))
+    assert f"RESET `{ZONE}`" in [words_of(one) for one in there.judge.judged]
+    await there.run(table("u"))
+    assert known(there) == set()

@@ -11,22 +11,21 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What each request is answered with. */
 final class Answers {
+    /** Characters of a command whose plan is printed. */
+    private static final int MAX_PRINTED = 2000;
+
     private Answers() {}
 
     static Map answer(String operation, Map request) {
         if (operation.equals("read")) {
-            return reading(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
+            return reading(RecentTexts.ORIGINALS, (String) request.get("text"), false);
         }
         if (operation.equals("expression")) {
-            ParsedText parsed = RecentTexts.EXPRESSIONS.parsed((String) request.get("text"));
-            Map told = reading(parsed);
-            told.put("tree", ExpressionTree.of((Expression) parsed.root));
-            return told;
+            return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
@@ -34,9 +33,9 @@ final class Answers {
                 (List) request.get("splices"), (List) request.get("allowed"),
                 Boolean.TRUE.equals(request.get("expression"))));
         }
-        if (operation.equals("alternatives")) {
+        if (operation.equals("contexts")) {
             Map told = new LinkedHashMap();
-            told.put("alternatives", alternatives());
+            told.put("contexts", ParsedText.contexts((String) request.get("text")));
             return told;
         }
         throw new IllegalArgumentException("unknown operation");
@@ -48,6 +47,8 @@ final class Answers {
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
         told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
         told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("keywords", ScalaValues.strings(
+            org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
     }
 
@@ -58,6 +59,20 @@ final class Answers {
             names.add(((FunctionIdentifier) all.get(i)).funcName().toLowerCase(Locale.ROOT));
         }
         return names;
+    }
+
+    private static Map reading(RecentTexts texts, String text, boolean expression) {
+        ParsedText parsed = texts.parsed(text);
+        String written = WrittenNames.of(parsed, expression);
+        if (written != null) {
+            parsed = texts.parsed(written);
+        }
+        Map told = reading(parsed);
+        told.put("written", written);
+        if (expression) {
+            told.put("tree", ExpressionTree.of((Expression) parsed.root));
+        }
+        return told;
     }
 
     private static Map reading(ParsedText parsed) {
@@ -75,6 +90,7 @@ final class Answers {
             commands.add(fields.json((LogicalPlan) walk.commands.get(i)));
         }
         told.put("commands", commands);
+        told.put("printed", commands.isEmpty() ? "" : printed(parsed));
         told.put("aliases", walk.aliases);
         told.put("parameters", walk.markers.json());
         told.put("identities", walk.identities.json());
@@ -85,6 +101,11 @@ final class Answers {
                 || walk.expressions.contains("InsertStarAction")
                 || walk.expressions.contains("UpdateStarAction")));
         return told;
+    }
+
+    /** The plan as errors print it; of one that takes pages, nothing. */
+    private static String printed(ParsedText parsed) {
+        return parsed.length() > MAX_PRINTED ? "" : String.valueOf(parsed.root);
     }
 
     /** Mentions with one span appear once: a multi-insert's source is in the plan once per INSERT. */
@@ -98,23 +119,5 @@ final class Answers {
             }
         }
         return relations;
-    }
-
-    /** Labels of the alternatives of the grammar's rules for a statement: `statement` and its likes. */
-    private static List alternatives() {
-        List names = new ArrayList();
-        Class[] contexts = SqlBaseParser.class.getDeclaredClasses();
-        for (int i = 0; i < contexts.length; i++) {
-            Class rule = contexts[i].getSuperclass();
-            if (rule == SqlBaseParser.StatementContext.class
-                || rule == SqlBaseParser.SetResetStatementContext.class
-                || rule == SqlBaseParser.DmlStatementNoWithContext.class
-                || rule == SqlBaseParser.InsertIntoContext.class) {
-                String name = contexts[i].getSimpleName();
-                names.add(name.substring(0, name.length() - "Context".length()));
-            }
-        }
-        java.util.Collections.sort(names);
-        return names;
     }
 }

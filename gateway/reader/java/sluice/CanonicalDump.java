@@ -87,10 +87,11 @@ final class CanonicalDump {
         return dump.out.toString();
     }
 
-    private void write(Object value) {
+    private void write(Object written) {
         if (out.length() > Limits.CANONICAL_CHARS) {
             throw new Incomparable("the plan is too large to compare");
         }
+        Object value = WrittenNames.meant(written);
         if (value == null) {
             out.append('0');
         } else if (value instanceof String) {
@@ -282,6 +283,9 @@ final class CanonicalDump {
         } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
             || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType) {
             text('o', className(value) + " " + value);
+        } else if (value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
+            || value instanceof org.apache.spark.sql.connector.catalog.IdentityColumnSpec) {
+            text('p', value.toString());
         } else if (value instanceof java.net.URI) {
             text('w', value.toString());
         } else if (value instanceof scala.runtime.BoxedUnit) {

@@ -40,6 +40,32 @@ final class ParsedText {
         return new ParsedText(text, expression, parser.kept);
     }
 
+    /** Rules and alternatives of the grammar that a statement is made of, also of one that Spark then refuses. */
+    static List contexts(String text) {
+        KeepingParser parser = KeepingParser.ofThread();
+        try {
+            parser.parsePlan(text);
+        } catch (Exception refused) {
+            if (parser.kept == null) {
+                throw new IllegalArgumentException("not a statement of the grammar", refused);
+            }
+        }
+        java.util.TreeSet names = new java.util.TreeSet();
+        java.util.ArrayDeque open = new java.util.ArrayDeque();
+        open.push(parser.kept);
+        while (!open.isEmpty()) {
+            ParserRuleContext context = (ParserRuleContext) open.pop();
+            String name = context.getClass().getSimpleName();
+            names.add(name.substring(0, name.length() - "Context".length()));
+            for (int i = 0; i < context.getChildCount(); i++) {
+                if (context.getChild(i) instanceof ParserRuleContext) {
+                    open.push(context.getChild(i));
+                }
+            }
+        }
+        return new java.util.ArrayList(names);
+    }
+
     synchronized WrittenForms forms() {
         if (forms == null) {
             forms = new WrittenForms(this, tree);

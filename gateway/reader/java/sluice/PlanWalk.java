@@ -69,6 +69,7 @@ final class PlanWalk {
     final List mentions = new ArrayList();
     final List commands = new ArrayList();
     final List functions = new ArrayList();
+    private final Set called = new HashSet();
     final List columns = new ArrayList();
     /** Parameter markers, and places that ask who the user is. */
     final Markers markers;
@@ -171,7 +172,7 @@ final class PlanWalk {
             mentions.add(new Mention(plan, plan, parts, Mention.TARGET, holder));
         } else if (plan instanceof UnresolvedTableValuedFunction) {
             List parts = ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name());
-            noteFunction(parts, true, SchemaArguments.NONE);
+            noteFunction(plan, parts, true, SchemaArguments.NONE);
         } else if (plan instanceof SubqueryAlias) {
             aliases.add(((SubqueryAlias) plan).identifier().name().toLowerCase(Locale.ROOT));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
@@ -242,9 +243,9 @@ final class PlanWalk {
         } else if (expression instanceof UnresolvedFunction) {
             UnresolvedFunction function = (UnresolvedFunction) expression;
             List parts = ScalaValues.strings(function.nameParts());
-            noteFunction(parts, false, SchemaArguments.of(parts, function.arguments()));
+            noteFunction(expression, parts, false, SchemaArguments.of(parts, function.arguments()));
         } else if (expression instanceof UnresolvedGenerator) {
-            noteFunction(
+            noteFunction(expression, 
                 identifierParts(((UnresolvedGenerator) expression).name()), false, SchemaArguments.NONE);
         }
         int arity = expression.productArity();
@@ -272,13 +273,16 @@ final class PlanWalk {
             new Mention(identifier, identifier, identifierParts(identifier), Mention.TARGET, holder));
     }
 
-    private void noteFunction(List parts, boolean tableValued, List arguments) {
+    private void noteFunction(Object node, List parts, boolean tableValued, List arguments) {
         Map function = new LinkedHashMap();
         function.put("parts", parts);
         function.put("table_valued", Boolean.valueOf(tableValued));
         function.put("arguments", arguments);
-        if (!functions.contains(function)) {
-            functions.add(function);
+        if (called.add(function)) {
+            ParsedText.Span span = parsed.originOf(node);
+            Map told = new LinkedHashMap(function);
+            told.put("start", span == null ? null : Integer.valueOf(span.start));
+            functions.add(told);
         }
     }
 

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.execution.command.ResetCommand;
 
 /**
  * Proves that a rewritten text means its original with each splice applied, and nothing else.
@@ -66,6 +67,21 @@ final class Prover {
         }
     }
 
+    /** Whether two texts are one statement, without splices. */
+    static boolean same(ParsedText one, ParsedText other) {
+        try {
+            PlanWalk otherWalk = new PlanWalk(other);
+            Prover prover = new Prover(one);
+            prover.noteReferences(otherWalk);
+            prover.compare(other, otherWalk);
+            return true;
+        } catch (Unproven unproven) {
+            return false;
+        } catch (CanonicalDump.Incomparable incomparable) {
+            return false;
+        }
+    }
+
     private static void checkRelations(PlanWalk after, List allowed) throws Unproven {
         Set names = new HashSet(allowed);
         for (int i = 0; i < after.mentions.size(); i++) {
@@ -109,6 +125,8 @@ final class Prover {
             applied = value(span, (String) splice.get("query"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
+        } else if ("reset".equals(kind)) {
+            applied = reset((List) splice.get("parts"));
         } else {
             throw new Unproven("a splice of kind `" + kind + "` is unknown");
         }
@@ -244,6 +262,21 @@ final class Prover {
         return applied;
     }
 
+    /** A RESET of all settings becomes one of a single key. */
+    private int reset(List parts) throws Unproven {
+        requireParts(parts);
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (command instanceof ResetCommand && ((ResetCommand) command).config().isEmpty()) {
+                Object stands = new ResetCommand(scala.Option$.MODULE$.apply(parts.get(0)));
+                plans.put(command, new CanonicalDump.Standing(stands, new java.util.HashMap()));
+                applied++;
+            }
+        }
+        return applied;
+    }
+
     private static void requireParts(List parts) throws Unproven {
         if (parts == null || parts.isEmpty()) {
             throw new Unproven("a splice that renames needs name parts");
@@ -281,7 +314,8 @@ final class Prover {
         return open < 0 ? "its root" : expected.substring(name, open);
     }
 
-    private static String quoted(List parts) {
+    /** A name as SQL, each part in backticks. */
+    static String quoted(List parts) {
         StringBuilder name = new StringBuilder();
         for (int i = 0; i < parts.size(); i++) {
             name.append(i == 0 ? "`" : ".`").append(((String) parts.get(i)).replace("`", "``")).append('`');

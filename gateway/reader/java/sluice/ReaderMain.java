@@ -9,7 +9,9 @@ import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.spark.SparkThrowable;
@@ -167,20 +169,37 @@ public final class ReaderMain {
 
         private static void reject(Map told, Throwable rejected) {
             told.put("kind", "rejected");
-            told.put("message", firstParagraph(rejected));
+            told.put("message", message(rejected));
+            told.put("parameters", parameters(rejected));
+            told.put("exceptions", exceptions(rejected));
             told.put("error_class", errorClass(rejected));
             told.put("sqlstate", sqlState(rejected));
         }
 
-        private static String firstParagraph(Throwable rejected) {
+        private static String message(Throwable rejected) {
             if (!(rejected instanceof SparkThrowable) || rejected.getMessage() == null) {
                 return "[INTERNAL_ERROR] the parser failed on this statement";
             }
-            String message = rejected.getMessage().trim();
-            int quotes = message.indexOf("\n== SQL");
-            String told = quotes < 0 ? message : message.substring(0, quotes);
-            int blank = told.indexOf("\n\n");
-            return (blank < 0 ? told : told.substring(0, blank)).trim();
+            return rejected.getMessage();
+        }
+
+        private static Map parameters(Throwable rejected) {
+            Map told = new LinkedHashMap();
+            if (rejected instanceof SparkThrowable) {
+                told.putAll(((SparkThrowable) rejected).getMessageParameters());
+            }
+            return told;
+        }
+
+        /** The exception's class and those above it. */
+        private static List exceptions(Throwable rejected) {
+            List names = new ArrayList();
+            if (rejected instanceof SparkThrowable) {
+                for (Class one = rejected.getClass(); one != Object.class; one = one.getSuperclass()) {
+                    names.add(one.getName());
+                }
+            }
+            return names;
         }
 
         private static String errorClass(Throwable rejected) {

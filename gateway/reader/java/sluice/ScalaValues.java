@@ -42,7 +42,8 @@ final class ScalaValues {
         return option.isDefined() ? ((Number) option.get()).intValue() : otherwise;
     }
 
-    /** Simple name of a value's class, without a Scala object's trailing dollar sign. */
+    /** Simple name of a value's class, without a Scala object's trailing dollar sign; of an anonymous class
+     *  the name of the object that makes it, and `$anon`. */
     static String name(Object value) {
         String name = (String) NAMES.get(value.getClass());
         if (name == null) {
@@ -54,6 +55,11 @@ final class ScalaValues {
 
     private static String simpleName(String full) {
         String simple = full.substring(full.lastIndexOf('.') + 1);
+        int anonymous = simple.lastIndexOf("$$anon$");
+        if (anonymous > 0 && simple.indexOf('$', anonymous + 7) < 0) {
+            // Its own name is a number; it is called after what makes it.
+            return simpleName(simple.substring(0, anonymous)) + "$anon";
+        }
         while (simple.endsWith("$")) {
             simple = simple.substring(0, simple.length() - 1);
         }
@@ -103,6 +109,8 @@ final class ScalaValues {
             || value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap
             || value instanceof org.apache.spark.unsafe.types.UTF8String
             || value instanceof org.apache.spark.unsafe.types.CalendarInterval
+            || value instanceof org.apache.spark.sql.connector.catalog.IdentityColumnSpec
+            || value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
             || value instanceof java.net.URI
             || value instanceof byte[];
     }

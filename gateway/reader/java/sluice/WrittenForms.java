@@ -61,6 +61,8 @@ final class WrittenForms {
     private final Map calls = new HashMap();
     /** Range of a parameter marker → whether it stands where a value may stand. */
     final Map markers = new java.util.TreeMap();
+    /** Range of `IDENTIFIER(…)` → the range of what stands in its brackets. */
+    final Map identifierClauses = new HashMap();
     private int queries;
 
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
@@ -188,7 +190,34 @@ final class WrittenForms {
         }
     }
 
+    private void noteIdentifierClause(ParserRuleContext context, ParserRuleContext argument) {
+        ParsedText.Span span = spanOf(context);
+        if (span != null && argument != null) {
+            identifierClauses.put(Long.valueOf(span.key()), spanOf(argument));
+        }
+    }
+
+    private void noteIdentifierClauses(ParserRuleContext context) {
+        if (context instanceof SqlBaseParser.IdentifierLiteralContext) {
+            noteIdentifierClause(context, ((SqlBaseParser.IdentifierLiteralContext) context).stringLit());
+        } else if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
+            noteIdentifierClause(context, ((SqlBaseParser.IdentifierReferenceContext) context).expression());
+        } else if (context instanceof SqlBaseParser.CatalogIdentifierReferenceContext) {
+            noteIdentifierClause(context, ((SqlBaseParser.CatalogIdentifierReferenceContext) context).expression());
+        } else if (context instanceof SqlBaseParser.FunctionNameContext) {
+            noteIdentifierClause(context, ((SqlBaseParser.FunctionNameContext) context).expression());
+        } else if (context instanceof SqlBaseParser.FunctionCallContext) {
+            SqlBaseParser.FunctionCallContext call = (SqlBaseParser.FunctionCallContext) context;
+            SqlBaseParser.FunctionNameContext name = call.functionName();
+            // A name in an expression is written as a call: the word, two brackets and what is in them.
+            if (name.IDENTIFIER_KW() != null && name.expression() == null && call.getChildCount() == 4) {
+                noteIdentifierClause(context, call.functionArgument(0));
+            }
+        }
+    }
+
     private void note(ParserRuleContext context) {
+        noteIdentifierClauses(context);
         if (context instanceof SqlBaseParser.FunctionCallContext) {
             // Three children: a name and two brackets.
             if (context.getChildCount() == 3) {

@@ -1,0 +1,89 @@
+package sluice;
+
+import java.util.Iterator;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * Names that a text gives as string literals, `IDENTIFIER('db.t')`, written out.
+ *
+ * The text with the names in it has to be the plan that Spark's analyzer makes of the other one. Where it is
+ * not, nothing is written out: `IDENTIFIER('s').f` is a field of a column, and `s.f` may be a column of a table.
+ */
+final class WrittenNames {
+    private WrittenNames() {}
+
+    /** The text with its names written out; null when it gives none as a literal, or when that would be
+     *  another plan. Throws what Spark throws for a literal that is no name. */
+    static String of(ParsedText parsed, boolean expression) {
+        TreeMap names = names(parsed);
+        if (names.isEmpty()) {
+            return null;
+        }
+        StringBuilder text = new StringBuilder();
+        int at = 0;
+        Iterator each = names.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry name = (Map.Entry) each.next();
+            ParsedText.Span span = ParsedText.Span.ofKey(((Long) name.getKey()).longValue());
+            text.append(parsed.slice(at, span.start)).append(name.getValue());
+            at = span.end;
+        }
+        text.append(parsed.slice(at, parsed.length()));
+        String written = text.toString();
+        return Prover.same(parsed, ParsedText.of(written, expression)) ? written : null;
+    }
+
+    /** Range of an IDENTIFIER clause → the name in it, quoted; in the order of the text. */
+    private static TreeMap names(ParsedText parsed) {
+        TreeMap names = new TreeMap();
+        Iterator each = parsed.forms().identifierClauses.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry clause = (Map.Entry) each.next();
+            ParsedText.Span argument = (ParsedText.Span) clause.getValue();
+            Object name = CatalystSqlParser$.MODULE$.parseExpression(parsed.slice(argument.start, argument.end));
+            if (isLiteral(name)) {
+                names.put(clause.getKey(), Prover.quoted(ScalaValues.strings(parts(name))));
+            }
+        }
+        return names;
+    }
+
+    /** What Spark's analyzer makes of a node: of one that stands for a name given as a literal what is meant
+     *  by it, of every other the node itself. */
+    static Object meant(Object node) {
+        if (node instanceof UnresolvedAlias && ((UnresolvedAlias) node).aliasFunc().isEmpty()) {
+            Object child = ((UnresolvedAlias) node).child();
+            Object meant = meant(child);
+            // What has a name gets no other; the parser knew no name here.
+            return meant != child && meant instanceof NamedExpression ? meant : node;
+        }
+        if (node instanceof ExpressionWithUnresolvedIdentifier) {
+            ExpressionWithUnresolvedIdentifier named = (ExpressionWithUnresolvedIdentifier) node;
+            if (isLiteral(named.identifierExpr())) {
+                return named.exprBuilder().apply(parts(named.identifierExpr()), named.otherExprs());
+            }
+        } else if (node instanceof PlanWithUnresolvedIdentifier) {
+            PlanWithUnresolvedIdentifier named = (PlanWithUnresolvedIdentifier) node;
+            if (isLiteral(named.identifierExpr())) {
+                return named.planBuilder().apply(parts(named.identifierExpr()), named.children());
+            }
+        }
+        return node;
+    }
+
+    private static boolean isLiteral(Object expression) {
+        return expression instanceof Literal && ((Literal) expression).value() instanceof UTF8String;
+    }
+
+    private static scala.collection.immutable.Seq parts(Object literal) {
+        return CatalystSqlParser$.MODULE$.parseMultipartIdentifier(((Literal) literal).value().toString());
+    }
+}

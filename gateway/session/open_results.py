@@ -1,0 +1,56 @@
+"""Whether a result that is open may still be read: `sessions.end_results_on_policy_change`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.model.statement import Cleared, Client
+from gateway.session.failures import StatementFailed
+from gateway.session.session import judged_of
+from gateway.session.verdicts import Verdicts
+
+
+class OpenResult(Protocol):
+    """An operation of either endpoint, as far as this asks of it."""
+
+    statement_id: str
+    policies_version: int
+
+    @property
+    def cleared(self) -> Cleared | None: ...
+
+
+class OpenResults:
+    """Ends results that would be others by the policies of now.
+
+    A result ends when policies have changed since it was judged, and its statement, judged again with what
+    names meant then, is refused or would be handed to Spark otherwise. The answer of a metadata call, and one
+    that the gateway filtered row by row, ends with every change of policies. It is found out when rows are
+    asked for, once for each change.
+    """
+
+    def __init__(self, verdicts: Verdicts, *, end: bool) -> None:
+        """`end`: whether any result ends so; otherwise each can be read to its end."""
+        self._verdicts = verdicts
+        self.end = end
+
+    async def require(self, result: OpenResult, client: Client, *, filtered: bool = False) -> None:
+        """Raise StatementFailed when the result has ended. `filtered`: the gateway filtered its rows."""
+        version = self._verdicts.policies_version
+        if not self.end or result.policies_version == version:
+            return
+        cleared = result.cleared
+        if cleared is None or filtered:
+            raise ended(result.statement_id)
+        if not judged_of(cleared).same(await self._verdicts.judge(cleared.statement, client)):
+            raise ended(result.statement_id)
+        result.policies_version = version
+
+
+def ended(statement_id: str) -> StatementFailed:
+    """Return what the client of a result is told that has ended."""
+    message = (
+        "[SLUICE_POLICIES_CHANGED] policies have changed since this result was computed, and it would be "
+        "another one now; run the statement again"
+    )
+    return StatementFailed(message, "40001", 0, statement_id)

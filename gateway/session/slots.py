@@ -1,0 +1,189 @@
+"""Slots: how many statements of HiveServer2 clients Spark has at once. Others wait, fair between users.
+
+Spark's Thrift Server runs statements in a pool of threads (`hive.server2.async.exec.threads`) and refuses
+what finds neither a thread nor a place in the pool's queue. A client that is refused there can do nothing but
+try again, so nobody is sent before there is room.
+
+INVARIANT (nothing waits in a circle): nobody waits for a slot with names of the catalog in hand, or with
+another slot: what the gateway runs for a statement needs none. Spark ends what it has, whoever else waits for
+what; and who has just been given a slot and has to wait for names waits for those who have theirs, or for
+nothing but the ledger.
+
+Spark Connect has no such pool: it begins a thread for every execution.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+from gateway.errors import LimitExceeded
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 1.0
+"""How long nobody is sent after Spark has refused one for want of room: others use its pool as well."""
+
+
+class Slot:
+    """A statement's place among those that Spark has."""
+
+    __slots__ = ("_slots", "_wanted", "_watch", "over", "user")
+
+    def __init__(self, slots: Slots, user: str) -> None:
+        self.user = user
+        self.over = False
+        self._slots = slots
+        self._wanted = False
+        self._watch: Callable[[], None] | None = None
+
+    def follow(self, watch: Callable[[], None]) -> None:
+        """Say what finds out how the statement ends; it is called once, when somebody waits for a slot:
+        nothing rests on a client that polls."""
+        self._watch = watch
+        if self._wanted and not self.over:
+            watch()
+
+    def want(self) -> None:
+        """Have the statement's end found out."""
+        if not self._wanted:
+            self._wanted = True
+            if self._watch is not None:
+                self._watch()
+
+    def release(self) -> None:
+        """Give the slot to the next one; every call after the first does nothing."""
+        if not self.over:
+            self.over = True
+            self._slots.released(self)
+
+
+class _Waiter:
+    __slots__ = ("arrived", "granted", "user")
+
+    def __init__(self, user: str, arrived: float, granted: asyncio.Future[Slot]) -> None:
+        self.user = user
+        self.arrived = arrived
+        self.granted = granted
+
+
+class Slots:
+    """Gives out slots: the next one to the user who has fewest, of these to who came first."""
+
+    def __init__(self, size: int, most_waiting: int) -> None:
+        self.size = size
+        self._most_waiting = most_waiting
+        self._held: set[Slot] = set()
+        self._running: Counter[str] = Counter()
+        self._queue: list[_Waiter] = []
+        self._pause_s = 0.0
+        """Last pause, while Spark refuses; then one at a time tries again."""
+        self._resume: asyncio.TimerHandle | None = None
+        self._trying = False
+
+    @property
+    def held(self) -> int:
+        """Statements that Spark has."""
+        return len(self._held)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def take(self, user: str) -> Slot | None:
+        """Take a slot if there is one and nobody waits for it."""
+        return None if self._queue or not self._open else self._grant(user)
+
+    def require_place(self) -> None:
+        """Raise LimitExceeded when no more may wait."""
+        if len(self._queue) >= self._most_waiting:
+            raise LimitExceeded(
+                f"Spark has {len(self._held)} statements, and {len(self._queue)} others wait; try again later"
+            )
+
+    async def wait(self, user: str, *, until: float, arrived: float) -> Slot | None:
+        """Wait for a slot until the loop's clock says `until`, then return None.
+
+        `arrived` is when the statement came: who comes back, because Spark had no room after all, does not
+        lose its place. Raises LimitExceeded when too many wait.
+        """
+        self.require_place()
+        waiter = _Waiter(user, arrived, asyncio.get_running_loop().create_future())
+        self._queue.append(waiter)
+        self._serve()
+        slot: Slot | None = None
+        try:
+            async with asyncio.timeout_at(until):
+                slot = await waiter.granted
+        except TimeoutError:
+            pass
+        finally:
+            if waiter in self._queue:
+                self._queue.remove(waiter)
+            elif slot is None and waiter.granted.done() and not waiter.granted.cancelled():
+                # It was granted just as its time was over, or as the caller was cancelled.
+                waiter.granted.result().release()
+        return slot
+
+    def refused(self, slot: Slot) -> None:
+        """Note that Spark had no room although we thought so, and take the slot back."""
+        self._trying = False
+        if self._resume is None:
+            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            self._resume = asyncio.get_running_loop().call_later(self._pause_s, self._go_on)
+        slot.over = True
+        self._take_out(slot)
+
+    def taken(self) -> None:
+        """Note that Spark has taken a statement: there is room."""
+        self._trying, self._pause_s = False, 0.0
+        self._cancel_pause()
+        self._serve()
+
+    def released(self, slot: Slot) -> None:
+        """Note that a statement has ended: with it a thread of Spark's is free."""
+        self._take_out(slot)
+        self._trying = False
+        self._cancel_pause()
+        self._serve()
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _open(self) -> bool:
+        if self._resume is not None or (self._pause_s and self._trying):
+            return False
+        return len(self._held) < self.size
+
+    def _grant(self, user: str) -> Slot:
+        slot = Slot(self, user)
+        self._held.add(slot)
+        self._running[user] += 1
+        self._trying = bool(self._pause_s)
+        return slot
+
+    def _take_out(self, slot: Slot) -> None:
+        if slot in self._held:
+            self._held.remove(slot)
+            self._running[slot.user] -= 1
+            if not self._running[slot.user]:
+                del self._running[slot.user]
+
+    def _serve(self) -> None:
+        while self._queue and self._open:
+            waiter = min(self._queue, key=lambda one: (self._running[one.user], one.arrived))
+            self._queue.remove(waiter)
+            if not waiter.granted.done():
+                waiter.granted.set_result(self._grant(waiter.user))
+        if self._queue:
+            for slot in list(self._held):
+                slot.want()
+
+    def _go_on(self) -> None:
+        self._resume = None
+        self._serve()
+
+    def _cancel_pause(self) -> None:
+        if self._resume is not None:
+            self._resume.cancel()
+            self._resume = None

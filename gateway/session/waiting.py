@@ -1,0 +1,211 @@
+"""Statements of HiveServer2 clients that wait until Spark has room for them, and how those end that never get
+there.
+
+A statement that waits is PENDING to its client, as HiveServer2 has it. It holds the turn of its session, so
+that what is judged next there comes after it, and no names of the catalog; its decision is on record. When
+there is a slot for it, it is judged again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import structlog
+
+from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
+from gateway.model.statement import Cleared, Refused, Verdict
+from gateway.session.audit_records import Outcome
+from gateway.session.failures import StatementFailed
+from gateway.session.limits import SessionLimits
+from gateway.session.metrics import Metrics
+from gateway.session.operation import (
+    CANCELED,
+    ENDINGS,
+    ERROR,
+    LOG_SCHEMA,
+    OUTCOMES,
+    TIMEDOUT,
+    LocalRows,
+    Operation,
+)
+from gateway.session.recorder import Recorder
+from gateway.session.session import Session
+from gateway.session.slots import Slots
+
+_log = structlog.get_logger(__name__)
+
+LET_GO = "it was let go while it waited for Spark"
+JUDGED_ANEW = "it waited for Spark and was judged anew"
+
+
+class Waiting:
+    """Who waits for Spark, and `slots`, what for."""
+
+    def __init__(self, recorder: Recorder, limits: SessionLimits, metrics: Metrics) -> None:
+        self._recorder = recorder
+        self._limits = limits
+        self._metrics = metrics
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.slots = Slots(limits.statements, limits.statements_waiting)
+        metrics.watch(metrics.spark_statements, lambda: self.slots.held)
+        metrics.watch(metrics.statements_waiting, lambda: self.slots.waiting)
+
+    # -- slots -------------------------------------------------------------------------------------------
+
+    def take(self, session: Session) -> None:
+        """Give the session a slot if there is one. Raises LimitExceeded when there is none and no more may
+        wait."""
+        if session.slot is None:
+            session.slot = self.slots.take(session.principal.user)
+        if session.slot is None:
+            self.slots.require_place()
+
+    def give_back(self, session: Session) -> None:
+        """Let another have the slot that no statement was handed over with."""
+        slot, session.slot = session.slot, None
+        if slot is not None:
+            slot.release()
+
+    def taken(self, operation: Operation, watch: Callable[[], None]) -> None:
+        """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
+        slot, operation.session.slot = operation.session.slot, None
+        if slot is not None:
+            operation.slot = slot
+            self.slots.taken()
+            slot.follow(watch)
+
+    def refused(self, session: Session) -> None:
+        """Note that Spark had no room after all."""
+        slot, session.slot = session.slot, None
+        if slot is not None:
+            self.slots.refused(slot)
+        self._metrics.spark_full.inc()
+
+    # -- waiting -----------------------------------------------------------------------------------------
+
+    def enqueue(self, operation: Operation) -> None:
+        """Make an operation one that waits. It holds no names from here on."""
+        operation.queued = True
+        if not operation.arrived:
+            operation.arrived = asyncio.get_running_loop().time()
+            held, waiting = self.slots.held, self.slots.waiting
+            line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
+            operation.log = LocalRows([(line,)], LOG_SCHEMA)
+
+    def begin(self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]) -> None:
+        """Have an operation that is `queued` started when there is a slot for it.
+
+        `start` is given the seconds that are left of the client's timeout, 0 for none. The session's turn is
+        held, and given back when the operation is with Spark or has ended.
+        """
+        operation.taking = asyncio.create_task(self._follow(operation, timeout_s, start))
+        self._tasks.add(operation.taking)
+        # Not within the task: one that is cancelled before it ran does nothing.
+        operation.taking.add_done_callback(lambda task: self._over(operation, task))
+
+    async def moved(self, operation: Operation) -> None:
+        """Wait until something becomes of an operation that waits, at most for a long poll."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.poll_s):
+                await operation.moved.wait()
+
+    async def cancel(self, operation: Operation) -> None:
+        """Take an operation out that waits; when it is just being handed over, return when that is done."""
+        if operation.taking is None or not operation.not_with_spark_yet:
+            return
+        operation.unwanted = True
+        if operation.queued:
+            operation.taking.cancel()
+            await self._end(operation, CANCELED)
+        else:
+            await asyncio.wait({operation.taking})
+
+    def let_go(self, operation: Operation) -> bool:
+        """Take an operation out that is being closed. False when it is just being handed over: whoever does
+        that ends it."""
+        if operation.taking is not None and operation.not_with_spark_yet:
+            if not operation.queued:
+                return False
+            operation.taking.cancel()
+        return True
+
+    async def close(self) -> None:
+        """Return when nothing waits any more; every session is closed by now."""
+        tasks = set(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.close_timeout_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    async def _follow(
+        self, operation: Operation, timeout_s: int, start: Callable[[int], Awaitable[object]]
+    ) -> None:
+        session, clock = operation.session, asyncio.get_running_loop().time
+        times_out = 0 < timeout_s <= self._limits.spark_wait_s
+        until = operation.arrived + (timeout_s if times_out else self._limits.spark_wait_s)
+        try:
+            while operation.queued:
+                session.slot = await self.slots.wait(
+                    session.principal.user, until=until, arrived=operation.arrived
+                )
+                operation.queued = False
+                if session.slot is None:
+                    await self._end(operation, TIMEDOUT if times_out else ERROR, self._no_room())
+                    return
+                await start(max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0)
+            if operation.unwanted and not operation.forwarded:
+                await self._end(operation, CANCELED)
+            elif operation.closed:
+                await self._recorder.completed(operation, "canceled", LET_GO)
+        except SluiceError as fault:
+            await self._end(operation, ERROR, fault)
+
+    def _over(self, operation: Operation, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        operation.queued = False
+        if operation.running and operation.upstream is None:
+            operation.state, operation.error = ERROR, BackendUnavailable("the statement was given up")
+        self.give_back(operation.session)
+        operation.session.turn.release()
+        self._metrics.waited.observe(asyncio.get_running_loop().time() - operation.arrived)
+        operation.moved.set()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            _log.error("statement_given_up", exc_info=fault)
+
+    async def _end(self, operation: Operation, state: int, error: SluiceError | None = None) -> None:
+        """End an operation that Spark never had."""
+        if not operation.terminal:
+            if state in ENDINGS:
+                error = StatementFailed(*ENDINGS[state], 0, operation.statement_id)
+            operation.state, operation.error = state, error
+        outcome: Outcome = "not_forwarded" if operation.state == ERROR else OUTCOMES[operation.state]
+        await self._recorder.completed(operation, outcome, LET_GO if state == CANCELED else "")
+
+    def _no_room(self) -> LimitExceeded:
+        return LimitExceeded(
+            f"Spark has as many statements as it may at once, {self._limits.statements}, and had no room for "
+            f"this one within {self._limits.spark_wait_s:g} s; run it again later"
+        )
+
+
+def is_as_recorded(verdict: Verdict, waited: Operation) -> bool:
+    """Whether the record says of an operation that has waited what there is to say of it now; what of the
+    catalog was looked up meanwhile is no part of it."""
+    before = waited.cleared
+    if isinstance(verdict, Refused) or before is None or waited.completed:
+        return False
+    if _policies_of(before) != _policies_of(verdict):
+        return False
+    same = replace(before, catalog_version=verdict.catalog_version, snapshot_version=verdict.snapshot_version)
+    return verdict == same
+
+
+def _policies_of(cleared: Cleared) -> str:
+    """Return the versions of what decided, without the catalog's, which stands last."""
+    return cleared.snapshot_version.rpartition(" ")[0]

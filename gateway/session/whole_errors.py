@@ -1,0 +1,153 @@
+"""Errors of statements in which nothing is guarded: Spark's own, whole, as if the user's text were Spark's.
+
+What the gateway writes into such a text is full names for names; into that of a view, who defines it; and for
+a table that is not there a guard, which keeps rows from showing should it appear. All are undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from gateway.model.definers import PREFIX
+from gateway.model.statement import Cleared, RewrittenText
+from gateway.session.failures import StatementFailed
+from gateway.session.places import in_users_text
+from gateway.session.ports import BackendError
+from gateway.session.scrub import UNKNOWN
+
+Parts = tuple[str, ...]
+Missing = Sequence[tuple[Parts, Parts]]
+"""(parts of the full name, parts as they were written) of tables that are not there."""
+
+NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+"""The one error that Spark gives of a table that is not there, and one that tells names as they are written.
+With any other one, a table that was missing has appeared, and nobody has judged what its columns are."""
+
+_HIVE = "org.apache.hive.service.cli.HiveSQLException: "
+_RUNNING = "\n\tat org.apache.spark.sql.hive.thriftserver.HiveThriftServerErrors$.runningQueryError("
+_FRAME = "\n\tat "
+_NOT_FOUND = re.compile(
+    rf"(?:{re.escape(_HIVE)})?Error running query: \[{NOT_FOUND}\] org\.apache\.spark\.sql\."
+    r"(?:AnalysisException|catalyst\.ExtendedAnalysisException): "
+)
+_APPEARED = "the table did not exist when the statement was judged"
+"""Of the guard over a table that is not there (`sql/guard.py`)."""
+_PLAN = re.compile(r";\n(?='?[A-Z])")
+_NAME = re.compile(r"`((?:[^`]|``)+)`|([^\s.`()]+)")
+_VIEW = re.compile(r"^[ :|+-]*'?CreateView[^\n]*", re.MULTILINE)
+_DEFINER = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]+=[0-9a-f]*(?:, )?")
+
+
+def told_whole(message: str, cleared: Cleared) -> bool:
+    """Whether a message of Thrift Server may be told whole, of a statement in which nothing is guarded."""
+    return not cleared.missing or _NOT_FOUND.match(message) is not None
+
+
+def whole_failure(fault: BackendError, cleared: Cleared, statement_id: str) -> StatementFailed:
+    """Return an error of Thrift Server as it would be of the text that the user wrote."""
+    named = _NOT_FOUND.match(fault.message) is not None
+    told = as_written(fault.message, cleared.rewritten, cleared.missing, named=named)
+    return StatementFailed(
+        _without_stack(told),
+        fault.sqlstate or "",
+        fault.error_code,
+        statement_id,
+        trace=told if told.startswith(_HIVE) else "",
+        details=tuple(
+            as_written(line, cleared.rewritten, cleared.missing, named=named) for line in fault.details
+        ),
+    )
+
+
+def as_written(message: str, texts: Sequence[RewrittenText], missing: Missing, *, named: bool = False) -> str:
+    """Return a whole message with places and names as the user wrote them.
+
+    `named`: it tells names as they are written; others tell full names, whatever is written.
+    """
+    message = in_users_text(message, texts)
+    if missing:
+        message = _without_guards(message, missing)
+    if not texts and not missing:
+        return message
+    for full, written in (*_pins(texts), *missing):
+        if named:
+            message = message.replace(_dotted(full), _dotted(written))
+        message = _in_plan(message, full, written)
+    return _VIEW.sub(lambda line: _view(line[0], texts), message) if texts else message
+
+
+def _without_stack(message: str) -> str:
+    """Return what the exception itself says, of a text with its stack and causes."""
+    if not message.startswith(_HIVE):
+        return message
+    message = message.removeprefix(_HIVE)
+    frames = _RUNNING if _RUNNING in message else _FRAME
+    return message.split(frames, 1)[0]
+
+
+def _without_guards(message: str, missing: Missing) -> str:
+    """Take the guards over missing tables out of a plan; a plan in which one stays is not told.
+
+    INVARIANT (no values under obligations): in a plan, a table that has appeared stands under its guard.
+    """
+    for full, _ in missing:
+        relation = re.escape(", ".join(full))
+        alias = re.escape(full[-1])
+        message = re.sub(
+            rf"^(?P<at>[ :|+-]*)(?:'SubqueryAlias {alias}\n[^\n]*)?'Project \[[^\n]*\]\n[^\n]*'Filter [^\n]*"
+            rf"{_APPEARED}[^\n]*\n[^\n]*'SubqueryAlias {alias}\n[^\n]*(?='UnresolvedRelation \[{relation}\])",
+            lambda found: found["at"],
+            message,
+            flags=re.MULTILINE,
+        )
+    if _APPEARED not in message:
+        return message
+    told = _PLAN.split(message, maxsplit=1)[0]
+    return UNKNOWN if _APPEARED in told else told
+
+
+def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:
+    """Yield (what the gateway wrote, what the user wrote) of the names that were written out in full."""
+    for text in texts:
+        moved = 0
+        for start, end, length in text.changes:
+            ours = _parts(text.forwarded[start + moved : start + moved + length])
+            theirs = _parts(text.original[start:end])
+            moved += length - (end - start)
+            if ours and theirs:
+                yield ours, theirs
+
+
+def _parts(name: str) -> Parts:
+    """Return the parts of a name; none when it is something else."""
+    parts: list[str] = []
+    at = 0
+    while (found := _NAME.match(name, at)) is not None:
+        parts.append(found[2] if found[1] is None else found[1].replace("``", "`"))
+        at = found.end()
+        if at == len(name):
+            return tuple(parts)
+        if name[at] != ".":
+            return ()
+        at += 1
+    return ()
+
+
+def _dotted(parts: Parts) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _in_plan(message: str, full: Parts, written: Parts) -> str:
+    ours, theirs = ", ".join(full), ", ".join(written)
+    return re.sub(
+        rf"((?:Unresolved\w+|CacheTable) \[){re.escape(ours)}\]", lambda m: f"{m[1]}{theirs}]", message
+    )
+
+
+def _view(line: str, texts: Sequence[RewrittenText]) -> str:
+    """Return a line of a plan about a new view with its text as it was written, and without its definer."""
+    line = _DEFINER.sub("", line).replace("[], ", "")
+    for full, written in _pins(texts):
+        line = line.replace(f"FROM {_dotted(full)}", f"FROM {'.'.join(written)}")
+    return line

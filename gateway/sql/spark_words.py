@@ -1,0 +1,98 @@
+"""What the gateway refuses and Spark would too: in the words of Spark 4.3, with the place in the text.
+
+Spark is not asked about these: it would look names up that nobody has judged, or there is no value to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.model.reading import FunctionRef, Parameter, Reading
+from gateway.model.statement import SessionContext
+from gateway.sql.names import dotted
+from gateway.sql.wants import NotGovernable
+
+_SYSTEM = ("`system`.`builtin`", "`system`.`session`")
+
+
+def search_path(context: SessionContext, *, builtin: bool = True) -> str:
+    """Return where Spark looks for a name without a database: `builtin` for what could be a function too."""
+    current = dotted((context.catalog, *context.namespace))
+    return f"[{', '.join((*(_SYSTEM if builtin else _SYSTEM[1:]), current))}]"
+
+
+def unknown_function(function: FunctionRef, context: SessionContext) -> NotGovernable:
+    """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
+
+    Whether there is a persistent function of the name is not looked up.
+    """
+    name = dotted(function.parts)
+    if function.table_valued:
+        return NotGovernable(
+            f"[UNRESOLVABLE_TABLE_VALUED_FUNCTION] Could not resolve {name} to a table-valued function.\n"
+            f"Please make sure that {name} is defined as a table-valued function and that all required "
+            f"parameters are provided correctly.\nIf {name} is not defined, please create the table-valued "
+            "function before using it.\nFor more information about defining table-valued functions, please "
+            "refer to the Apache Spark documentation. SQLSTATE: 42883",
+            "42883",
+            at=function.start,
+            parameters=(("name", name),),
+        )
+    path = search_path(context)
+    return NotGovernable(
+        f"[UNRESOLVED_ROUTINE] Cannot resolve routine {name} on search path {path}. SQLSTATE: 42883",
+        "42883",
+        at=function.start,
+        parameters=(("routineName", name), ("searchPath", path)),
+    )
+
+
+def unbound_parameter(parameter: Parameter, text: str) -> NotGovernable:
+    """Return the refusal of a parameter marker in a text that came without arguments."""
+    span = parameter.span
+    name = "" if span is None else span.of(text).lstrip(":").strip()
+    if span is not None and name == "?":
+        name = f"_{span.start}"
+    return NotGovernable(
+        f"[UNBOUND_SQL_PARAMETER] Found the unbound parameter: {name}. Please, fix `args` and provide a "
+        "mapping of the parameter to either a SQL literal or collection constructor functions such as "
+        "`map()`, `array()`, `struct()`. SQLSTATE: 42P02",
+        "42P02",
+        parameters=(("name", name),),
+    )
+
+
+def table_not_found(
+    parts: Iterable[str], context: SessionContext, reading: Reading | None = None, at: int | None = None
+) -> NotGovernable:
+    """Return the refusal of a command about a table that is not there, as it is written.
+
+    With the `reading` of its text, the plan is told as well, as Spark prints it.
+    """
+    name = dotted(tuple(parts))
+    printed = reading.printed if reading is not None else ""
+    leaf = printed.rstrip("\n").rsplit("\n", 1)[-1]
+    queried = "UnresolvedRelation" in printed or leaf.endswith("QueryLike")
+    path = search_path(context, builtin=queried or not printed)
+    return NotGovernable(
+        f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify the spelling and "
+        f"correctness of the schema and catalog.\nSearch path: {path}.\n"
+        "If you did not qualify the name with a schema, verify the current_schema() output, or qualify the "
+        "name with the correct schema and catalog.\n"
+        "To tolerate the error on drop use DROP VIEW IF EXISTS or DROP TABLE IF EXISTS. "
+        "SQLSTATE: 42P01",
+        "42P01",
+        at=at,
+        parameters=(("relationName", name), ("searchPath", path)),
+        plan=printed,
+    )
+
+
+def located(refusal: NotGovernable, text: str) -> str:
+    """Return a refusal in Spark's words with the place in the text and the plan, where it has them."""
+    if refusal.at is None:
+        return refusal.why
+    before = text[: refusal.at]
+    line, column = before.count("\n") + 1, refusal.at - (before.rfind("\n") + 1)
+    plan = f";\n{refusal.plan}" if refusal.plan else ""
+    return f"{refusal.why}; line {line} pos {column}{plan}"

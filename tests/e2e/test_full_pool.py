@@ -1,0 +1,64 @@
+"""More statements at once than Spark is given: the others wait, and each of them runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from gateway.wire.tcli import TOperationState
+from tests.bench.raw_client import RawClient, Server
+from tests.e2e.one_pack import PASSWORD, write_settings
+from tests.e2e.running import RunningGateway, Spark
+
+PACK = """
+service: spark
+policies:
+  - name: anything of the default database
+    on: {catalog: spark_catalog, database: default, table: "*", column: "*"}
+    allow: [{users: [ann, ben], access: [select]}]
+"""
+SLOTS, SESSIONS = 2, 24
+WORK = "SELECT count(DISTINCT id % 1000) FROM range(0, 400000, 1, 4)"
+
+
+@pytest.fixture(scope="module")
+def narrow(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    """A gateway that gives Spark two statements at a time."""
+    config = write_settings(open_directory / "narrow", spark, PACK, {"ann": [], "ben": []})
+    settings = json.loads(config.read_text())
+    settings["backend"]["statements"] = SLOTS
+    config.write_text(json.dumps(settings))
+    running = RunningGateway(config).start()
+    yield running
+    assert running.stop() == 0
+
+
+def figure(gateway: RunningGateway, name: str) -> float:
+    _, page = gateway.admin("/metrics")
+    return float(next(line.split()[1] for line in page.splitlines() if line.startswith(f"{name} ")))
+
+
+def test_every_statement_of_many_runs_and_those_that_wait_are_pending(narrow: RunningGateway) -> None:
+    states: list[TOperationState | int | None] = []
+
+    def run(client: RawClient) -> int:
+        operation = client.execute(WORK, run_async=True)
+        states.append(client.state(operation))
+        client.until_finished(operation)
+        rows, _ = client.fetch(operation, 10)
+        client.close(operation)
+        return rows
+
+    with ExitStack() as stack, ThreadPoolExecutor(SESSIONS) as pool:
+        servers = [Server(narrow.host, narrow.port, ("ann", "ben")[n % 2], PASSWORD) for n in range(SESSIONS)]
+        clients = [stack.enter_context(client) for client in pool.map(RawClient, servers)]
+        assert list(pool.map(run, clients)) == [1] * SESSIONS
+    assert TOperationState.PENDING in states
+    assert figure(narrow, "sluice_spark_wait_seconds_count") > 0
+    assert figure(narrow, "sluice_statements_waiting") == 0
+    assert narrow.admin("/readyz")[0] == 200
