@@ -316,7 +316,7 @@ class Expressions(ABC):
                 relation = self.query(node, place, ctes)
                 found.rows[id(relation.rows)] = relation.rows
                 work += sum(found.take(a.value, way) for a in relation.attributes)
-            elif isinstance(node, (exp.Table, exp.Command)):
+            elif isinstance(node, (exp.Table, exp.Command, exp.QueryTransform)):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
             elif _says_groups(node):
                 # It says by which of the groupings a row is, whatever is in the columns.

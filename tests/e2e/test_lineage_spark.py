@@ -1,13 +1,13 @@
 """Lineage says what Spark's analysed plan says: base columns of every output, and those that decide on rows.
 
-Of TPC-DS by day every eighth query, at night all. What a plan cannot be asked about (UPDATE, DELETE and MERGE need
+By day every fourth statement of the suite and every eighth query of TPC-DS and TPC-H, at night all. What a plan cannot be asked about (UPDATE, DELETE and MERGE need
 tables of another format; names of results) is in tests/sql/test_lineage.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,6 @@ SUITE = [
     for line in (Path(__file__).parents[1] / "cases" / "lineage.sql").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 ]
-EVERY = 8
-"""Of TPC-DS, by day."""
 Explain = Callable[[str, str], str]
 
 
@@ -104,25 +102,22 @@ async def compare(
     assert deciding | windows == plan.deciding | plan.windows
 
 
-@pytest.mark.parametrize("sql", SUITE)
+def by_day(names: Iterable[str], every: int) -> list[object]:
+    return [n if i % every == 0 else pytest.param(n, marks=pytest.mark.night) for i, n in enumerate(names)]
+
+
+@pytest.mark.parametrize("sql", by_day(SUITE, 4))
 async def test_the_suite(reader: ReaderPool, explain: Explain, sql: str) -> None:
     await compare(reader, explain, await catalog_of(reader, views=VIEWS), DATABASE, sql)
 
 
-def by_day(queries: Mapping[str, str], every: int) -> list[object]:
-    return [
-        name if i % every == 0 else pytest.param(name, marks=pytest.mark.night)
-        for i, name in enumerate(queries)
-    ]
-
-
-@pytest.mark.parametrize("name", by_day(TPCDS, EVERY))
+@pytest.mark.parametrize("name", by_day(TPCDS, 8))
 async def test_tpcds(reader: ReaderPool, explain: Explain, name: str) -> None:
     catalog = LineageCatalog(tables=tables(TPCDS_TABLES, "ln_tpcds"))
     await compare(reader, explain, catalog, "ln_tpcds", TPCDS[name])
 
 
-@pytest.mark.parametrize("name", by_day(TPCH, EVERY))
+@pytest.mark.parametrize("name", by_day(TPCH, 8))
 async def test_tpch(reader: ReaderPool, explain: Explain, name: str) -> None:
     catalog = LineageCatalog(tables=tables(TPCH_TABLES, "ln_tpch"))
     await compare(reader, explain, catalog, "ln_tpch", TPCH[name])
