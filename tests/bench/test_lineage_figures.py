@@ -26,8 +26,9 @@ async def test_lineage(record: Record, reader: ReaderPool, quick: bool) -> None:
         times = []
         for _ in range(2 if quick else 10):
             began = time.perf_counter()
-            found = lineage_of(text, catalog)
+            lineage_of(text, catalog)
             times.append(time.perf_counter() - began)
+        found = lineage_of(text, catalog)
         assert found is not None
         assert found.table_level == ""
         edges += len(found.edges)
@@ -37,7 +38,7 @@ async def test_lineage(record: Record, reader: ReaderPool, quick: bool) -> None:
     record.add(
         "Lineage",
         "TPC-DS, columns of every query",
-        f"median {median:.1f} ms, worst {spent[worst]:.1f} ms ({worst}), {edges} edges of {len(texts)} queries",
+        f"median {median:.1f} ms, worst {spent[worst]:.1f} ms ({worst}), {edges} edges in all",
         aim="≤ 15 ms, ≤ 500 ms",
         met=median <= 15 and spent[worst] <= 500,
         median_ms=median,

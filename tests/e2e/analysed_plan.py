@@ -249,9 +249,9 @@ class _Reading:
                 return outputs
             case "UnionLoopRef":
                 known = self.loops.get(node.text.split()[1].rstrip(","), [])
-                items = list(_items(lists[0]))
                 return [
-                    self._defined(item, known[i] if i < len(known) else NONE) for i, item in enumerate(items)
+                    self._defined(item, known[i] if i < len(known) else NONE)
+                    for i, item in enumerate(_items(lists[0]))
                 ]
             case "Except" | "Intersect":
                 for side in below:
@@ -266,8 +266,7 @@ class _Reading:
             case "CTERelationRef":
                 source = self._ctes[node.text.split()[1].rstrip(",")]
                 columns = [self.of.get(number, NONE) for number in source]
-                items = list(_items(lists[0]))
-                return [self._defined(item, columns[i]) for i, item in enumerate(items)]
+                return [self._defined(item, columns[i]) for i, item in enumerate(_items(lists[0]))]
         return first
 
     def _looped(self, items: str, outputs: list[int]) -> None:

@@ -1,7 +1,8 @@
 """Lineage says what Spark's analysed plan says: base columns of every output, and those that decide on rows.
 
-By day every fourth statement of the suite and every eighth query of TPC-DS and TPC-H, at night all. What a plan cannot be asked about (UPDATE, DELETE and MERGE need
-tables of another format; names of results) is in tests/sql/test_lineage.py.
+By day every fourth statement of the suite and every eighth query of TPC-DS and TPC-H, at night all. What a
+plan cannot be asked about (UPDATE, DELETE and MERGE need tables of another format; names of results) is in
+tests/sql/test_lineage.py.
 """
 
 from __future__ import annotations

@@ -117,10 +117,17 @@ async def test_what_cannot_be_read_has_table_level_lineage(reader: ReaderPool, s
     assert "spark_catalog.ln.a" in [str(dataset) for dataset in found.inputs]
 
 
-async def test_a_relation_that_only_spark_sees_is_told(reader: ReaderPool) -> None:
-    """B2: backslash-newline goes on with a comment for Spark and ends it for sqlglot."""
-    found = await lineage(reader, "SELECT x -- \\\n/*\n FROM a --*/")
-    assert "spark_catalog.ln.a" not in [str(dataset) for dataset in found.inputs] or found.table_level
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT 1 AS n -- \\\n/*\n FROM a --*/", "only Spark sees `a`"),
+        ("SELECT 1 AS n FROM a -- \\\n/*\n WHERE x = 1 --*/", "only Spark sees the columns `x`"),
+    ],
+    ids=["relation", "column"],
+)
+async def test_what_only_spark_sees_is_noticed(reader: ReaderPool, sql: str, why: str) -> None:
+    """For Spark backslash and newline go on with a comment, for sqlglot they end it."""
+    assert why in (await lineage(reader, sql)).table_level
 
 
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DROP TABLE a", "EXPLAIN SELECT x FROM a", "USE ln"])
