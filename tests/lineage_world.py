@@ -23,6 +23,13 @@ TABLES = {
     "e1": "id int, name string, age int, dept int, boss int",
 }
 
+VIEWS = {
+    "v1": ("n o", "SELECT x AS n, y AS o FROM a WHERE z > 1"),
+    "v2": ("n k", "SELECT n, b.k FROM v1 JOIN b ON v1.o = b.i"),
+    "v3": ("dept total", "SELECT dept, sum(age) AS total FROM e1 GROUP BY dept"),
+}
+"""Columns and texts."""
+
 
 def columns_of(ddl: str) -> dict[str, str]:
     """Return names and types of columns as DDL lists them."""

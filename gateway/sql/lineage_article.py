@@ -1,4 +1,4 @@
-"""Lineage in the JSON of Spark field lineage: numbered vertices, PROJECTION and PREDICATE edges between them."""
+"""Lineage in the JSON of Spark field lineage: numbered vertices, PROJECTION and PREDICATE edges."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gateway.model.lineage import (
 Predicates = Literal["scans", "written", "conjuncts"]
 """Which PREDICATE edges there are.
 
-`scans`: as a plan has them. Conditions on the rows of one scan are one edge, with the keys of inner joins, which
-no NULL passes; conditions over the same scans are one join. GROUP BY counts where an aggregate over its groups
-is used; orders and comparisons of whole rows (DISTINCT, UNION) do not.
+`scans`: as a plan has them. Conditions on the rows of one scan are one edge, with the keys of inner joins,
+which no NULL passes; conditions over the same scans are one join. GROUP BY counts where an aggregate over its
+groups is used; orders and comparisons of whole rows (DISTINCT, UNION) do not.
 `written`: one for each condition as it is written, of every kind.
 `conjuncts`: one for each part of a condition that AND joins, of every kind.
 """

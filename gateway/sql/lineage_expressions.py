@@ -316,8 +316,12 @@ class Expressions(ABC):
                 relation = self.query(node, place, ctes)
                 found.rows[id(relation.rows)] = relation.rows
                 work += sum(found.take(a.value, way) for a in relation.attributes)
-            elif isinstance(node, (exp.Table, exp.Command)):
+            elif isinstance(node, (exp.Table, exp.Command, exp.QueryTransform)):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
+            elif _says_groups(node):
+                # It says by which of the groupings a row is, whatever is in the columns.
+                self._into_all(node.iter_expressions(), place, ctes)
+                self._grouped(place, found)
             elif is_aggregate(node):
                 if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                     self.star_references.add(())
@@ -333,6 +337,10 @@ class Expressions(ABC):
                     work += self._operand((bare_name,), way, place, found)
                 stack += [(child, as_, windowed) for child, as_ in reversed(_children(node, way))]
         self.spend(work)
+
+    def _into_all(self, nodes: Iterable[exp.Expr], place: Environment, ctes: Ctes) -> None:
+        for node in nodes:
+            self._into(node, TRANSFORMED, place, ctes, _Sum())
 
     def _operand(self, parts: Parts, way: Way, place: Environment, found: _Sum) -> int:
         relation = self.argument(parts[0]) if len(parts) == 1 else None
@@ -438,6 +446,12 @@ _BARE = {
     "localtimestamp": "localtimestamp",
 }
 """sqlglot's names of functions that need no brackets, and Spark's."""
+
+
+def _says_groups(node: exp.Expr) -> bool:
+    if isinstance(node, (exp.Grouping, exp.GroupingId)):
+        return True
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in ("grouping", "grouping_id")
 
 
 def is_aggregate(node: exp.Expr) -> bool:

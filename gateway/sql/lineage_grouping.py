@@ -33,21 +33,23 @@ def group_items(group: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.Ex
 
 def order_items(clause: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.Expr | Value]:
     """Yield what is ordered by."""
-    if clause.args.get("all"):
+    if orders_all(clause):
         yield from (a.value for a in attributes)
         return
     for item in clause.iter_expressions():
         key = item.this if isinstance(item, exp.Ordered) else item
-        if (
-            isinstance(key, (exp.Column, exp.Var))
-            and key.name.upper() == "ALL"
-            and len(clause.expressions) == 1
-        ):
-            yield from (a.value for a in attributes)
-        elif (attribute := _numbered(key, attributes)) is not None:
+        if (attribute := _numbered(key, attributes)) is not None:
             yield attribute.value
         else:
             yield key
+
+
+def orders_all(clause: exp.Expr) -> bool:
+    """Whether it is ORDER BY ALL."""
+    if clause.args.get("all"):
+        return True
+    items = [item.this if isinstance(item, exp.Ordered) else item for item in clause.expressions]
+    return len(items) == 1 and isinstance(items[0], (exp.Column, exp.Var)) and items[0].name.upper() == "ALL"
 
 
 def _numbered(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:

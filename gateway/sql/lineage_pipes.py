@@ -159,7 +159,9 @@ class _Operator:
             self.walk.references.add((target,))
             if not places:
                 attributes.append(Attribute(target, value))
-            self.place = replace(self.place, outputs={**self.place.outputs, target: Attribute(target, value)})
+            # A later assignment sees the earlier ones.
+            outputs = {**self.place.outputs, target: Attribute(target, value)}
+            self.place = replace(self.place, outputs=outputs, prefer="outputs")
         return self._with(attributes)
 
     def _drop(self) -> Relation:

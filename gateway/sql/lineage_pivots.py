@@ -70,7 +70,7 @@ def _pivot(
         attributes = [*relation.attributes, *(Attribute(name, whole) for name in names)]
         return Relation(attributes, frame.rows, relation.opens)
     grouped = [a for a in frame.shown if id(a) not in used]
-    by = merged(a.value for a in grouped)
+    by = merged((*(a.value for a in grouped), chosen))
     grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
     frame.rows.conditions.append(grouping)
     frame.rows.parents += by.rows

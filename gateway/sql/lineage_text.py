@@ -52,8 +52,17 @@ class Text:
         for relation in reading.relations:
             if relation.role is not RelationRole.CTE:
                 text._stand_for(relation)
+        if "recursion" in folded:
+            text._erase_recursion_levels()
         text._edits.sort()
         return text
+
+    def _erase_recursion_levels(self) -> None:
+        """Leave out `MAX RECURSION LEVEL n` of recursive queries, which sqlglot does not know."""
+        tokens = tokens_of(self.source)
+        for i in range(len(tokens) - 3):
+            if [token.text.upper() for token in tokens[i : i + 3]] == ["MAX", "RECURSION", "LEVEL"]:
+                self._edits.append((tokens[i].start, tokens[i + 3].end + 1, " "))
 
     def _stand_for(self, relation: Relation) -> None:
         if relation.span is None:

@@ -32,7 +32,7 @@ from gateway.sql.analyse_tree import (
 )
 from gateway.sql.lineage_expressions import Ctes, Expressions, Written
 from gateway.sql.lineage_generators import generated
-from gateway.sql.lineage_grouping import group_items, order_items
+from gateway.sql.lineage_grouping import group_items, order_items, orders_all
 from gateway.sql.lineage_joins import key_columns, using_attributes
 from gateway.sql.lineage_pivots import pivoted
 from gateway.sql.lineage_scope import (
@@ -196,6 +196,7 @@ class Walk(Expressions):
         """Walk everything of a SELECT but its FROM clause."""
         args = node.args
         rows = frame.rows
+        self._hinted(args.get("hint"))
         windows: dict[str, object] = {folded(w.this): w for w in args.get("windows") or ()}
         if (where := args.get("where")) is not None:
             self.decide(rows, Clause.WHERE, where.this, Environment(frame, outer), ctes)
@@ -217,6 +218,11 @@ class Walk(Expressions):
             self.decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
         found = Relation(attributes, rows, opens)
         return self.ordered(node, found, frame, outer, ctes, groups, windows)
+
+    def _hinted(self, hint: exp.Expr | None) -> None:
+        """Note the names in a hint, which Spark's parser lists as columns and which are relations."""
+        if hint is not None:
+            self.references |= {(folded(name),) for name in hint.find_all(exp.Identifier)}
 
     def select_list(
         self, items: Iterable[exp.Expr], place: Environment, ctes: Ctes
@@ -248,7 +254,7 @@ class Walk(Expressions):
                 attributes += many.attributes
                 opens += many.opens
             else:
-                attributes.append(attribute)
+                attributes.append(replace(attribute, hidden=False))
         return attributes, opens
 
     def _group(
@@ -297,7 +303,7 @@ class Walk(Expressions):
                 else:
                     bare = isinstance(item, exp.Column) and "table" not in item.args
                     values.append(self.value(item, places[0] if bare else places[1], ctes))
-            if clause.args.get("all"):
+            if orders_all(clause):
                 self.references.add(("all",))
             if name != "distribute":
                 self.decide_by(relation.rows, Clause.SORT, Written(clause, self.text), merged(values))
