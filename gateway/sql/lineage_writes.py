@@ -54,9 +54,10 @@ class Write:
 def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     """Return what a statement writes, or RESULT for a query; nothing when no rows of tables are in it."""
     reading = statement.reading
-    if not reading.commands:
+    commands = [command for command in reading.commands if command.node != "ScriptTransformation"]
+    if not commands:
         return [Write(operation=Operation.QUERY, dataset=RESULT)]
-    command = reading.commands[0]
+    command = commands[0]
     if command.node == "InsertIntoStatement":
         return _inserts(statement, catalog)
     if command.node in _CREATES:
