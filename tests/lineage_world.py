@@ -70,7 +70,7 @@ async def text_of(
 ) -> LineageText:
     reading = await reader.read(sql)
     assert isinstance(reading, Reading), reading
-    return LineageText(text=sql, reading=reading, names=names(database, temp_views))
+    return LineageText(text=reading.written or sql, reading=reading, names=names(database, temp_views))
 
 
 async def catalog_of(

@@ -49,7 +49,7 @@ class Gatherer:
         reading = await self.reader.read(text)
         if not isinstance(reading, Reading):
             return reading
-        statement = LineageText(text=text, reading=reading, names=Names(context, self.catalogs))
+        statement = self._text(text, reading, context)
         views: dict[TableName, LineageText] = {}
         wanted = _names_of(statement)
         snapshot = await self.look_up(sorted(wanted, key=str))
@@ -90,14 +90,16 @@ class Gatherer:
                     (read if scans else written).add(meaning.folded())
         return read, written
 
+    def _text(self, text: str, reading: Reading, context: SessionContext) -> LineageText:
+        # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
+        return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.catalogs))
+
     async def _view(self, view: ViewBody) -> LineageText | None:
         if view not in self._views:
             reading = await self.reader.read(view.text)
             context = SessionContext(catalog=view.catalog, namespace=(view.database,))
             self._views[view] = (
-                LineageText(text=view.text, reading=reading, names=Names(context, self.catalogs))
-                if isinstance(reading, Reading)
-                else None
+                self._text(view.text, reading, context) if isinstance(reading, Reading) else None
             )
         return self._views[view]
 
