@@ -22,6 +22,9 @@ from gateway.sql.analyse_scope import Unclear
 MAX_LENGTH = 1_000_000
 """Characters. Lineage is made off the path of statements, in a process with a deadline."""
 
+_COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnresolvedIdentifier"})
+"""IDENTIFIER(…) around something else than a literal."""
+
 _SPARK, _DATABRICKS = Spark(), Databricks()
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _PIPE = "|>"
@@ -45,6 +48,8 @@ class Text:
         """Raise Unclear when a relation is not written literally, or the text is too long."""
         if len(source) > MAX_LENGTH:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
+        if not _COMPUTED_NAMES.isdisjoint(reading.nodes | reading.expressions):
+            raise Unclear("a name is not written literally")
         text = cls(source)
         folded = source.lower()
         while text._prefix + "_" in folded:
