@@ -30,6 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),
     "database": frozenset({"errors", "model"}),
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
+    "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database"}),
     "jobs": frozenset({"errors", "model", "policy"}),
     # The composition level.

@@ -141,7 +141,7 @@ async def verdicts_without_sessions(
     async with make_reader(settings.reader) as reader:
         # Beside a gateway, whose cache it is.
         in_force = RulesInForce(settings.policies, reader, read_only=True)
-        async with in_force as rules, _catalog(settings, reader, tables) as catalog:
+        async with in_force as rules, catalog_without_sessions(settings, reader, tables) as catalog:
             yield Verdicts(
                 judge=make_judge(settings, reader),
                 policies=lambda: rules.current,
@@ -155,7 +155,9 @@ async def verdicts_without_sessions(
 
 
 @asynccontextmanager
-async def _catalog(settings: Settings, reader: ReaderPool, tables: Path | None) -> AsyncIterator[Catalog]:
+async def catalog_without_sessions(
+    settings: Settings, reader: ReaderPool, tables: Path | None
+) -> AsyncIterator[Catalog]:
     if tables is not None:
         yield StaticCatalog.load(tables)
         return

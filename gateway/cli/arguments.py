@@ -48,6 +48,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _explain(commands)
     _policy(commands)
     _audit(commands)
+    _lineage(commands)
     _users(commands)
     _version(commands)
     return parser.parse_args(argv)
@@ -316,6 +317,61 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--until", metavar="TIME", help="search: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
+
+
+def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "lineage",
+        "tell what feeds a column and what it feeds",
+        "  sluice lineage hr.employee.salary              up and down, as a tree\n"
+        "  sluice lineage mart.top.pay --up --depth 3\n"
+        "  sluice lineage hr.employee.salary --impact     what a change or a tag of it would touch\n"
+        "  sluice lineage hr.employee.ssn --to mart.top.id\n"
+        "                           by which statements one column comes to be in another\n"
+        "  sluice lineage hr.employee --down --format mermaid\n"
+        "  sluice lineage import target/compiled --database analytics\n"
+        "                           statements of scripts, or of a dbt project, into the graph\n"
+        "  sluice lineage import --since 30d              statements of the record\n"
+        "\nA name is written from its end, as far as it is needed to be one column, or one table for all of\n"
+        "its columns; dots in a name stand in `backticks`.\n",
+        "lineage",
+    )
+    _with_config(parser)
+    parser.add_argument("column", metavar="COLUMN", help="a column or a table; or the word `import`")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="import: scripts, directories of `*.sql`")
+    parser.add_argument("--up", action="store_true", help="only what feeds it")
+    parser.add_argument("--down", action="store_true", help="only what it feeds")
+    parser.add_argument("--to", metavar="COLUMN", help="the ways from it to this one, shortest first")
+    parser.add_argument(
+        "--impact", action="store_true", help="list all that it feeds, with what arrives there"
+    )
+    parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
+    parser.add_argument(
+        "--limit", type=int, default=10_000, metavar="N", help="edges at most; default 10,000"
+    )
+    parser.add_argument(
+        "--format", choices=("tree", "json", "mermaid", "dot"), default="tree", help="default tree"
+    )
+    parser.add_argument("--since", metavar="TIME", help="import: recorded statements since `2h`, `30d`, …")
+    parser.add_argument("--catalog", default="spark_catalog", help="import: current catalog of scripts")
+    parser.add_argument("--database", default="default", help="import: current database of scripts")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        metavar="FILE",
+        help="import: tables from a YAML file, not from Spark's catalog",
+    )
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="import: work"
+    )
+    parser.add_argument(
+        "--deadline",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="import: seconds for one statement; default 10",
+    )
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -120,7 +120,7 @@ def parse(text: str, limit: int = MAX_LENGTH) -> exp.Expr:
         raise Unclear("pipe syntax")
     try:
         tokens = _SPARK.tokenize(text)
-        _bound(tokens)
+        bound(tokens)
         trees = _SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, text)
     except (Unclear, RecursionError):
         raise
@@ -132,7 +132,7 @@ def parse(text: str, limit: int = MAX_LENGTH) -> exp.Expr:
     return found[0]
 
 
-def _bound(tokens: Sequence[Token]) -> None:
+def bound(tokens: Sequence[Token]) -> None:
     """Raise Unclear before sqlglot's parser recurses too deeply or backtracks too often."""
     brackets: list[bool] = []
     types = angles = 0

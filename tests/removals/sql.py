@@ -993,4 +993,19 @@ REMOVALS = (
         "if False:",
         "sql.test_meaning",
     ),
+    # Lineage
+    Removal(
+        "lineage knows every relation that Spark sees",
+        "sql.lineage",
+        "    if missing:\n",
+        "    if False:\n",
+        "sql.test_lineage",
+    ),
+    Removal(
+        "lineage knows every column that Spark sees",
+        "sql.lineage",
+        "    if unseen:\n",
+        "    if False:\n",
+        "sql.test_lineage",
+    ),
 )

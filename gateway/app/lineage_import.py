@@ -1,0 +1,414 @@
+"""Brings the lineage of scripts and of recorded statements into the graph."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from gateway.app.explaining import catalog_without_sessions, make_reader
+from gateway.audit.search import Found
+from gateway.errors import Faults
+from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.rows import Seen
+from gateway.lineage.store import bring
+from gateway.lineage.workers import LineageWorkers
+from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.lineage import DatasetKind, Operation, StatementLineage
+from gateway.model.statement import SessionContext, UseNamespace
+from gateway.session.ports import Catalog
+from gateway.settings.models import Settings
+from gateway.sql.classify import classify
+from gateway.sql.scripts import statements_of
+from gateway.sql.wants import Wants
+
+IMPORTED = "imported"
+"""The outcome of a statement of a script: nobody saw it run."""
+BATCH = 200
+"""Statements of one transaction."""
+_IDS = uuid.UUID("6f1d5a1e-5a0b-4f0e-9d3c-1f7c0a9b2e44")
+"""Makes ids of scripts' statements, so that the same script counts once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """Statements that run one after the other in a session of their own."""
+
+    name: str
+    """What its statements are known by; a path."""
+    statements: tuple[str, ...]
+    target: str = ""
+    """Of a model of dbt: the relation that its query makes, as SQL writes it."""
+    time: datetime
+    context: SessionContext = field(default_factory=SessionContext)
+
+    def text(self, statement: str) -> str:
+        """Return what of the script runs: a model's query makes its relation."""
+        return f"CREATE VIEW {self.target} AS {statement}" if self.target else statement
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.text(statement) for statement in self.statements]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A statement of which nothing is known, and why."""
+
+    name: str
+    number: int
+    why: str
+
+
+@dataclass(slots=True)
+class Report:
+    """How an import went."""
+
+    statements: int = 0
+    new: int = 0
+    """Those that the graph did not have."""
+    without: int = 0
+    """Those that move no rows and show none."""
+    table_level: list[Unread] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+
+
+Progress = Callable[[Report], None]
+
+
+def read_scripts(paths: Sequence[Path], context: SessionContext) -> list[Script]:
+    """Return the scripts of files and directories (`*.sql` below them, `target/compiled` of dbt).
+
+    Where a dbt project's `manifest.json` lies beside `compiled`, it says which relation each model makes;
+    without it that is the file's name in the current database. Raises Faults with every file that cannot be
+    read.
+    """
+    faults: list[str] = []
+    found: list[Script] = []
+    for path in paths:
+        files = sorted(path.rglob("*.sql")) if path.is_dir() else [path]
+        if path.is_dir() and not files:
+            faults.append(f"{path}: there is no `*.sql` below it")
+        models = _Models(path)
+        for file in files:
+            try:
+                text = file.read_text(encoding="utf-8-sig")
+                time = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+            except (OSError, UnicodeDecodeError) as error:
+                faults.append(f"{file}: cannot be read: {error}")
+                continue
+            found.append(
+                Script(
+                    name=str(file),
+                    statements=tuple(statements_of(text)),
+                    target=models.target(file),
+                    time=time,
+                    context=context,
+                )
+            )
+        faults += models.faults
+    if faults:
+        raise Faults(faults)
+    return found
+
+
+class _Models:
+    """What the models of a dbt project make, when a path lies in the compiled files of one."""
+
+    def __init__(self, path: Path) -> None:
+        self.faults: list[str] = []
+        self._relations: dict[str, str] = {}
+        resolved = path.resolve()
+        places = [resolved, *resolved.parents]
+        compiled = [p for p in places if p.name == "compiled" and p.parent.name == "target"]
+        if (resolved / "compiled").is_dir():
+            compiled.append(resolved / "compiled")
+        self._compiled = compiled[0] if compiled else None
+        if self._compiled is None:
+            return
+        manifest = self._compiled.parent / "manifest.json"
+        if not manifest.is_file():
+            return
+        try:
+            nodes = json.loads(manifest.read_bytes())["nodes"].values()
+            for node in nodes:
+                if node.get("relation_name") and node.get("compiled_path"):
+                    self._relations[Path(node["compiled_path"]).as_posix()] = node["relation_name"]
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            self.faults.append(f"{manifest}: is no manifest of dbt: {error!r}")
+
+    def target(self, file: Path) -> str:
+        """Return the relation that a model's file makes; empty for other files."""
+        if self._compiled is None or not file.resolve().is_relative_to(self._compiled):
+            return ""
+        within = file.resolve().relative_to(self._compiled.parent.parent).as_posix()
+        if within in self._relations:
+            return self._relations[within]
+        return "" if self._relations else "`" + file.stem.replace("`", "``") + "`"
+
+
+class Importer:
+    """Reads statements, gathers what their names mean, makes their lineage in processes, and brings it."""
+
+    def __init__(
+        self, gatherer: Gatherer, workers: LineageWorkers, made: MadeTables, connection: Any
+    ) -> None:
+        self._gatherer = gatherer
+        self._workers = workers
+        self._made = made
+        self._connection = connection
+        self._waiting: list[Seen] = []
+        self._bringing = asyncio.Lock()
+        self.report = Report()
+
+    async def scripts(self, scripts: Sequence[Script], user: str, progress: Progress) -> None:
+        """Import scripts, many at once; what makes a table comes before what reads it."""
+        order = await self._order(scripts)
+        while order.is_active():
+            ready = order.get_ready()
+            await self._at_once(self._script(scripts[number], user, progress) for number in ready)
+            order.done(*ready)
+        await self._flush()
+
+    async def _script(self, script: Script, user: str, progress: Progress) -> None:
+        session = _Session(script.context)
+        for number, text in enumerate(script.statements, start=1):
+            await self._statement(
+                _Statement(
+                    name=script.name,
+                    number=number,
+                    text=script.text(text),
+                    statement_id=uuid.uuid5(_IDS, f"{script.name}\0{number}\0{text}"),
+                    time=script.time,
+                    user=user,
+                    session_id=script.name,
+                    outcome=IMPORTED,
+                ),
+                session,
+            )
+        progress(self.report)
+
+    async def _order(self, scripts: Sequence[Script]) -> TopologicalSorter[int]:
+        """Return which scripts come before which: by what they make and read, in a circle as they stand."""
+        touched = dict(enumerate([await self._gatherer.touches(s.texts, s.context) for s in scripts]))
+        makers: dict[TableName, set[int]] = {}
+        for number, (_, written) in touched.items():
+            for name in written:
+                makers.setdefault(name, set()).add(number)
+        before = {
+            number: {maker for name in read for maker in makers.get(name, ()) if maker != number}
+            for number, (read, _) in touched.items()
+        }
+        order = TopologicalSorter(before)
+        try:
+            order.prepare()
+        except CycleError:
+            order = TopologicalSorter({number: {number - 1} if number else set() for number in before})
+            order.prepare()
+        return order
+
+    async def recorded(self, found: Iterable[Found], progress: Progress) -> None:
+        """Import cleared statements of the audit record: sessions at once, each in the order of its time."""
+        sessions: dict[str, list[Found]] = {}
+        for one in sorted(found, key=lambda f: f.event.time):
+            body = one.event.body
+            # A plan's text in the record is for people; Spark's parser does not read it.
+            if body.get("verdict") == "cleared" and "plan" not in body and one.event.statement_id:
+                sessions.setdefault(str(body.get("sess", "")), []).append(one)
+        await self._at_once(self._session(name, events, progress) for name, events in sessions.items())
+        await self._flush()
+
+    async def _session(self, name: str, events: Sequence[Found], progress: Progress) -> None:
+        session = _Session(SessionContext())
+        for one in events:
+            body = one.event.body
+            session.context = SessionContext(
+                catalog=str(body.get("catalog") or "spark_catalog"),
+                namespace=tuple(body.get("namespace") or ("default",)),
+                temp_views=frozenset(session.temp_views),
+            )
+            await self._statement(
+                _Statement(
+                    name=one.event.statement_id,
+                    number=1,
+                    text=str(body.get("reqData", "")),
+                    statement_id=uuid.UUID(one.event.statement_id),
+                    time=datetime.fromisoformat(one.event.time),
+                    user=one.event.user,
+                    session_id=name,
+                    outcome=str(one.end.body.get("outcome", "unknown")) if one.end else "unknown",
+                    masks=_masks(body),
+                ),
+                session,
+            )
+        progress(self.report)
+
+    async def _at_once(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
+        limit = asyncio.Semaphore(2 * self._workers.processes)
+
+        async def limited(one: Coroutine[Any, Any, None]) -> None:
+            async with limit:
+                await one
+
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(limited(one))
+
+    async def _statement(self, statement: _Statement, session: _Session) -> None:
+        self.report.statements += 1
+        gathered = await self._gatherer.gather(
+            statement.text, session.context, session.temp_views, statement.masks
+        )
+        if not isinstance(gathered, Gathered):
+            self.report.unread.append(Unread(statement.name, statement.number, gathered.message))
+            return
+        wants = classify(gathered.statement.reading, gathered.statement.names)
+        lineage = await self._workers.lineage(gathered)
+        session.follow(wants.effects if isinstance(wants, Wants) else (), lineage)
+        if lineage is None:
+            self.report.without += 1
+            return
+        if lineage.table_level:
+            self.report.table_level.append(Unread(statement.name, statement.number, lineage.table_level))
+        self._made.learn(lineage)
+        self._waiting.append(
+            Seen(
+                statement_id=statement.statement_id,
+                time=statement.time,
+                user=statement.user,
+                text=statement.text,
+                session_id=statement.session_id,
+                outcome=statement.outcome,
+                lineage=lineage,
+            )
+        )
+        if len(self._waiting) >= BATCH:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        async with self._bringing:
+            batch, self._waiting = self._waiting, []
+            if batch:
+                self.report.new += await bring(self._connection, batch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Statement:
+    name: str
+    number: int
+    text: str
+    statement_id: uuid.UUID
+    time: datetime
+    user: str
+    session_id: str
+    outcome: str
+    masks: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Session:
+    """What names mean from one statement of a session to the next."""
+
+    context: SessionContext
+    temp_views: dict[str, StatementLineage] = field(default_factory=dict)
+
+    def follow(self, effects: Sequence[object], lineage: StatementLineage | None) -> None:
+        for effect in effects:
+            if isinstance(effect, UseNamespace):
+                self.context = SessionContext(
+                    catalog=effect.catalog or self.context.catalog,
+                    namespace=effect.namespace or self.context.namespace,
+                    temp_views=self.context.temp_views,
+                )
+        if lineage is not None and lineage.operation is Operation.CREATE:
+            for target in lineage.targets:
+                if target.kind is DatasetKind.TEMP_VIEW:
+                    self.temp_views[target.parts[-1]] = lineage
+            self.context = SessionContext(
+                catalog=self.context.catalog,
+                namespace=self.context.namespace,
+                temp_views=frozenset(self.temp_views),
+            )
+
+
+class MadeTables:
+    """A catalog that also has the tables that the imported statements make, as far as Spark has none."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._made: dict[TableName, Table] = {}
+
+    async def look_up(self, names: list[TableName]) -> Any:
+        """Return a snapshot that knows the names."""
+        snapshot = await self._catalog.look_up(names)
+        new = {
+            name: table
+            for name, table in self._made.items()
+            if name in names and snapshot.table(name) is None
+        }
+        if not new:
+            return snapshot
+        return type(snapshot)(
+            version=snapshot.version,
+            catalogs=snapshot.catalogs,
+            tables={**snapshot.tables, **new},
+            missing=snapshot.missing - new.keys(),
+        )
+
+    def learn(self, lineage: StatementLineage) -> None:
+        """Note the columns of what a statement made."""
+        if lineage.operation is not Operation.CREATE or lineage.table_level:
+            return
+        for target in lineage.targets:
+            if target.kind in (DatasetKind.TABLE, DatasetKind.VIEW) and len(target.parts) == 3:
+                name = TableName(*target.parts)
+                columns = tuple(
+                    Column(name=vertex.column, type="")
+                    for vertex in lineage.columns
+                    if vertex.dataset == target
+                )
+                self._made[name] = Table(name=name, kind=TableKind.TABLE, columns=columns)
+
+
+def _masks(body: Mapping[str, Any]) -> dict[TableName, frozenset[str]]:
+    """Return the columns that masks stood before, by the scans of a recorded statement."""
+    found: dict[TableName, frozenset[str]] = {}
+    for scan in body.get("scans") or ():
+        parts = str(scan.get("table", "")).lower().split(".")
+        columns = {
+            str(obligation["column"]).lower()
+            for obligation in scan.get("obligations") or ()
+            if obligation.get("type") != "ROW_FILTER" and obligation.get("column")
+        }
+        if columns and len(parts) == 3:
+            name = TableName(*parts)
+            found[name] = found.get(name, frozenset()) | columns
+    return found
+
+
+@asynccontextmanager
+async def importing(
+    settings: Settings, connection: Any, *, tables: Path | None, processes: int, deadline_s: float
+) -> AsyncIterator[Importer]:
+    """Make ready to import, with the tables of a running Spark or of a file.
+
+    Raises Faults for a broken file, BackendUnavailable when Spark or the parser is not there.
+    """
+    async with (
+        make_reader(settings.reader) as reader,
+        catalog_without_sessions(settings, reader, tables) as catalog,
+        LineageWorkers(processes, deadline_s=deadline_s) as workers,
+    ):
+        made = MadeTables(catalog)
+        catalogs = frozenset(name.lower() for name in settings.policies.catalogs)
+        gatherer = Gatherer(
+            reader=reader, look_up=made.look_up, catalogs=catalogs | catalog.snapshot.catalogs
+        )
+        yield Importer(gatherer, workers, made, connection)

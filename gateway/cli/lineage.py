@@ -1,0 +1,210 @@
+"""`sluice lineage`: what feeds a column and what it feeds, by the statements of the record and of scripts."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.app import logs
+from gateway.app.lineage_import import Report, importing, read_scripts
+from gateway.audit.search import Question, search
+from gateway.cli import exit_codes
+from gateway.cli.audit import moment, where
+from gateway.cli.terminal import Terminal
+from gateway.database.migrate import migrate
+from gateway.errors import Faults, LedgerUnavailable
+from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
+from gateway.lineage.graph import Answer, Carries, Column, Direction, Edge, find, walk, ways
+from gateway.model.statement import SessionContext
+from gateway.settings import Settings, load_settings
+from gateway.settings.models import LogSettings
+
+SHOWN = 20
+"""Statements of a kind that a report lists."""
+_ARRIVES = {
+    Carries.VALUES: "values: a tag on it would follow",
+    Carries.MASKED: "masked values",
+    Carries.INFLUENCE: "nothing; it decides on rows or order",
+}
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Ask the lineage graph in the database of the settings' gateway."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    if arguments.column == "import":
+        return asyncio.run(_import(settings, arguments, terminal))
+    if arguments.paths:
+        raise Faults([f"`{arguments.paths[0]}`: only `import` takes more than one name"])
+    return asyncio.run(_ask(settings, arguments, terminal))
+
+
+async def _connect(settings: Settings) -> Any:
+    try:
+        return await asyncpg.connect(
+            where(settings)[0],
+            timeout=10,
+            command_timeout=60,
+            server_settings={"application_name": "sluice-lineage"},
+        )
+    except (OSError, asyncpg.PostgresError, TimeoutError) as error:
+        raise LedgerUnavailable(f"the database of the lineage graph cannot be reached: {error}") from error
+
+
+async def _import(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Bring scripts, or statements of the record, into the graph."""
+    context = SessionContext(catalog=arguments.catalog, namespace=(arguments.database,))
+    paths = [Path(path) for path in arguments.paths]
+    if bool(paths) == (arguments.since is not None):
+        raise Faults(["name files and directories to import, or `--since TIME` for statements of the record"])
+    scripts = read_scripts(paths, context)
+    since = moment(arguments.since)
+    connection = await _connect(settings)
+    told = _Clock()
+
+    def progress(report: Report) -> None:
+        if not arguments.json and told.due():
+            terminal.line(f"{report.statements:,} statements read, {report.new:,} new in the graph")
+
+    try:
+        await migrate(connection)
+        async with importing(
+            settings,
+            connection,
+            tables=arguments.tables,
+            processes=arguments.processes,
+            deadline_s=arguments.deadline,
+        ) as importer:
+            if scripts:
+                await importer.scripts(scripts, getpass.getuser(), progress)
+            else:
+                dsn, spool = where(settings)
+                question = Question(since=since, verdict="cleared", limit=arguments.limit)
+                await importer.recorded(await search(dsn, question, spool=spool), progress)
+    finally:
+        await connection.close()
+    _show_report(importer.report, arguments, terminal)
+    return exit_codes.OK
+
+
+class _Clock:
+    """Says once in a while that it is time to tell how far work is."""
+
+    def __init__(self, every_s: float = 5.0) -> None:
+        self._every_s = every_s
+        self._next = time.monotonic() + every_s
+
+    def due(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + self._every_s
+        return True
+
+
+def _show_report(report: Report, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if arguments.json:
+        terminal.json(asdict(report))
+        return
+    for title, cases in (("only tables are known", report.table_level), ("not read", report.unread)):
+        for case in cases[:SHOWN]:
+            terminal.line(f"{case.name}, statement {case.number}: {title}: {case.why}")
+        if len(cases) > SHOWN:
+            terminal.line(f"… and {len(cases) - SHOWN:,} more")
+    terminal.line(
+        f"{report.statements:,} statements: {report.new:,} new in the graph, {report.without:,} without rows,"
+        f" {len(report.table_level):,} known by tables only, {len(report.unread):,} not read"
+    )
+
+
+async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    connection = await _connect(settings)
+    try:
+        start = await find(connection, arguments.column, _everything)
+        if arguments.to is not None:
+            await _show_ways(connection, start, arguments, terminal)
+        elif arguments.impact:
+            await _show_impact(connection, start, arguments, terminal)
+        else:
+            await _show_walks(connection, start, arguments, terminal)
+    except asyncpg.UndefinedTableError:
+        terminal.line("the lineage graph is empty: no gateway of this version has used this database")
+    finally:
+        await connection.close()
+    return exit_codes.OK
+
+
+async def _everything(datasets: Sequence[str]) -> frozenset[str]:
+    """Who can read the gateway's settings and reach its database may know of all that is in it."""
+    return frozenset(datasets)
+
+
+async def _show_walks(
+    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
+) -> None:
+    chosen = [d for d, wanted in ((Direction.UP, arguments.up), (Direction.DOWN, arguments.down)) if wanted]
+    answers = [
+        await walk(
+            connection, start, direction, _everything, depth=arguments.depth, most_edges=arguments.limit
+        )
+        for direction in chosen or Direction
+    ]
+    match "json" if arguments.json else arguments.format:
+        case "json":
+            terminal.json([as_json(answer) for answer in answers])
+        case "mermaid":
+            terminal.line(as_mermaid(_edges(answers)))
+        case "dot":
+            terminal.line(as_dot(_edges(answers)))
+        case _:
+            for answer in answers:
+                title = "what feeds it" if answer.direction is Direction.UP else "what it feeds"
+                terminal.line(terminal.style(title, "1"))
+                terminal.line(as_tree(answer))
+
+
+async def _show_impact(
+    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
+) -> None:
+    answer = await walk(
+        connection, start, Direction.DOWN, _everything, depth=arguments.depth, most_edges=arguments.limit
+    )
+    if arguments.json:
+        terminal.json(as_json(answer))
+        return
+    rows = [(str(one.column), one.distance, _ARRIVES[one.carries]) for one in answer.reached]
+    terminal.table(("column", "steps", "what arrives"), rows, max_cell=120)
+    if answer.cut_off:
+        terminal.line(f"… {answer.cut_off}")
+
+
+async def _show_ways(
+    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
+) -> None:
+    ends = await find(connection, arguments.to, _everything)
+    found: list[tuple[Edge, ...]] = []
+    for source in start:
+        for target in ends:
+            found += await ways(connection, source, target, _everything, depth=arguments.depth)
+    if arguments.json:
+        terminal.json([[edge_as_json(edge) for edge in way] for way in found])
+        return
+    for way in found:
+        terminal.line(terminal.style(str(way[0].source), "1"))
+        for edge in way:
+            masked = ", masked" if edge.masking else ""
+            terminal.line(f"  → {edge.target}  [{edge.subtype}{masked}]  {edge.expression}".rstrip())
+            terminal.line(f"    last seen {edge.last_seen:%Y-%m-%d %H:%M} in {edge.last_statement}")
+    if not found:
+        terminal.line(f"no way from `{arguments.column}` to `{arguments.to}` within {arguments.depth} steps")
+
+
+def _edges(answers: Sequence[Answer]) -> list[Edge]:
+    return [edge for answer in answers for edge in answer.edges]

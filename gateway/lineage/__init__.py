@@ -1,0 +1,5 @@
+"""The graph of column lineage: what statements brought into it, and what is asked of it.
+
+`store` writes what `sql/lineage` found of statements, `graph` walks up and down from a column, `drawing`
+makes trees, JSON, Mermaid and DOT of an answer.
+"""

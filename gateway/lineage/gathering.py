@@ -1,0 +1,119 @@
+"""Gathers what the lineage of a statement is made of: Spark's readings of it and of views, and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import CatalogSnapshot, TableName, ViewBody
+from gateway.model.lineage import StatementLineage
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
+from gateway.model.statement import SessionContext
+from gateway.reader.port import ReaderPort
+from gateway.sql.lineage import LineageCatalog, LineageText
+from gateway.sql.names import Names
+
+LookUp = Callable[[list[TableName]], Awaitable[CatalogSnapshot]]
+"""Tables by name → a snapshot that knows all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that `lineage_of` needs of one statement."""
+
+    statement: LineageText
+    catalog: LineageCatalog
+
+
+@dataclass(slots=True, kw_only=True)
+class Gatherer:
+    """Reads statements and the views that they read. Keeps readings of views for as long as it lives."""
+
+    reader: ReaderPort
+    look_up: LookUp
+    catalogs: frozenset[str]
+    """Names of catalogs, lower case."""
+    _views: dict[ViewBody, LineageText | None] = field(default_factory=dict)
+
+    async def gather(
+        self,
+        text: str,
+        context: SessionContext,
+        temp_views: Mapping[str, StatementLineage],
+        masks: Mapping[TableName, frozenset[str]],
+    ) -> Gathered | NotParsed | NotRead:
+        """Return a statement with what its names stand for, or why Spark's parser has no reading of it.
+
+        Raises what the look-up raises.
+        """
+        reading = await self.reader.read(text)
+        if not isinstance(reading, Reading):
+            return reading
+        statement = self._text(text, reading, context)
+        views: dict[TableName, LineageText] = {}
+        wanted = _names_of(statement)
+        snapshot = await self.look_up(sorted(wanted, key=str))
+        todo = list(wanted)
+        seen = set(todo)
+        while todo:
+            found: set[TableName] = set()
+            for name in todo:
+                table = snapshot.table(name)
+                if table is not None and table.view is not None:
+                    body = await self._view(table.view)
+                    if body is not None:
+                        views[name.folded()] = body
+                        found |= _names_of(body)
+            todo = sorted(found - seen, key=str)
+            seen |= found
+            snapshot = await self.look_up(todo) if todo else snapshot
+        tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
+        return Gathered(
+            statement, LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
+        )
+
+    async def touches(
+        self, texts: Iterable[str], context: SessionContext
+    ) -> tuple[set[TableName], set[TableName]]:
+        """Return the tables and views that statements read, and those that they write."""
+        read: set[TableName] = set()
+        written: set[TableName] = set()
+        names = Names(context, self.catalogs)
+        for text in texts:
+            reading = await self.reader.read(text)
+            for relation in reading.relations if isinstance(reading, Reading) else ():
+                scans = relation.role is RelationRole.SCAN
+                if relation.role is RelationRole.CTE:
+                    continue
+                meaning = names.table(relation.parts) if scans else names.new_table(relation.parts)
+                if isinstance(meaning, TableName):
+                    (read if scans else written).add(meaning.folded())
+        return read, written
+
+    def _text(self, text: str, reading: Reading, context: SessionContext) -> LineageText:
+        # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
+        return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.catalogs))
+
+    async def _view(self, view: ViewBody) -> LineageText | None:
+        if view not in self._views:
+            reading = await self.reader.read(view.text)
+            context = SessionContext(catalog=view.catalog, namespace=(view.database,))
+            self._views[view] = (
+                self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+            )
+        return self._views[view]
+
+
+def _names_of(statement: LineageText) -> set[TableName]:
+    """Return the tables and views that a statement reads or writes."""
+    found: set[TableName] = set()
+    for relation in statement.reading.relations:
+        if relation.role is RelationRole.CTE:
+            continue
+        meanings: Iterable[object] = (
+            (statement.names.table(relation.parts),)
+            if relation.role is RelationRole.SCAN
+            else (statement.names.new_table(relation.parts), statement.names.table(relation.parts))
+        )
+        found |= {meaning.folded() for meaning in meanings if isinstance(meaning, TableName)}
+    return found

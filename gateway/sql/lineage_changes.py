@@ -1,0 +1,191 @@
+"""UPDATE, DELETE and MERGE: which columns of the target they set to what, and by which conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from gateway.model.lineage import ANY_COLUMN, Clause, Operation
+from gateway.sql.analyse_scope import Unclear
+from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
+from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_expressions import Ctes
+from gateway.sql.lineage_scope import NOTHING, Environment, Frame, Relation, Rows, Value
+from gateway.sql.lineage_walk import Walk
+from gateway.sql.lineage_writes import Assigned, Write
+
+_UPDATE_PARTS = frozenset({"with_", "this", "expressions", "where"})
+_DELETE_PARTS = frozenset({"with_", "this", "where"})
+_MERGE_PARTS = frozenset({"with_", "this", "using", "on", "whens"})
+_WHEN_PARTS = frozenset({"matched", "source", "condition", "then"})
+
+
+def changed(walk: Walk, tree: exp.Expr, write: Write) -> tuple[list[Target], Rows]:
+    """Return the columns that a command sets, with the rows that it does so in."""
+    ctes = walk.with_(tree.args.get("with_"), None, {})
+    match write.operation, tree:
+        case Operation.UPDATE, exp.Update():
+            only(tree, _UPDATE_PARTS)
+            return _update(walk, tree, write, ctes)
+        case Operation.DELETE, exp.Delete():
+            only(tree, _DELETE_PARTS)
+            return _delete(walk, tree, write, ctes)
+        case Operation.MERGE, exp.Merge():
+            only(tree, _MERGE_PARTS)
+            return _Merge(walk, tree, write, ctes).changed()
+    raise Unclear(f"{NOT_UNDERSTOOD}{type(tree).__name__}")
+
+
+def _target(walk: Walk, node: exp.Expr, ctes: Ctes) -> Relation:
+    if not isinstance(node, exp.Table):
+        raise Unclear(f"{NOT_UNDERSTOOD}a target that is a {type(node).__name__}")
+    relation = walk.scan(folded(node.this))
+    return walk.aliased(node, relation, None, ctes)
+
+
+def _update(walk: Walk, tree: exp.Update, write: Write, ctes: Ctes) -> tuple[list[Target], Rows]:
+    frame = Frame(_target(walk, tree.this, ctes))
+    place = Environment(frame)
+    if (where := tree.args.get("where")) is not None:
+        walk.decide(frame.rows, Clause.WHERE, where.this, place, ctes)
+    assigned = Assigned(write.dataset)
+    for assignment in tree.expressions:
+        name = _assigned_column(walk, assignment, frame)
+        assigned.add(name, _assigned_value(walk, assignment.expression, place, ctes))
+    return assigned.targets(), frame.rows
+
+
+def _delete(walk: Walk, tree: exp.Delete, write: Write, ctes: Ctes) -> tuple[list[Target], Rows]:
+    target = _target(walk, tree.this, ctes)
+    frame = Frame(target)
+    if (where := tree.args.get("where")) is not None:
+        walk.decide(frame.rows, Clause.WHERE, where.this, Environment(frame), ctes)
+    return _every_column(write, target), frame.rows
+
+
+def _every_column(write: Write, target: Relation) -> list[Target]:
+    assigned = Assigned(write.dataset)
+    for attribute in target.attributes:
+        assigned.add(attribute.name or ANY_COLUMN, Value(NOTHING))
+    return assigned.targets()
+
+
+def _assigned_column(walk: Walk, assignment: exp.Expr, target: Frame) -> str:
+    """Return the column that an assignment is to; `s.f = …` changes the column s."""
+    parts = parts_of(assignment.this) if isinstance(assignment, exp.EQ) else None
+    if parts is None:
+        raise Unclear(f"{NOT_UNDERSTOOD}an assignment")
+    walk.references.add(parts)
+    found, _ = target.find(parts)
+    if found:
+        return found[0].name or ANY_COLUMN
+    unknown, at = target.candidates(parts)
+    if not unknown:
+        raise Unclear(f"`{'.'.join(parts)}` is no column of the target")
+    return parts[at]
+
+
+def _assigned_value(walk: Walk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
+    if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.upper() == "DEFAULT":
+        walk.references.add(("default",))
+        return Value(NOTHING)
+    return walk.value(node, place, ctes)
+
+
+class _Merge:
+    """A MERGE: actions on rows of the target, of the source, or of both."""
+
+    def __init__(self, walk: Walk, tree: exp.Merge, write: Write, ctes: Ctes) -> None:
+        self.walk, self.tree, self.write, self.ctes = walk, tree, write, ctes
+        self.target = _target(walk, tree.this, ctes)
+        self.source = self._source()
+        self.both = Frame(self.target)
+        self.both.add(self.source)
+        self.assigned = Assigned(write.dataset)
+
+    def _source(self) -> Relation:
+        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=self.tree.args["using"].copy()))
+        frame = Frame()
+        self.walk.from_clause(select, frame, None, self.ctes)
+        return frame.relation()
+
+    def changed(self) -> tuple[list[Target], Rows]:
+        rows = self.both.rows
+        self.walk.decide(rows, Clause.MERGE, self.tree.args["on"], Environment(self.both), self.ctes)
+        for when in self.tree.args["whens"].expressions:
+            only(when, _WHEN_PARTS)
+            self._when(when, rows)
+        return self.assigned.targets(), rows
+
+    def _when(self, when: exp.When, rows: Rows) -> None:
+        if when.args.get("matched"):
+            frame = self.both
+        else:
+            frame = Frame(self.target if when.args.get("source") else self.source)
+        place = Environment(frame)
+        own = Rows()
+        if (condition := when.args.get("condition")) is not None:
+            self.walk.decide(own, Clause.MERGE, condition, place, self.ctes)
+        then = when.args["then"]
+        match then:
+            case exp.Update():
+                self._update(then, place, own)
+            case exp.Insert():
+                self._insert(then, place, own)
+            case exp.Var() if then.name.upper() == "DELETE":
+                # Rows are gone: what decides that bears on every column.
+                rows.conditions += own.conditions
+                rows.parents += own.parents
+                for vertex, value in _every_column(self.write, self.target):
+                    self.assigned.add(vertex.column, value)
+            case _:
+                raise Unclear(f"{NOT_UNDERSTOOD}the action {type(then).__name__} of MERGE")
+
+    def _update(self, then: exp.Update, place: Environment, own: Rows) -> None:
+        items = then.expressions
+        if not items or isinstance(items[0], exp.Star):
+            self._same_names(own)
+            return
+        target = Frame(self.target)
+        for assignment in items:
+            name = _assigned_column(self.walk, assignment, target)
+            self._assign(name, _assigned_value(self.walk, assignment.expression, place, self.ctes), own)
+
+    def _insert(self, then: exp.Insert, place: Environment, own: Rows) -> None:
+        columns, values = then.args.get("this"), then.args.get("expression")
+        if columns is None or isinstance(columns, exp.Star) or values is None:
+            self._same_names(own)
+            return
+        names = []
+        for item in columns.expressions if isinstance(columns, exp.Tuple) else [columns]:
+            parts = (folded(item),) if isinstance(item, exp.Identifier) else parts_of(item)
+            if parts is None:
+                raise Unclear(f"{NOT_UNDERSTOOD}a column of INSERT")
+            self.walk.references.add(parts)
+            names.append(parts[-1])
+        cells = values.expressions if isinstance(values, exp.Tuple) else [values]
+        if len(cells) != len(names):
+            raise Unclear("INSERT of a MERGE has other columns than values")
+        for name, cell in zip(names, cells, strict=True):
+            self._assign(name, _assigned_value(self.walk, cell, place, self.ctes), own)
+
+    def _same_names(self, own: Rows) -> None:
+        """UPDATE SET * and INSERT *: every column of the target gets the source's of its name."""
+        self.walk.star_references.add(())
+        source = Frame(self.source)
+        if self.target.opens:
+            for attribute in source.shown:
+                self._assign(attribute.name or ANY_COLUMN, attribute.value, own)
+            return
+        for attribute in self.target.attributes:
+            name = attribute.name or ANY_COLUMN
+            found, _ = source.find((name,))
+            if found:
+                self._assign(name, found[0].value, own)
+            elif source.opens:
+                self._assign(name, self.walk.opened(source.opens[0], name), own)
+
+    def _assign(self, name: str, value: Value, own: Rows) -> None:
+        rows = (*value.rows, own) if own.conditions or own.parents else value.rows
+        self.assigned.add(name, replace(value, rows=rows))

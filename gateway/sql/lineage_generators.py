@@ -1,0 +1,84 @@
+"""The columns of generators and table functions: how many there are, and what Spark calls them.
+
+Each is made of all that the function is given: which argument ends where is up to the function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from gateway.sql.lineage_expressions import Ctes, Expressions, element_type, struct_fields
+from gateway.sql.lineage_scope import Attribute, Environment, Open, Relation, Rows, Value
+
+_EXPLODES = (exp.Explode, exp.ExplodeOuter)
+_POSEXPLODES = (exp.Posexplode, exp.PosexplodeOuter)
+_MAPS = (exp.Map, exp.VarMap, exp.MapFromEntries)
+
+
+def generated(
+    node: exp.Expr, value: Value, walk: Expressions, place: Environment, ctes: Ctes
+) -> Relation | None:
+    """Return the columns of a generator's call; None for a function of one column that it names itself."""
+    first = node.args.get("this")
+    if isinstance(node, (*_EXPLODES, *_POSEXPLODES)) and isinstance(first, exp.Expr):
+        names = ["pos"] if isinstance(node, _POSEXPLODES) else []
+        return _exploded(names, first, value, walk, place, ctes)
+    if isinstance(node, exp.Inline) and isinstance(first, exp.Expr):
+        fields = struct_fields(element_type(walk.value(first, place, ctes).type))
+        return _unknown(value) if fields is None else _columns(fields, value)
+    if isinstance(node, exp.Stack):
+        return _stacked(node, value)
+    if isinstance(node, exp.Anonymous):
+        return _anonymous(node, value)
+    return None
+
+
+def _exploded(
+    names: list[str], of: exp.Expr, value: Value, walk: Expressions, place: Environment, ctes: Ctes
+) -> Relation:
+    if isinstance(of, exp.Kwarg):
+        of = of.expression
+    type_ = walk.value(of, place, ctes).type
+    if isinstance(of, _MAPS) or type_[:4].lower() == "map<":
+        return _columns([*names, "key", "value"], value)
+    found = _columns([*names, "col"], value)
+    if type_ or isinstance(of, exp.Array):
+        found.attributes[-1] = Attribute("col", replace(value, type=element_type(type_)))
+        return found
+    return _open(found, value)
+
+
+def _open(relation: Relation, value: Value) -> Relation:
+    """Return it as one that may have other columns too: a map is exploded into two."""
+    return Relation(relation.attributes, relation.rows, [Open((), None, value)])
+
+
+def _stacked(node: exp.Stack, value: Value) -> Relation:
+    count = node.this
+    if isinstance(count, exp.Literal) and str(count.this).isdigit() and int(str(count.this)) > 0:
+        width = -(-len(node.expressions) // int(str(count.this)))
+        return _columns([f"col{i}" for i in range(width)], value)
+    return _unknown(value)
+
+
+def _anonymous(node: exp.Anonymous, value: Value) -> Relation | None:
+    name = str(node.this).lower()
+    if name in ("posexplode_outer", "explode_outer", "posexplode", "explode"):
+        return _unknown(value)
+    if name in ("inline_outer", "inline", "stack", "variant_explode", "variant_explode_outer"):
+        return _unknown(value)
+    if name == "json_tuple":
+        return _columns([f"c{i}" for i in range(len(node.expressions) - 1)], value)
+    if name == "range":
+        return _columns(["id"], value)
+    return None
+
+
+def _columns(names: list[str], value: Value) -> Relation:
+    return Relation([Attribute(name, value) for name in names], Rows())
+
+
+def _unknown(value: Value) -> Relation:
+    return Relation([Attribute("*", value)], Rows(), [Open((), None, value)])

@@ -1,0 +1,235 @@
+"""Piped queries: one operator after the other, each on what the one before it gives.
+
+An operator's text is parsed as the part of a query that it is. Columns keep the qualifiers that they have, as
+in Spark's plan: `FROM t |> SELECT x |> WHERE t.x > 1` means what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from gateway.model.lineage import Clause
+from gateway.sql.analyse_scope import Unclear
+from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded
+from gateway.sql.lineage_expressions import Ctes
+from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_scope import (
+    Attribute,
+    Condition,
+    Environment,
+    Frame,
+    Part,
+    Relation,
+    Rows,
+    merged,
+)
+from gateway.sql.lineage_sets import Branches
+from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
+
+if TYPE_CHECKING:
+    from gateway.sql.lineage_walk import Walk
+
+_HEAD = "SELECT * FROM piped"
+_JOINS = frozenset(
+    {"JOIN", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "NATURAL", "LATERAL", ","}
+)
+_SETS = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS"})
+_ORDERS = frozenset(
+    {"ORDER", "ORDER BY", "SORT", "SORT BY", "CLUSTER", "CLUSTER BY", "DISTRIBUTE", "DISTRIBUTE BY"}
+)
+
+
+def piped(walk: Walk, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> Relation:
+    """Return what a piped query gives; the first of its operators is the query that it begins with."""
+    first = parse(operators[0])
+    scope = walk.with_(first.args.get("with_"), outer, ctes)
+    if isinstance(first, exp.Select) and _is_plain(first):
+        # FROM t: its columns keep their qualifiers, those that USING hides too.
+        frame = Frame()
+        walk.from_clause(first, frame, outer, scope)
+        walk.star_references.add(())
+        relation = frame.relation()
+    else:
+        first.set("with_", None)
+        relation = walk.query(first, outer, scope)
+    for operator in operators[1:]:
+        walk.budget.step()
+        relation = _Operator(walk, operator, relation, outer, scope).applied()
+    return relation
+
+
+def _is_plain(select: exp.Select) -> bool:
+    """Whether it is `FROM t`, or the same in other words."""
+    return (
+        len(select.expressions) == 1
+        and isinstance(select.expressions[0], exp.Star)
+        and not select.expressions[0].args.get("except_")
+        and not any(value for name, value in select.args.items() if name not in _PLAIN_PARTS)
+    )
+
+
+_PLAIN_PARTS = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
+
+
+class _Operator:
+    """One operator and what it is applied to."""
+
+    def __init__(
+        self, walk: Walk, text: str, relation: Relation, outer: Environment | None, ctes: Ctes
+    ) -> None:
+        tokens = tokens_of(text)
+        if not tokens:
+            raise Unclear("a pipe without an operator")
+        self.walk, self.text, self.relation, self.outer, self.ctes = walk, text, relation, outer, ctes
+        self.word = tokens[0].text.upper()
+        self.rest = text[tokens[0].end + 1 :]
+        self.frame = Frame(relation)
+        self.place = Environment(self.frame, outer)
+
+    def applied(self) -> Relation:
+        """Return what the operator gives."""
+        match self.word:
+            case "SELECT":
+                select = self._select(self.text)
+                return self.walk.selected(select, self.frame, self.outer, self.ctes)
+            case "EXTEND":
+                items = self._select(f"SELECT {self.rest}").expressions
+                added, _ = self.walk.select_list(items, self.place, self.ctes)
+                return self._with([*self.frame.attributes, *added])
+            case "SET":
+                return self._set()
+            case "DROP":
+                return self._drop()
+            case "AS":
+                return self.relation.aliased(
+                    folded(parse(f"SELECT 1 AS {self.rest}").expressions[0].args["alias"])
+                )
+            case "WHERE":
+                condition = self._query().args["where"].this
+                self.walk.decide(self.frame.rows, Clause.WHERE, condition, self.place, self.ctes)
+                return self.frame.relation()
+            case "AGGREGATE":
+                return self._aggregate()
+            case "LIMIT" | "OFFSET" | "TABLESAMPLE":
+                return self.relation
+            case "PIVOT" | "UNPIVOT":
+                return self._pivot()
+            case word if word in _JOINS:
+                return self._join()
+            case word if word in _SETS:
+                return self._set_operation()
+            case word if word in _ORDERS:
+                query = self._query()
+                return self.walk.ordered(query, self.frame.relation(), self.frame, self.outer, self.ctes)
+        raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
+
+    def _query(self) -> exp.Expr:
+        return parse(f"{_HEAD} {self.text}")
+
+    @staticmethod
+    def _select(text: str) -> exp.Select:
+        tree = parse(text)
+        if not isinstance(tree, exp.Select):
+            raise Unclear("a pipe operator that sqlglot reads as another query")
+        return tree
+
+    def _with(self, attributes: list[Attribute]) -> Relation:
+        return Relation(attributes, self.frame.rows, self.relation.opens)
+
+    def _set(self) -> Relation:
+        attributes = list(self.frame.attributes)
+        for item in comma_items(self.rest):
+            name, expression = split_at(item, TokenType.EQ)
+            if expression is None:
+                raise Unclear("a SET without a value")
+            target = folded(parse(f"SELECT 1 AS {name}").expressions[0].args["alias"])
+            value = self.walk.value(
+                self._select(f"SELECT {expression}").expressions[0], self.place, self.ctes
+            )
+            places = [i for i, a in enumerate(attributes) if a.name == target and not a.hidden]
+            if not places and not self.relation.opens:
+                raise Unclear(f"`{target}` is in no relation in scope")
+            for i in places:
+                attributes[i] = Attribute(target, value)
+            self.walk.references.add((target,))
+            if not places:
+                attributes.append(Attribute(target, value))
+            # A later assignment sees the earlier ones.
+            outputs = {**self.place.outputs, target: Attribute(target, value)}
+            self.place = replace(self.place, outputs=outputs, prefer="outputs")
+        return self._with(attributes)
+
+    def _drop(self) -> Relation:
+        names = {
+            folded(column.this)
+            for column in self._select(f"SELECT {self.rest}").expressions
+            if isinstance(column, exp.Column)
+        }
+        self.walk.references |= {(name,) for name in names}
+        return self._with([a for a in self.frame.attributes if a.name not in names or a.hidden])
+
+    def _aggregate(self) -> Relation:
+        items, grouped = split_at(self.rest, TokenType.GROUP_BY)
+        place, keys = self.place, list[Attribute]()
+        if grouped is not None:
+            grouping = Condition(Clause.GROUP_BY, f"GROUP BY {self.walk.text.user_words(grouped).strip()}")
+            place = replace(place, groups=Rows(groups=grouping))
+            keys = self._keys(grouped)
+            by = merged(key.value for key in keys)
+            grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
+            self.frame.rows.conditions.append(grouping)
+            self.frame.rows.parents += by.rows
+        added: list[Attribute] = []
+        if items.strip():
+            added, _ = self.walk.select_list(self._select(f"SELECT {items}").expressions, place, self.ctes)
+        return Relation([*keys, *added], self.frame.rows)
+
+    def _keys(self, grouped: str) -> list[Attribute]:
+        keys: list[Attribute] = []
+        for item in self._select(f"SELECT {grouped}").expressions:
+            number = self._numbered(item)
+            if number is None:
+                keys += self.walk.select_list([item], self.place, self.ctes)[0]
+            else:
+                keys.append(number)
+        return keys
+
+    def _numbered(self, item: exp.Expr) -> Attribute | None:
+        if isinstance(item, exp.Literal) and not item.args.get("is_string") and str(item.this).isdigit():
+            shown, place = self.frame.shown, int(str(item.this))
+            return shown[place - 1] if 1 <= place <= len(shown) else None
+        return None
+
+    def _pivot(self) -> Relation:
+        table = self._query().args["from_"].this
+        relation = self.frame.relation()
+        for pivot in table.args.get("pivots") or ():
+            relation = pivoted(self.walk, pivot, relation, self.outer, self.ctes)
+        return relation
+
+    def _join(self) -> Relation:
+        query = self._query()
+        source = query.args["from_"].this
+        for join in (*(source.args.get("joins") or ()), *(query.args.get("joins") or ())):
+            self.walk.join(join, self.frame, self.outer, self.ctes)
+        for owner in (source, query):
+            for lateral in owner.args.get("laterals") or ():
+                self.frame.add(self.walk.lateral(lateral, self.place, self.ctes))
+        return self.frame.relation()
+
+    def _set_operation(self) -> Relation:
+        tree = self._query()
+        chain = []
+        while isinstance(tree, exp.SetOperation):
+            chain.append(tree)
+            tree = tree.this
+        shown = [a for a in self.frame.attributes if not a.hidden]
+        branches = Branches(Relation(shown, self.frame.rows, self.relation.opens))
+        for operation in reversed(chain):
+            branches.add(operation, self.walk.query(operation.expression, self.outer, self.ctes))
+        return branches.relation()

@@ -1,0 +1,279 @@
+"""What flows through a query: values, rows and the names in scope, without any syntax.
+
+A value is a set of base columns, each with the ways in which it takes part, and with what decided on it. Rows
+are a graph of conditions: what decides on the rows of a table decides on those of every query over it.
+Columns that are only passed on share one value, so a level of subqueries costs no more than its own words.
+
+Names resolve as in `analyse_scope.py`; here a relation may also have columns that nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from gateway.model.lineage import Clause, Subtype
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
+
+Dependencies = dict[int, int]
+"""Columns by number, and in which ways each takes part: a sum of the bits below."""
+
+IDENTITY, TRANSFORMATION, AGGREGATION, CONDITIONAL, WINDOW = 1, 2, 4, 8, 16
+SUBTYPES = {
+    IDENTITY: Subtype.IDENTITY,
+    TRANSFORMATION: Subtype.TRANSFORMATION,
+    AGGREGATION: Subtype.AGGREGATION,
+    CONDITIONAL: Subtype.CONDITIONAL,
+    WINDOW: Subtype.WINDOW,
+}
+WAYS = 5
+"""So many bits; as many above them say the same of ways that a mask stands in."""
+DIRECT = IDENTITY | TRANSFORMATION | AGGREGATION
+ALL = (1 << WAYS) - 1
+
+MAX_WORK = 4_000_000
+"""Dependencies copied for one statement, about two seconds; above this it has table-level lineage."""
+
+
+def _composed(way: int) -> tuple[int, ...]:
+    """Return for every sum of bits what it becomes within an expression of one way."""
+
+    def half(bits: int) -> int:
+        if not bits:
+            return 0
+        kept = bits & ~DIRECT
+        direct = bits & DIRECT
+        if direct:
+            kept |= AGGREGATION if way == AGGREGATION else direct & AGGREGATION
+            if way == TRANSFORMATION and direct & (IDENTITY | TRANSFORMATION):
+                kept |= TRANSFORMATION
+        return kept
+
+    return tuple(half(bits & ALL) | half(bits >> WAYS) << WAYS for bits in range(1 << 2 * WAYS))
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How an operand takes part in the expression around it."""
+
+    becomes: tuple[int, ...]
+    """By the operand's own bits."""
+    direct: bool = True
+    """Whether what is within can still take part in another way."""
+
+
+def _indirect(bit: int) -> tuple[int, ...]:
+    return tuple(
+        (bit if bits & ALL else 0) | (bit << WAYS if bits >> WAYS else 0) for bits in range(1 << 2 * WAYS)
+    )
+
+
+TRANSFORMED = Way(_composed(TRANSFORMATION))
+AGGREGATED = Way(_composed(AGGREGATION))
+CHOOSING = Way(_indirect(CONDITIONAL), direct=False)
+WINDOWED = Way(_indirect(WINDOW), direct=False)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """One conjunct of a condition; `written` is syntax that only its maker understands."""
+
+    written: object
+    dependencies: Dependencies
+    by_row: bool = True
+    not_null: tuple[int, ...] = ()
+    """Columns, by number, that cannot be NULL where it holds."""
+
+
+@dataclass(slots=True, eq=False)
+class Condition:
+    """Something written that decides on rows."""
+
+    clause: Clause
+    written: object
+    parts: list[Part] = field(default_factory=list)
+    aggregates: bool = False
+    """Of a GROUP_BY: whether some target's value is an aggregate over its groups; set at the end."""
+
+
+@dataclass(slots=True, eq=False)
+class Rows:
+    """The rows of a relation: conditions of its own, and those of what it is made of."""
+
+    conditions: list[Condition] = field(default_factory=list)
+    parents: list[Rows] = field(default_factory=list)
+    groups: Condition | None = None
+    """Set where an aggregate is computed: the GROUP BY that says over what."""
+
+
+NOTHING: Dependencies = {}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """What is in a column: nobody changes it after it is made."""
+
+    dependencies: Dependencies
+    rows: tuple[Rows, ...] = ()
+    """What decided on this value alone: windows, conditions within scalar subqueries."""
+    written: tuple[object, ...] = ()
+    """The expressions that made it, one for each branch of a set operation; syntax, or text."""
+    type: str = ""
+    """Of a column that is passed on from a table: its type as DDL writes it."""
+
+    def within(self, way: Way, written: tuple[object, ...] = ()) -> Value:
+        """Return the value as an operand of an expression."""
+        becomes = way.becomes
+        return Value({k: becomes[bits] for k, bits in self.dependencies.items()}, self.rows, written)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attribute:
+    """A column of a relation, as Spark's analyser has it."""
+
+    name: str | None
+    """Lower case; None where Spark makes one up."""
+    value: Value
+    qualifier: Parts = ()
+    hidden: bool = False
+    """Found by its qualified name only: the other side's key of a USING join."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Open:
+    """A relation whose columns are not known: whatever name is asked of it, it has it."""
+
+    qualifier: Parts
+    scan: int | None
+    """The scan whose columns they are; None for a function or the like, where each has `value`."""
+    value: Value = Value(NOTHING)
+
+
+@dataclass(slots=True, eq=False)
+class Relation:
+    """What a query or a FROM clause gives."""
+
+    attributes: list[Attribute]
+    rows: Rows
+    opens: list[Open] = field(default_factory=list)
+
+    def aliased(self, alias: str, columns: Sequence[str] = ()) -> Relation:
+        """Return it under an alias, with its columns renamed by position when names are given."""
+        shown = [a for a in self.attributes if not a.hidden]
+        if columns and self.opens:
+            whole = merged(a.value for a in shown)
+            return Relation([Attribute(name, whole, (alias,)) for name in columns], self.rows)
+        if columns and len(columns) != len(shown):
+            raise Unclear(f"`{alias}` has {len(shown)} columns, not {len(columns)}")
+        names: Sequence[str | None] = columns or [a.name for a in shown]
+        attributes = [Attribute(n, a.value, (alias,)) for n, a in zip(names, shown, strict=True)]
+        return Relation(attributes, self.rows, [replace(o, qualifier=(alias,)) for o in self.opens])
+
+
+def merged(values: Iterable[Value], way: Way | None = None) -> Value:
+    """Return a value that may be any of several."""
+    found: Dependencies = {}
+    rows: dict[int, Rows] = {}
+    written: dict[object, None] = {}
+    for value in values:
+        for key, bits in value.dependencies.items():
+            found[key] = found.get(key, 0) | (bits if way is None else way.becomes[bits])
+        for one in value.rows:
+            rows[id(one)] = one
+        written.update(dict.fromkeys(value.written))
+    return Value(found, tuple(rows.values()), tuple(written))
+
+
+class Frame:
+    """The relations that one FROM clause has brought into scope so far, as a flat list of columns."""
+
+    __slots__ = ("_index", "attributes", "opens", "rows")
+
+    def __init__(self, relation: Relation | None = None) -> None:
+        self.attributes: list[Attribute] = []
+        self.opens: list[Open] = []
+        self.rows = Rows()
+        self._index: dict[str | None, list[Attribute]] = {}
+        if relation is not None:
+            self.add(relation)
+
+    def add(self, relation: Relation) -> None:
+        """Bring a relation into scope, as after a comma."""
+        self.attributes += relation.attributes
+        for attribute in relation.attributes:
+            self._index.setdefault(attribute.name, []).append(attribute)
+        self.opens += relation.opens
+        self.rows.parents.append(relation.rows)
+
+    def take(self, attributes: list[Attribute], opens: list[Open]) -> None:
+        """Have these columns and no others from now on; the rows stay."""
+        self.attributes, self.opens, self._index = attributes, opens, {}
+        for attribute in attributes:
+            self._index.setdefault(attribute.name, []).append(attribute)
+
+    def relation(self) -> Relation:
+        return Relation(self.attributes, self.rows, self.opens)
+
+    @property
+    def shown(self) -> list[Attribute]:
+        """What `*` means."""
+        return [a for a in self.attributes if not a.hidden]
+
+    def qualified(self, qualifier: Parts) -> list[Attribute]:
+        """Return what `qualifier.*` means; Spark shows the keys that USING hides first."""
+        found = [a for a in self.attributes if a.qualifier[-len(qualifier) :] == qualifier]
+        return sorted(found, key=lambda a: not a.hidden)
+
+    def find(self, parts: Parts) -> tuple[list[Attribute], int]:
+        """Return the known columns that a reference may mean, and how many parts name them."""
+        for length in (3, 2, 1):
+            if len(parts) <= length:
+                continue
+            qualifier = parts[:length]
+            found = [a for a in self._index.get(parts[length], ()) if a.qualifier[-length:] == qualifier]
+            if found:
+                return found, length + 1
+            if any(o.qualifier[-length:] == qualifier for o in self.opens):
+                return [], 0
+        return [a for a in self._index.get(parts[0], ()) if not a.hidden], 1
+
+    def candidates(self, parts: Parts) -> tuple[list[Open], int]:
+        """Return the relations of unknown columns that may have the reference, and where its name stands."""
+        for length in (3, 2, 1):
+            if len(parts) > length:
+                found = [o for o in self.opens if o.qualifier[-length:] == parts[:length]]
+                if found:
+                    return found, length
+        return self.opens, 0
+
+
+@dataclass(slots=True, eq=False)
+class Environment:
+    """Where an expression stands: the frame, the select list as far as it is in scope, the query around."""
+
+    frame: Frame
+    parent: Environment | None = None
+    outputs: dict[str, Attribute] = field(default_factory=dict)
+    prefer: Literal["columns", "outputs"] = "columns"
+    """What a name that is both means: the FROM clause's column, or the output column."""
+    groups: Rows | None = None
+    """The groups over which an aggregate here is computed."""
+    windows: dict[str, object] = field(default_factory=dict)
+    """Named windows, lower case."""
+    variables: frozenset[str] = frozenset()
+    """Of a lambda: its arguments; what is in them comes with the array that it is called on."""
+
+    def known(self, parts: Parts) -> tuple[list[Attribute], int]:
+        """Return the columns of this query that a reference may mean, and how many parts name them."""
+        output = self.outputs.get(parts[0])
+        if output is not None and self.prefer == "outputs" and len(parts) == 1:
+            return [output], 1
+        found, length = self.frame.find(parts)
+        if not found and output is not None:
+            return [output], 1
+        return found, length
+
+    def is_literal(self, parts: Parts) -> bool:
+        """Whether a name that no relation has is a function without brackets."""
+        return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS

@@ -1,0 +1,354 @@
+"""Where values come from: tables, views read through to their tables, temporary views by their lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.lineage import (
+    ANY_COLUMN,
+    ColumnVertex,
+    Dataset,
+    DatasetKind,
+    EdgeType,
+    SourceColumn,
+    StatementLineage,
+)
+from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import Relation as ReadRelation
+from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.lineage_scope import (
+    ALL,
+    IDENTITY,
+    SUBTYPES,
+    WAYS,
+    Attribute,
+    Condition,
+    Dependencies,
+    Open,
+    Part,
+    Relation,
+    Rows,
+    Value,
+)
+from gateway.sql.names import Names, TempViewName, Ungovernable
+
+MAX_VIEW_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageText:
+    """A statement or a view's query, with Spark's reading of it and what names mean in its session."""
+
+    text: str
+    reading: Reading
+    names: Names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineageCatalog:
+    """What the statement's names stand for; what is missing has columns that nobody knows."""
+
+    tables: Mapping[TableName, Table] = field(default_factory=dict)
+    """By folded name: tables and views that are read, those that views read, and those that are written."""
+    views: Mapping[TableName, LineageText] = field(default_factory=dict)
+    """Queries of persistent views by folded name; a view without one is read as if it were a table."""
+    temp_views: Mapping[str, StatementLineage] = field(default_factory=dict)
+    """Lineage of the statements that made the session's temporary views, by lower-case name."""
+    masks: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    """Columns, lower case, that a mask stood before, by folded name of the table or view."""
+
+    def table(self, name: TableName) -> Table | None:
+        return self.tables.get(name.folded())
+
+    def dataset(self, name: TableName) -> Dataset:
+        table = self.table(name)
+        is_view = name.folded() in self.views or (table is not None and table.kind is TableKind.VIEW)
+        return Dataset.table(name, DatasetKind.VIEW if is_view else DatasetKind.TABLE)
+
+
+def dataset_of(parts: Parts, names: Names, catalog: LineageCatalog) -> Dataset:
+    """Return what a relation name means; a name that cannot be governed is taken as it is written."""
+    resolved = names.table(parts)
+    if isinstance(resolved, TempViewName):
+        return Dataset(DatasetKind.TEMP_VIEW, (resolved.name.lower(),))
+    if isinstance(resolved, Ungovernable):
+        if len(parts) == 2 and "/" in parts[1]:
+            return Dataset(DatasetKind.PATH, (parts[1],))
+        return Dataset(DatasetKind.TABLE, tuple(part.lower() for part in parts))
+    return catalog.dataset(resolved)
+
+
+@dataclass(slots=True)
+class Vertices:
+    """The columns of one statement by number; two scans of a table have columns of their own."""
+
+    columns: list[ColumnVertex] = field(default_factory=list)
+    scans: list[int] = field(default_factory=list)
+    steps: set[int] = field(default_factory=set)
+    """Those that are columns of views, through which others are read."""
+    _numbers: dict[tuple[int, str], int] = field(default_factory=dict)
+    _scans: int = 0
+
+    def scan(self) -> int:
+        self._scans += 1
+        return self._scans - 1
+
+    def number(self, scan: int, vertex: ColumnVertex) -> int:
+        key = (scan, vertex.column)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.columns)
+            self.columns.append(vertex)
+            self.scans.append(scan)
+        return found
+
+
+ReadView = Callable[[TableName, LineageText], Relation]
+
+
+class Sources:
+    """Makes the relations that a statement's names stand for."""
+
+    def __init__(self, catalog: LineageCatalog, read_view: ReadView) -> None:
+        self.catalog = catalog
+        self.vertices = Vertices()
+        self.unread: dict[Dataset, str] = {}
+        """Views whose text could not be read, and why."""
+        self.view_columns: dict[Dataset, list[tuple[ColumnVertex, Value]]] = {}
+        """What the columns of the views that were read are made of."""
+        self._read_view = read_view
+        self._views: dict[TableName, Relation] = {}
+        self._reading: list[TableName] = []
+        self._datasets: list[Dataset] = []
+        """Of each scan, by its number."""
+
+    def scan(self, parts: Parts, names: Names) -> Relation:
+        """Return the relation of a name that is read."""
+        resolved = names.table(parts)
+        if isinstance(resolved, TempViewName):
+            name = resolved.name.lower()
+            made = self.catalog.temp_views.get(name)
+            if made is not None and not made.table_level:
+                return self._temp_view(name, made)
+            return self._table(Dataset(DatasetKind.TEMP_VIEW, (name,)), None, (name,))
+        if isinstance(resolved, Ungovernable):
+            folded = tuple(part.lower() for part in parts)
+            return self._table(dataset_of(parts, names, self.catalog), None, folded)
+        name_ = resolved.folded()
+        text = self.catalog.views.get(name_)
+        qualifier = (name_.catalog, name_.database, name_.table)
+        if text is not None:
+            view = self._view(name_, text)
+            if view is not None:
+                attributes = [Attribute(a.name, a.value, qualifier) for a in view.attributes]
+                opens = [Open(qualifier, o.scan, o.value) for o in view.opens]
+                return Relation(attributes, view.rows, opens)
+        return self._table(self.catalog.dataset(name_), self.catalog.table(name_), qualifier)
+
+    def table(self, name: TableName) -> Relation:
+        """Return the relation of a table by itself: the target of a MERGE, UPDATE or DELETE."""
+        folded = name.folded()
+        qualifier = (folded.catalog, folded.database, folded.table)
+        return self._table(self.catalog.dataset(folded), self.catalog.table(folded), qualifier)
+
+    def _table(self, dataset: Dataset, table: Table | None, qualifier: Parts) -> Relation:
+        scan = self.vertices.scan()
+        self._datasets.append(dataset)
+        if table is None or not table.columns:
+            unknown = Open(qualifier, scan)
+            return Relation(
+                [Attribute(ANY_COLUMN, self.column(unknown, ANY_COLUMN), qualifier)], Rows(), [unknown]
+            )
+        masked = self.catalog.masks.get(table.name.folded(), frozenset())
+        attributes = []
+        for column in table.columns:
+            name = column.name.lower()
+            number = self.vertices.number(scan, ColumnVertex(dataset, name))
+            bits = IDENTITY << WAYS if name in masked else IDENTITY
+            attributes.append(Attribute(name, Value({number: bits}, (), (name,), column.type), qualifier))
+        return Relation(attributes, Rows())
+
+    def column(self, unknown: Open, name: str) -> Value:
+        """Return a column of a relation whose columns are not known."""
+        if unknown.scan is None:
+            return unknown.value
+        dataset = self._dataset(unknown.scan)
+        masked = (
+            self.catalog.masks.get(TableName(*dataset.parts), frozenset()) if len(dataset.parts) == 3 else ()
+        )
+        number = self.vertices.number(unknown.scan, ColumnVertex(dataset, name))
+        return Value({number: IDENTITY << WAYS if name in masked else IDENTITY}, (), (name,))
+
+    def _dataset(self, scan: int) -> Dataset:
+        return self._datasets[scan]
+
+    # ---------------------------------------------------------------- views
+
+    def _view(self, name: TableName, text: LineageText) -> Relation | None:
+        """Return a persistent view read through to its tables; None when its text cannot be read."""
+        if name in self._views:
+            return self._views[name]
+        dataset = self.catalog.dataset(name)
+        if dataset in self.unread:
+            return None
+        if name in self._reading or len(self._reading) >= MAX_VIEW_DEPTH:
+            raise Unclear(f"the view {name} reads itself, or views are nested too deeply")
+        self._reading.append(name)
+        try:
+            found = self._named(name, self._read_view(name, text))
+        except Unclear as unclear:
+            self.unread[dataset] = unclear.why
+            return None
+        finally:
+            self._reading.pop()
+        masked = self.catalog.masks.get(name, frozenset())
+        scan = self.vertices.scan()
+        self._datasets.append(dataset)
+        attributes, columns = [], []
+        for attribute in found.attributes:
+            vertex = ColumnVertex(dataset, attribute.name or ANY_COLUMN)
+            columns.append((vertex, attribute.value))
+            attributes.append(Attribute(attribute.name, self._step(scan, vertex, attribute.value, masked)))
+        self.view_columns[dataset] = columns
+        self._views[name] = Relation(attributes, found.rows, found.opens)
+        return self._views[name]
+
+    def _step(self, scan: int, vertex: ColumnVertex, value: Value, masked: frozenset[str]) -> Value:
+        number = self.vertices.number(scan, vertex)
+        self.vertices.steps.add(number)
+        dependencies = {**value.dependencies, number: IDENTITY}
+        if vertex.column in masked:
+            dependencies = {key: behind_mask(bits) for key, bits in dependencies.items()}
+        return Value(dependencies, value.rows, value.written, value.type)
+
+    def _named(self, name: TableName, relation: Relation) -> Relation:
+        """Give the columns of a view's query the view's names: by those that Spark recorded, or in order."""
+        table = self.catalog.table(name)
+        if table is None or not table.columns:
+            return relation
+        names = [column.name.lower() for column in table.columns]
+        shown = [a for a in relation.attributes if not a.hidden]
+        recorded = [n.lower() for n in table.view.output] if table.view is not None else []
+        by_name = {a.name: a for a in reversed(shown) if a.name is not None}
+        if relation.opens:
+            return relation
+        if (
+            len(recorded) == len(names)
+            and len(set(recorded)) == len(recorded)
+            and by_name.keys() >= set(recorded)
+        ):
+            shown = [by_name[n] for n in recorded]
+        if len(shown) != len(names):
+            raise Unclear(f"the view {name} has {len(names)} columns, its query {len(shown)}")
+        return Relation([Attribute(n, a.value) for n, a in zip(names, shown, strict=True)], relation.rows)
+
+    def _temp_view(self, name: str, made: StatementLineage) -> Relation:
+        """Return a temporary view as what the statement that made it read."""
+        scans: dict[Dataset, int] = {}
+
+        def numbered(sources: tuple[SourceColumn, ...]) -> Dependencies:
+            found: Dependencies = {}
+            for source in sources:
+                dataset = source.column.dataset
+                if dataset not in scans:
+                    scans[dataset] = self.vertices.scan()
+                    self._datasets.append(dataset)
+                key = self.vertices.number(scans[dataset], source.column)
+                if dataset.kind is DatasetKind.VIEW:
+                    self.vertices.steps.add(key)
+                found[key] = found.get(key, 0) | bits_of(source)
+            return found
+
+        dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
+        scan = self.vertices.scan()
+        self._datasets.append(dataset)
+        rows, own = _rows_of(made, numbered)
+        values = {
+            edge.targets[0]: Value(
+                numbered((*edge.sources, *edge.steps)), own.get(edge.targets[0], ()), (edge.expression,)
+            )
+            for edge in made.edges
+            if edge.type is EdgeType.PROJECTION
+        }
+        attributes = []
+        for vertex in made.columns:
+            value = values.get(vertex) or Value({}, own.get(vertex, ()))
+            step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
+            attributes.append(Attribute(vertex.column, step, (name,)))
+        return Relation(attributes, rows)
+
+
+def _rows_of(
+    made: StatementLineage, numbered: Callable[[tuple[SourceColumn, ...]], Dependencies]
+) -> tuple[Rows, dict[ColumnVertex, tuple[Rows, ...]]]:
+    """Return what decided on all columns that a statement made, and what on some of them alone."""
+    rows = Rows()
+    own: dict[ColumnVertex, tuple[Rows, ...]] = {}
+    for edge in made.edges:
+        if edge.type is not EdgeType.PREDICATE or edge.clause is None:
+            continue
+        steps = numbered(edge.steps)
+        condition = Condition(edge.clause, edge.expression)
+        for conjunct in edge.conjuncts:
+            part = Part(conjunct.expression, {**numbered(conjunct.sources), **steps}, conjunct.by_row)
+            condition.parts.append(part)
+        if set(edge.targets) >= set(made.columns):
+            rows.conditions.append(condition)
+        else:
+            for vertex in edge.targets:
+                own[vertex] = (*own.get(vertex, ()), Rows([condition]))
+    return rows, own
+
+
+def behind_mask(bits: int) -> int:
+    """Return ways with a mask in every one of them."""
+    return ((bits & ALL) | bits >> WAYS) << WAYS
+
+
+_BITS = {subtype: bit for bit, subtype in SUBTYPES.items()}
+
+
+def bits_of(source: SourceColumn) -> int:
+    """Return the ways in which a source takes part; of a PREDICATE's only whether a mask stands there."""
+    bits = 0
+    for transformation in source.transformations:
+        bit = _BITS.get(transformation.subtype, IDENTITY)
+        bits |= bit << WAYS if transformation.masking else bit
+    return bits
+
+
+def read_datasets(statement: LineageText, catalog: LineageCatalog) -> tuple[list[Dataset], list[Dataset]]:
+    """Return what a statement reads, as Spark's parser sees it: tables and the like, and views on the way."""
+    inputs: dict[Dataset, None] = {}
+    views: dict[Dataset, None] = {}
+    stack = [statement]
+    while stack:
+        text = stack.pop()
+        for relation in text.reading.relations:
+            if relation.role is not RelationRole.SCAN:
+                continue
+            resolved = text.names.table(relation.parts)
+            dataset = dataset_of(relation.parts, text.names, catalog)
+            if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
+                if dataset not in views:
+                    stack.append(body)
+                views[dataset] = None
+            elif dataset.kind is DatasetKind.TEMP_VIEW and dataset.parts[0] in catalog.temp_views:
+                made = catalog.temp_views[dataset.parts[0]]
+                inputs.update(dict.fromkeys(made.inputs))
+                views.update(dict.fromkeys((*made.views, dataset)))
+            else:
+                inputs[dataset] = None
+    return list(inputs), list(views)
+
+
+def target_of(
+    relation: ReadRelation, names: Names, catalog: LineageCatalog
+) -> tuple[Dataset, TableName | None]:
+    """Return what a relation that is written to means: never a temporary view."""
+    resolved = names.new_table(relation.parts)
+    if isinstance(resolved, Ungovernable):
+        return dataset_of(relation.parts, names, catalog), None
+    return catalog.dataset(resolved), resolved.folded()

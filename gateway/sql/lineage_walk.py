@@ -1,0 +1,549 @@
+"""The walk over the queries of one text: what each gives, bottom-up, once.
+
+As the analyst (`analyse_walk.py`) it matches every node of a FROM clause and accounts for every argument of a
+query node; what it does not know raises Unclear, and the statement gets table-level lineage. Otherwise than
+there a value carries all columns that it is made of, and rows the conditions that decide on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from gateway.model.lineage import Clause
+from gateway.model.reading import Relation as ReadRelation
+from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.analyse_tree import (
+    JOIN_PARTS,
+    LATERAL_PARTS,
+    NOT_UNDERSTOOD,
+    SELECT_PARTS,
+    SET_OPERATION_PARTS,
+    SUBQUERY_PARTS,
+    TABLE_PARTS,
+    VALUES_PARTS,
+    folded,
+    names_of,
+    only,
+    qualifier_of,
+    star_of,
+)
+from gateway.sql.lineage_expressions import Ctes, Expressions, Written
+from gateway.sql.lineage_generators import generated
+from gateway.sql.lineage_grouping import group_items, order_items, orders_all
+from gateway.sql.lineage_joins import key_columns, using_attributes
+from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_scope import (
+    NOTHING,
+    TRANSFORMED,
+    Attribute,
+    Condition,
+    Environment,
+    Frame,
+    Open,
+    Part,
+    Relation,
+    Rows,
+    Value,
+    merged,
+)
+from gateway.sql.lineage_sets import Branches
+from gateway.sql.lineage_text import Text
+
+MAX_STEPS = 20_000
+"""Queries walked; those of recursive ones are walked until nothing new flows through them."""
+
+
+class Budget:
+    """What one statement may cost, its views included."""
+
+    def __init__(self, work: int) -> None:
+        self.work = work
+        self.steps = MAX_STEPS
+
+    def spend(self, work: int) -> None:
+        self.work -= work
+        if self.work < 0:
+            raise Unclear("the statement has too many dependencies between columns")
+
+    def step(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise Unclear("the statement has too many subqueries")
+
+
+class Walk(Expressions):
+    """One walk over one text."""
+
+    def __init__(
+        self,
+        text: Text,
+        columns: Iterable[Parts],
+        scan: Callable[[ReadRelation], Relation],
+        opened: Callable[[Open, str], Value],
+        budget: Budget,
+    ) -> None:
+        super().__init__(text, columns)
+        self._scan = scan
+        self._opened = opened
+        self.budget = budget
+        self.relations: set[str] = set()
+        """Relations that were found again."""
+        self._scans: dict[str, Relation] = {}
+
+    def spend(self, work: int) -> None:
+        self.budget.spend(work)
+
+    def opened(self, unknown: Open, name: str) -> Value:
+        return self._opened(unknown, name)
+
+    def argument(self, name: str) -> Relation | None:
+        return self.scan(name) if name in self.text.relations else None
+
+    def scan(self, name: str) -> Relation:
+        """Return the relation that a name stands for; the same one when it is walked again."""
+        self.relations.add(name)
+        found = self._scans.get(name)
+        if found is None:
+            found = self._scans[name] = self._scan(self.text.relations[name])
+        return found
+
+    # ---------------------------------------------------------------- queries
+
+    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Relation:
+        self.budget.step()
+        scope = self.with_(node.args.get("with_"), outer, ctes)
+        if isinstance(node, exp.Select):
+            return self._select(node, outer, scope)
+        if isinstance(node, exp.SetOperation):
+            return self._set_operation(node, outer, scope)
+        if isinstance(node, exp.Subquery):
+            only(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
+            return self._modified(node, self.query(node.this, outer, scope), outer, scope)
+        if isinstance(node, exp.Values):
+            return self._values(node, outer, scope)
+        if isinstance(node, exp.Table):
+            frame = Frame()
+            self._relation(node, frame, Environment(frame, outer), scope)
+            return frame.relation()
+        raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
+
+    def with_(self, node: exp.Expr | None, outer: Environment | None, ctes: Ctes) -> Ctes:
+        """Return the common table expressions in scope after a WITH; each sees those before it."""
+        if not isinstance(node, exp.With):
+            return ctes
+        scope = dict(ctes)
+        for cte in node.expressions:
+            alias = cte.args["alias"]
+            name, columns = folded(alias.this), names_of(alias.args.get("columns"))
+            body = cte.this
+            if node.args.get("recursive") and isinstance(body, exp.SetOperation):
+                relation = self._recursive(name, columns, body, outer, scope)
+            else:
+                relation = self.query(body, outer, scope)
+            scope[name] = relation.aliased(name, columns)
+        return scope
+
+    def _recursive(
+        self, name: str, columns: Sequence[str], body: exp.SetOperation, outer: Environment | None, ctes: Ctes
+    ) -> Relation:
+        """Walk a recursive query until what flows through it stays the same.
+
+        Within itself it begins with the columns of its first branch, and passes on more with every round.
+        """
+        first = self.query(body.this, outer, self.with_(body.args.get("with_"), outer, ctes))
+        own = [Rows() for _ in first.attributes]
+        rows = Rows()
+        before = first
+        while True:
+            attributes = [
+                Attribute(a.name, replace(a.value, rows=(mine,)))
+                for a, mine in zip(before.attributes, own, strict=True)
+            ]
+            itself = Relation(attributes, rows, before.opens).aliased(name, columns)
+            after = self.query(body, outer, {**ctes, name: itself})
+            if len(after.attributes) != len(own):
+                raise Unclear(f"the columns of the recursive query `{name}` cannot be matched")
+            if [a.value.dependencies for a in after.attributes] == [
+                a.value.dependencies for a in before.attributes
+            ]:
+                break
+            before = after
+        rows.parents.append(after.rows)
+        for mine, attribute in zip(own, after.attributes, strict=True):
+            mine.parents += attribute.value.rows
+        return after
+
+    def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> Relation:
+        only(node, SELECT_PARTS)
+        frame = Frame()
+        self.from_clause(node, frame, outer, ctes)
+        return self.selected(node, frame, outer, ctes)
+
+    def from_clause(self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
+        """Bring into scope what a SELECT reads."""
+        args = node.args
+        if (source := args.get("from_")) is not None:
+            self._relation(source.this, frame, Environment(frame, outer), ctes)
+        for join in args.get("joins") or ():
+            self.join(join, frame, outer, ctes)
+        for lateral in args.get("laterals") or ():
+            frame.add(self.lateral(lateral, Environment(frame, outer), ctes))
+
+    def selected(self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes) -> Relation:
+        """Walk everything of a SELECT but its FROM clause."""
+        args = node.args
+        rows = frame.rows
+        self._hinted(args.get("hint"))
+        windows: dict[str, object] = {folded(w.this): w for w in args.get("windows") or ()}
+        if (where := args.get("where")) is not None:
+            self.decide(rows, Clause.WHERE, where.this, Environment(frame, outer), ctes)
+        grouping, groups = None, None
+        if (group := args.get("group")) is not None:
+            grouping = Condition(Clause.GROUP_BY, Written(group, self.text))
+            groups = Rows(groups=grouping)
+        place = Environment(frame, outer, groups=groups, windows=windows)
+        attributes, opens = self.select_list(node.expressions, place, ctes)
+        outputs = _named(attributes)
+        if group is not None and grouping is not None:
+            self._group(group, grouping, rows, attributes, Environment(frame, outer, outputs), ctes)
+        after = Environment(frame, outer, outputs, groups=groups, windows=windows)
+        for name, clause in (("having", Clause.HAVING), ("qualify", Clause.QUALIFY)):
+            if (condition := args.get(name)) is not None:
+                self.decide(rows, clause, condition.this, after, ctes)
+        if (distinct := args.get("distinct")) is not None:
+            only(distinct, frozenset())
+            self.decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
+        found = Relation(attributes, rows, opens)
+        return self.ordered(node, found, frame, outer, ctes, groups, windows)
+
+    def _hinted(self, hint: exp.Expr | None) -> None:
+        """Note the names in a hint, which Spark's parser lists as columns and which are relations."""
+        if hint is not None:
+            self.references |= {(folded(name),) for name in hint.find_all(exp.Identifier)}
+
+    def select_list(
+        self, items: Iterable[exp.Expr], place: Environment, ctes: Ctes
+    ) -> tuple[list[Attribute], list[Open]]:
+        """Walk a select list; a later item may use the alias of an earlier one."""
+        attributes: list[Attribute] = []
+        opens: list[Open] = []
+        place = replace(place, outputs={})
+        for item in items:
+            if isinstance(item, exp.Aliases):
+                value = self.value(item.this, place, ctes)
+                attributes += [Attribute(name, value) for name in names_of(item.expressions)]
+                continue
+            name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
+            node = item.this if isinstance(item, exp.Alias) else item
+            while isinstance(node, exp.Paren):
+                node = node.this
+            if (star := star_of(node)) is not None:
+                shown, unknown = self.expand(star, qualifier_of(node), place)
+                attributes += [replace(a, hidden=False) for a in shown]
+                opens += unknown
+                continue
+            attribute = self.attribute(node, place, ctes)
+            if name is not None:
+                attribute = Attribute(name, attribute.value)
+                place.outputs.setdefault(name, attribute)
+                attributes.append(attribute)
+            elif (many := generated(node, attribute.value, self, place, ctes)) is not None:
+                attributes += many.attributes
+                opens += many.opens
+            else:
+                attributes.append(replace(attribute, hidden=False))
+        return attributes, opens
+
+    def _group(
+        self,
+        group: exp.Group,
+        grouping: Condition,
+        rows: Rows,
+        attributes: list[Attribute],
+        place: Environment,
+        ctes: Ctes,
+    ) -> None:
+        values = [
+            item if isinstance(item, Value) else self.value(item, place, ctes)
+            for item in group_items(group, attributes)
+        ]
+        if group.args.get("all"):
+            self.references.add(("all",))
+        both = merged(values)
+        grouping.parts = [Part(grouping.written, both.dependencies, by_row=False)]
+        rows.conditions.append(grouping)
+        rows.parents += both.rows
+
+    def ordered(
+        self,
+        node: exp.Expr,
+        relation: Relation,
+        frame: Frame,
+        outer: Environment | None,
+        ctes: Ctes,
+        groups: Rows | None = None,
+        windows: dict[str, object] | None = None,
+    ) -> Relation:
+        """Walk ORDER BY and LIMIT, where a bare name is the output column."""
+        outputs = _named(relation.attributes)
+        places = [
+            Environment(frame, outer, outputs, prefer, groups, windows or {})
+            for prefer in ("outputs", "columns")
+        ]
+        for name in ("order", "sort", "cluster", "distribute"):
+            if (clause := node.args.get(name)) is None:
+                continue
+            values = []
+            for item in order_items(clause, relation.attributes):
+                if isinstance(item, Value):
+                    values.append(item)
+                else:
+                    bare = isinstance(item, exp.Column) and "table" not in item.args
+                    values.append(self.value(item, places[0] if bare else places[1], ctes))
+            if orders_all(clause):
+                self.references.add(("all",))
+            if name != "distribute":
+                self.decide_by(relation.rows, Clause.SORT, Written(clause, self.text), merged(values))
+        for name in ("limit", "offset"):
+            if (clause := node.args.get(name)) is not None:
+                self.operands([clause], places[0], ctes)
+        return relation
+
+    def _modified(
+        self, node: exp.Expr, relation: Relation, outer: Environment | None, ctes: Ctes
+    ) -> Relation:
+        """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
+        if not any(
+            node.args.get(name) for name in ("order", "sort", "cluster", "distribute", "limit", "offset")
+        ):
+            return relation
+        frame = Frame(relation)
+        return self.ordered(node, frame.relation(), frame, outer, ctes)
+
+    def _set_operation(self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes) -> Relation:
+        chain: list[exp.SetOperation] = []
+        first: exp.Expr = node
+        while isinstance(first, exp.SetOperation) and (not chain or not _modifies(first)):
+            only(first, SET_OPERATION_PARTS | {"by_name"})
+            chain.append(first)
+            first = first.this
+        branches = Branches(self.query(first, outer, ctes))
+        for operation in reversed(chain):
+            branches.add(operation, self.query(operation.expression, outer, ctes))
+            self.spend(branches.cost)
+        return self._modified(node, branches.relation(), outer, ctes)
+
+    # ---------------------------------------------------------------- relations
+
+    def _relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+        """Bring what stands in a FROM clause into scope, and what is joined to it in the tree."""
+        self._first(node, frame, lateral, ctes)
+        for join in node.args.get("joins") or ():
+            self.join(join, frame, lateral.parent, ctes)
+        for view in node.args.get("laterals") or ():
+            frame.add(self.lateral(view, Environment(frame, lateral.parent), ctes))
+
+    def _first(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+        match node:
+            case exp.Table():
+                only(node, TABLE_PARTS)
+                relation = self._table(node, lateral, ctes)
+            case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
+                only(node, SUBQUERY_PARTS)
+                scope = self.with_(node.args.get("with_"), lateral.parent, ctes)
+                inner = self.query(node.this, lateral.parent, scope)
+                # ORDER BY and the like belong to the query inside, the alias to the relation.
+                relation = _subquery(self._modified(node, inner, lateral.parent, scope))
+            case exp.Subquery():
+                only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
+                bracketed = Frame()
+                self._relation(node.this, bracketed, Environment(bracketed, lateral.parent), ctes)
+                relation = bracketed.relation()
+            case exp.Values():
+                relation = self._values(node, lateral, ctes)
+            case exp.Lateral():
+                frame.add(self.lateral(node, lateral, ctes))
+                return
+            case _:
+                raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
+        frame.add(self.aliased(node, relation, lateral.parent, ctes))
+
+    def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> Relation:
+        if not isinstance(node.this, exp.Identifier):
+            if node.args.get("db") is not None:
+                raise Unclear("a table function with a qualified name")
+            return self._function(node.this, lateral, ctes)
+        parts = tuple(folded(part) for part in node.parts)
+        if len(parts) == 1:
+            if parts[0] in self.text.relations:
+                return self.scan(parts[0])
+            if parts[0] in self.text.pipes:
+                return self.piped(self.text.pipes[parts[0]], lateral.parent, ctes)
+            if parts[0] in ctes:
+                return ctes[parts[0]]
+        raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
+
+    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> Relation:
+        from gateway.sql.lineage_pipes import piped
+
+        return piped(self, operators, outer, ctes)
+
+    def _function(self, node: exp.Expr, place: Environment, ctes: Ctes) -> Relation:
+        """Return what a table function gives: its columns are made of all its arguments."""
+        value = self.value(node, place, ctes)
+        found = generated(node, value, self, place, ctes)
+        if found is None:
+            found = Relation([Attribute("*", value)], Rows(), [Open((), None, value)])
+        qualifier = (str(node.this).lower(),) if isinstance(node, exp.Anonymous) else ()
+        return Relation(
+            [replace(a, qualifier=qualifier) for a in found.attributes],
+            Rows(parents=list(value.rows)),
+            [replace(o, qualifier=qualifier) for o in found.opens],
+        )
+
+    def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> Relation:
+        only(node, VALUES_PARTS)
+        place = place or Environment(Frame())
+        columns: list[list[Value]] = []
+        for row in node.expressions:
+            cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+            for i, cell in enumerate(cells):
+                if i == len(columns):
+                    columns.append([])
+                value = self.value(cell, place, ctes)
+                if value.dependencies or value.rows or not columns[i]:
+                    columns[i].append(value)
+        return Relation([Attribute(f"col{i}", merged(c)) for i, c in enumerate(columns, 1)], Rows())
+
+    def lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> Relation:
+        """Return what LATERAL adds: a subquery over what stands before it, or a function of that."""
+        only(node, LATERAL_PARTS)
+        this = node.this
+        if isinstance(this, exp.Subquery):
+            relation = _subquery(self.query(this, place, ctes))
+        elif isinstance(this, exp.Identifier) or (isinstance(this, exp.Column) and len(this.parts) == 1):
+            relation = self.scan(this.name.lower())  # LATERAL t
+        else:
+            relation = self._function(this, place, ctes)
+        alias = node.args.get("alias")
+        if alias is None or alias.this is None:
+            return relation
+        columns = names_of(alias.args.get("columns"))
+        self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
+        return relation.aliased(folded(alias.this), columns)
+
+    def aliased(self, node: exp.Expr, relation: Relation, outer: Environment | None, ctes: Ctes) -> Relation:
+        """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
+        alias = node.args.get("alias")
+        if alias is not None and alias.this is not None:
+            relation = relation.aliased(folded(alias.this), names_of(alias.args.get("columns")))
+        elif alias is not None and (columns := names_of(alias.args.get("columns"))):
+            relation = relation.aliased("", columns)
+        for pivot in node.args.get("pivots") or ():
+            relation = pivoted(self, pivot, relation, outer, ctes)
+        return relation
+
+    def join(self, node: exp.Join, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
+        """Bring the right side of a join into scope, or only its keys after a semi or anti join."""
+        only(node, JOIN_PARTS)
+        args = node.args
+        right = Frame()
+        self._relation(node.this, right, Environment(frame, outer), ctes)
+        side, kind = (str(args.get(name) or "").upper() for name in ("side", "kind"))
+        keys = list(dict.fromkeys(names_of(args.get("using"))))
+        method = str(args.get("method") or "").upper()
+        if method == "NATURAL":
+            keys = key_columns(frame, right)
+        elif method:
+            raise Unclear(f"{NOT_UNDERSTOOD}a {method} join")
+        left_columns, left_opens = list(frame.attributes), list(frame.opens)
+        own = {id(a) for a in left_columns}
+        theirs = {id(a) for a in right.attributes}
+        frame.add(right.relation())
+        rejects = _rejecting(side, kind, own, theirs)
+        pairs: dict[str, tuple[Attribute, Attribute]] = {}
+        if keys:
+            pairs = using_attributes(self, keys, Frame(Relation(left_columns, Rows(), left_opens)), right)
+            parts = [
+                Part(
+                    f"{name} = {name}",
+                    merged((a.value, b.value)).dependencies,
+                    by_row=True,
+                    not_null=tuple(key for one in (a, b) if rejects(one) for key in one.value.dependencies),
+                )
+                for name, (a, b) in pairs.items()
+            ]
+            written = f"{method or 'USING'} ({', '.join(keys)})"
+            self.decide_by(frame.rows, Clause.JOIN, written, Value(NOTHING), parts)
+        if (on := args.get("on")) is not None:
+            outer_join = side in ("LEFT", "RIGHT", "FULL") and kind not in ("SEMI", "ANTI")
+            condition = self.decide(
+                frame.rows, Clause.JOIN, on, Environment(frame, outer), ctes, rejects=rejects
+            )
+            if outer_join:
+                for part in condition.parts:
+                    part.by_row = part.by_row and len(part.not_null) > 0
+        if kind in ("SEMI", "ANTI"):
+            frame.take(left_columns, left_opens)
+        if keys:
+            frame.take(_merged_keys(frame, pairs, side, kind), frame.opens)
+
+
+def _rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable[[Attribute], bool]:
+    """Return which columns a join's equations keep NULLs out of: both sides' or, of outer joins, those of the
+    side whose rows may be missing."""
+    if side == "FULL":
+        return lambda attribute: False
+    if kind == "ANTI" or (side == "LEFT" and kind != "SEMI"):
+        return lambda attribute: id(attribute) in theirs
+    if side == "RIGHT":
+        return lambda attribute: id(attribute) in own
+    return lambda attribute: True
+
+
+def _merged_keys(
+    frame: Frame, pairs: dict[str, tuple[Attribute, Attribute]], side: str, kind: str
+) -> list[Attribute]:
+    """Return the columns after a USING or NATURAL join: the keys first, once, and the other side's hidden."""
+    keys, hidden = [], []
+    for name, (left, right) in pairs.items():
+        match side:
+            case "RIGHT":
+                keys.append(right)
+                hidden.append(left)
+            case "FULL":
+                both = merged((left.value, right.value), TRANSFORMED)
+                written = replace(both, written=(f"coalesce({name}, {name})",))
+                keys.append(Attribute(name, written))
+                hidden += (left, right)
+            case _:
+                keys.append(left)
+                hidden.append(right)
+    gone = {id(a) for a in (*keys, *hidden)}
+    rest = [a for a in frame.attributes if id(a) not in gone]
+    if kind in ("SEMI", "ANTI"):
+        hidden = []
+    return [*keys, *rest, *(replace(a, hidden=True) for a in hidden)]
+
+
+def _subquery(relation: Relation) -> Relation:
+    """Return a subquery's columns as the query around it sees them: they have no qualifier."""
+    attributes = [Attribute(a.name, a.value) for a in relation.attributes if not a.hidden]
+    return Relation(attributes, relation.rows, [replace(o, qualifier=()) for o in relation.opens])
+
+
+def _named(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
+    found: dict[str, Attribute] = {}
+    for attribute in attributes:
+        if attribute.name is not None:
+            found.setdefault(attribute.name, attribute)
+    return found
+
+
+def _modifies(node: exp.Expr) -> bool:
+    return any(
+        node.args.get(name) for name in ("with_", "order", "sort", "cluster", "distribute", "limit", "offset")
+    )

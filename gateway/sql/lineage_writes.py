@@ -1,0 +1,244 @@
+"""What a statement writes: its targets by Spark's reading, and the query whose columns they get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gateway.model.catalog import TableName
+from gateway.model.lineage import RESULT, ColumnVertex, Dataset, DatasetKind, Operation
+from gateway.model.reading import CommandNode, Reading, Span
+from gateway.model.reading import Relation as ReadRelation
+from gateway.sql.analyse_scope import Unclear
+from gateway.sql.lineage_edges import Target
+from gateway.sql.lineage_scope import NOTHING, Attribute, Relation, Value, merged
+from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
+from gateway.sql.lineage_text import Text, query_start
+
+MAX_BRANCHES = 100
+"""INSERTs of one statement; each has the FROM clause before them all."""
+
+_CREATES = {
+    "CreateTableAsSelect": DatasetKind.TABLE,
+    "ReplaceTableAsSelect": DatasetKind.TABLE,
+    "CreateView": DatasetKind.VIEW,
+    "CreateViewCommand": DatasetKind.TEMP_VIEW,
+    "AlterViewAs": DatasetKind.VIEW,
+    "CacheTableAsSelect": DatasetKind.TEMP_VIEW,
+    "CreateDataSourceTableAsSelectCommand": DatasetKind.TABLE,
+}
+_CHANGES = {
+    "UpdateTable": Operation.UPDATE,
+    "DeleteFromTable": Operation.DELETE,
+    "MergeIntoTable": Operation.MERGE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One target, and where in the text that stands which is written to it."""
+
+    operation: Operation
+    dataset: Dataset
+    table: TableName | None = None
+    """Of a table or view: its name, to look its columns up."""
+    pieces: tuple[tuple[int, int | None], ...] = ((0, None),)
+    """Parts of the text that make the query, one behind the other; the last may end with the text."""
+    columns: tuple[str, ...] = ()
+    """Those that the statement lists, lower case."""
+    static: tuple[str, ...] = ()
+    """Partition columns with a value of their own, lower case."""
+    by_name: bool = False
+
+
+def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
+    """Return what a statement writes, or RESULT for a query; nothing when no rows of tables are in it."""
+    reading = statement.reading
+    commands = [command for command in reading.commands if command.node != "ScriptTransformation"]
+    if not commands:
+        return [Write(operation=Operation.QUERY, dataset=RESULT)]
+    command = commands[0]
+    if command.node == "InsertIntoStatement":
+        return _inserts(statement, catalog)
+    if command.node in _CREATES:
+        return [_create(command, statement, catalog)]
+    if command.node in _CHANGES:
+        dataset, table = target_of(_target(reading, command.node), statement.names, catalog)
+        return [Write(operation=_CHANGES[command.node], dataset=dataset, table=table)]
+    if command.node == "InsertIntoDir":
+        return [_into_directory(command, statement)]
+    return []
+
+
+def _target(reading: Reading, holder: str, span: Span | None = None) -> ReadRelation:
+    for relation in reading.relations:
+        inside = span is None or (
+            relation.span is not None and span.start <= relation.span.start and relation.span.end <= span.end
+        )
+        if relation.holder == holder and inside:
+            return relation
+    raise Unclear(f"{holder} has no target that is written literally")
+
+
+def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
+    """Return a Write for each INSERT: its query is what stands before them all and what follows it."""
+    commands = [c for c in statement.reading.commands if c.node == "InsertIntoStatement"]
+    heads = sorted(((c.span, c) for c in commands if c.span is not None), key=lambda head: head[0].start)
+    if len(heads) != len(commands) or len(heads) > MAX_BRANCHES:
+        raise Unclear("the statement has INSERTs that cannot be told apart")
+    found = []
+    for i, (span, command) in enumerate(heads):
+        end = heads[i + 1][0].start if i + 1 < len(heads) else None
+        dataset, table = target_of(_target(statement.reading, command.node, span), statement.names, catalog)
+        partitions = command.fields.get("partitionSpec")
+        static = (
+            [key for key, value in partitions.items() if value is not None]
+            if isinstance(partitions, Mapping)
+            else []
+        )
+        overwrites = command.fields.get("overwrite") is True
+        found.append(
+            Write(
+                operation=Operation.OVERWRITE if overwrites else Operation.INSERT,
+                dataset=dataset,
+                table=table,
+                pieces=((0, heads[0][0].start), (span.end, end)),
+                columns=_texts(command.fields.get("userSpecifiedCols")),
+                static=tuple(name.lower() for name in static),
+                by_name=command.fields.get("byName") is True,
+            )
+        )
+    return found
+
+
+def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalog) -> Write:
+    kind = _CREATES[command.node]
+    reading = statement.reading
+    table: TableName | None = None
+    if command.node == "CacheTableAsSelect":
+        dataset = Dataset(kind, (str(command.fields.get("tempViewName")).lower(),))
+        after = command.span.start if command.span is not None else 0
+        after = _behind_name(statement.text, after)
+    else:
+        relation = _target(reading, command.node)
+        if command.node == "CreateViewCommand":
+            dataset = Dataset(kind, tuple(part.lower() for part in relation.parts[-1:]))
+        else:
+            dataset, table = target_of(relation, statement.names, catalog)
+            dataset = Dataset(kind, dataset.parts)
+        after = relation.span.end if relation.span is not None else 0
+    prefix = command.span.start if command.span is not None else 0
+    start = (
+        reading.view_text.query.start if reading.view_text is not None else query_start(statement.text, after)
+    )
+    end = reading.view_text.query.end if reading.view_text is not None else None
+    listed = command.fields.get("userSpecifiedColumns")
+    columns = [c[0] for c in listed if isinstance(c, tuple) and c] if isinstance(listed, tuple) else []
+    return Write(
+        operation=Operation.CREATE,
+        dataset=dataset,
+        table=table,
+        pieces=((0, prefix), (start, end)) if prefix else ((start, end),),
+        columns=_texts(tuple(columns)),
+    )
+
+
+def _behind_name(text: str, start: int) -> int:
+    """Return where CACHE [LAZY] TABLE name ends."""
+    from gateway.sql.lineage_text import tokens_of
+
+    seen_table = False
+    for token in tokens_of(text):
+        if token.start < start:
+            continue
+        if seen_table:
+            return int(token.end) + 1
+        seen_table = token.text.upper() == "TABLE"
+    raise Unclear("the name of a cached table is not found")
+
+
+def _into_directory(command: CommandNode, statement: LineageText) -> Write:
+    storage = command.fields.get("storage")
+    location = storage.get("locationUri") if isinstance(storage, Mapping) else None
+    after = (command.span.start if command.span is not None else 0) + len("INSERT")
+    return Write(
+        operation=Operation.OVERWRITE,
+        dataset=Dataset(DatasetKind.PATH, (str(location or ""),)),
+        pieces=((query_start(statement.text, after), None),),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(item).lower() for item in value) if isinstance(value, tuple) else ()
+
+
+def query_text(write: Write, text: Text) -> str:
+    """Return the query of a Write as text that can be parsed."""
+    pieces = [text.piece(start, end) for start, end in write.pieces]
+    if len(pieces) == 2 and pieces[0].strip():
+        before, query = pieces
+        if before.split(None, 1)[0].upper() == "WITH" and query.split(None, 1)[:1] == ["WITH"]:
+            return f"{before} SELECT * FROM ({query})"
+        return f"{before} {query}"
+    return pieces[-1]
+
+
+def matched(write: Write, relation: Relation, catalog: LineageCatalog) -> list[Target]:
+    """Return the target columns that are written, in order, each with its value."""
+    shown = [a for a in relation.attributes if not a.hidden]
+    names = _column_names(write, shown, catalog)
+    values: list[Value]
+    if relation.opens and len(names) != len(shown):
+        # A star stands for columns that nobody knows: whatever is there may be in any column.
+        whole = merged(a.value for a in shown)
+        values = [whole] * len(names)
+    else:
+        if write.operation is not Operation.QUERY and len(shown) > len(names):
+            raise Unclear(f"{write.dataset} has {len(names)} columns, the query {len(shown)}")
+        values = [a.value for a in shown]
+    targets = [(ColumnVertex(write.dataset, n), v) for n, v in zip(names, values, strict=False)]
+    return targets + [(ColumnVertex(write.dataset, n), Value(NOTHING)) for n in write.static]
+
+
+def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCatalog) -> list[str]:
+    """Return the names of the columns that are written, by position in the query."""
+    if write.columns:
+        return list(write.columns)
+    table = catalog.table(write.table) if write.table is not None else None
+    known = [c.name.lower() for c in table.columns] if table is not None else []
+    if write.operation in (Operation.INSERT, Operation.OVERWRITE) and not write.by_name and known:
+        return [name for name in known if name not in write.static]
+    made_up = known if len(known) == len(shown) else []
+    return _unique(
+        a.name or (made_up[i] if made_up else _shown(a.value) or f"_c{i}") for i, a in enumerate(shown)
+    )
+
+
+def _shown(value: Value) -> str:
+    return str(value.written[0]).lower() if value.written else ""
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Number the names that are there more than once: columns of a result may be called the same."""
+    found: dict[str, int] = {}
+    unique = []
+    for name in names:
+        count = found[name] = found.get(name, 0) + 1
+        unique.append(name if count == 1 else f"{name}#{count}")
+    return unique
+
+
+@dataclass(slots=True)
+class Assigned:
+    """Columns of a target that UPDATE or MERGE sets, each with all that it may be set to."""
+
+    dataset: Dataset
+    values: dict[str, list[Value]] = field(default_factory=dict)
+
+    def add(self, column: str, value: Value) -> None:
+        self.values.setdefault(column, []).append(value)
+
+    def targets(self) -> list[Target]:
+        return [
+            (ColumnVertex(self.dataset, column), merged(values)) for column, values in self.values.items()
+        ]

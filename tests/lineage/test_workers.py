@@ -1,0 +1,74 @@
+"""Lineage is made in processes that a statement can take down, and only itself with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.workers import LineageWorkers
+from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.lineage import Operation
+from gateway.model.statement import SessionContext
+from gateway.reader.pool import ReaderPool
+from tests.lineage_world import DATABASE, tables
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SQL = "CREATE TABLE ln.copy AS SELECT a.ssn, b.p FROM a JOIN b ON a.i = b.i"
+
+
+async def gathered(reader: ReaderPool, sql: str) -> Gathered:
+    snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=tables())
+
+    async def look_up(names: list[TableName]) -> CatalogSnapshot:
+        return snapshot
+
+    gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=snapshot.catalogs)
+    found = await gatherer.gather(sql, SessionContext(namespace=(DATABASE,)), {}, {})
+    assert isinstance(found, Gathered)
+    return found
+
+
+async def test_a_worker_makes_what_the_pure_function_makes(reader: ReaderPool) -> None:
+    statement = await gathered(reader, SQL)
+    async with LineageWorkers(2, deadline_s=120) as workers:
+        lineage = await workers.lineage(statement)
+    assert lineage is not None
+    assert not lineage.table_level
+    assert [str(vertex) for vertex in lineage.columns] == [
+        "spark_catalog.ln.copy.ssn",
+        "spark_catalog.ln.copy.p",
+    ]
+
+
+async def test_what_takes_too_long_is_known_by_tables_and_the_next_is_not_hurt(reader: ReaderPool) -> None:
+    statement = await gathered(reader, SQL)
+    async with LineageWorkers(1, deadline_s=0.0) as workers:
+        late = await workers.lineage(statement)
+        workers.deadline_s = 120
+        after = await workers.lineage(statement)
+    assert late is not None
+    assert late.table_level == "it took longer than 0 seconds"
+    assert late.operation is Operation.CREATE
+    assert [str(target) for target in late.targets] == ["spark_catalog.ln.copy"]
+    assert {str(dataset) for dataset in late.inputs} == {"spark_catalog.ln.a", "spark_catalog.ln.b"}
+    assert after is not None
+    assert not after.table_level
+
+
+async def test_a_worker_that_was_killed_is_replaced(reader: ReaderPool) -> None:
+    statement = await gathered(reader, SQL)
+    async with LineageWorkers(1, deadline_s=120) as workers:
+        await workers.lineage(statement)
+        for pid in workers.pids:
+            os.kill(pid, signal.SIGKILL)
+        found = [await workers.lineage(statement) for _ in range(3)]
+        assert found[-1] is not None
+        assert not found[-1].table_level
+        pids = workers.pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
