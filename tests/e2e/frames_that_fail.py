@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "select of no column": lambda s: s.table("t").select("nope").collect(),
-    "column of no frame": lambda s: s.table("t")["nope"].cast("int"),
+    "column of no frame": lambda s: s.table("t").select(s.table("t")["nope"].cast("int")).collect(),
     "column of another frame": lambda s: s.table("t").select(s.table("u")["id"]).collect(),
     "filter by text": lambda s: s.table("t").filter("nope > 1").collect(),
     "text that does not parse": lambda s: s.table("t").filter("id >").collect(),

@@ -200,7 +200,11 @@ def texts() -> Iterator[Attack]:
         lambda s: s.sql("SELECT IDENTIFIER(:c) FROM cw.people", args={"c": "ssn"}),
         refused=False,
     )
-    yield of("IDENTIFIER in an expression", lambda s: people(s).select(F.expr("IDENTIFIER('ssn')")))
+    yield of(
+        "IDENTIFIER in an expression",
+        lambda s: people(s).select(F.expr("IDENTIFIER('ssn')")),
+        refused=False,
+    )
     yield of("EXECUTE IMMEDIATE", lambda s: s.sql("EXECUTE IMMEDIATE 'SELECT * FROM cw.vault'"))
     yield of(
         "EXECUTE IMMEDIATE of an argument",
