@@ -153,17 +153,19 @@ class Connect:
         return Connect(port, self._token, session_id=self.spark.session_id)
 
     def run(self, text: str) -> Answer:
-        # A query with a marker is one with an argument.
-        given = {"low": 1} if ":low" in text else None
         try:
-            return collected(self.spark.sql(text, args=given))
+            return collected(self._frame(text))
         except FAILURES as error:
             return Answer(error=told(error))
+
+    def _frame(self, text: str) -> Any:
+        # A query with a marker is one with an argument.
+        return self.spark.sql(text, args={"low": 1} if ":low" in text else None)
 
     def keep(self, name: str, text: str, *, cache: bool) -> Answer:
         """Make a DataFrame and keep it."""
         try:
-            frame = self.spark.sql(text)
+            frame = self._frame(text)
             if cache:
                 frame = frame.cache()
             self.frames[name] = frame

@@ -351,6 +351,8 @@ class Run:
             if verdict.must_refuse or verdict.may_refuse or may_end:
                 return None
             return self._refused(number, step, answer)
+        if step.do == "describe" and verdict.must_refuse and not answer.rows:
+            return None  # it tells of no column
         if verdict.must_refuse:
             return Failure(number, step, f"this must be refused: {verdict.must_refuse}", str(answer))
         return wrong(number, step, answer, tried)
