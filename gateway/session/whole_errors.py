@@ -34,6 +34,7 @@ _NOT_FOUND = re.compile(
 _APPEARED = "the table did not exist when the statement was judged"
 """Of the guard over a table that is not there (`sql/guard.py`)."""
 _PLAN = re.compile(r";\n(?='?[A-Z])")
+_PLACE = re.compile(r"; line 1 pos \d+(?=;\n)")
 _NAME = re.compile(r"`((?:[^`]|``)+)`|([^\s.`()]+)")
 _VIEW = re.compile(r"^[ :|+-]*'?CreateView[^\n]*", re.MULTILINE)
 _DEFINER = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]+=[0-9a-f]*(?:, )?")
@@ -67,7 +68,7 @@ def as_written(message: str, texts: Sequence[RewrittenText], missing: Missing, *
     """
     message = in_users_text(message, texts)
     if missing:
-        message = _without_guards(message, missing)
+        message = _without_aliases(_without_guards(message, missing), missing)
     if not texts and not missing:
         return message
     for full, written in (*_pins(texts), *missing):
@@ -105,6 +106,21 @@ def _without_guards(message: str, missing: Missing) -> str:
         return message
     told = _PLAN.split(message, maxsplit=1)[0]
     return UNKNOWN if _APPEARED in told else told
+
+
+def _without_aliases(message: str, missing: Missing) -> str:
+    """Take out what a read in a DataFrame's plan was written as: its alias, and the place in its text."""
+    for full, _ in missing:
+        message, aliases = re.subn(
+            rf"^(?P<at>[ :|+-]*)'SubqueryAlias {re.escape('.'.join(full))}\n[ :|]*\+- "
+            rf"(?='UnresolvedRelation \[{re.escape(', '.join(full))}\])",
+            lambda found: found["at"],
+            message,
+            flags=re.MULTILINE,
+        )
+        if aliases:
+            message = _PLACE.sub("", message, count=1)
+    return message
 
 
 def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:

@@ -36,6 +36,22 @@ def test_a_guard_over_a_missing_table_is_undone_in_the_plan() -> None:
     assert "The table or view `gone` cannot be found" in shown
 
 
+def test_a_read_of_a_missing_table_in_a_plan_is_shown_as_it_was_sent() -> None:
+    full, written = MISSING[0]
+    shown = as_written(
+        "[TABLE_OR_VIEW_NOT_FOUND] no. SQLSTATE: 42P01; line 1 pos 17;\n"
+        f"'Project ['a]\n+- 'SubqueryAlias {'.'.join(full)}\n"
+        f"   +- 'UnresolvedRelation [{', '.join(full)}], [], false",
+        (),
+        MISSING,
+        named=True,
+    )
+    assert shown == (
+        "[TABLE_OR_VIEW_NOT_FOUND] no. SQLSTATE: 42P01;\n"
+        f"'Project ['a]\n+- 'UnresolvedRelation [{', '.join(written)}], [], false"
+    )
+
+
 def test_a_plan_in_which_a_missing_table_has_appeared_is_not_told() -> None:
     appeared = GUARD.replace(
         "'UnresolvedRelation [spark_catalog, db, gone], [], false",
