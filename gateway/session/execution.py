@@ -221,6 +221,8 @@ class Execution:
         operation.cleared, operation.hold = verdict, hold
         operation.decided = True
         operation.policies_version = policies_version
+        if self._limits.end_results_on_policy_change:
+            operation.basis = session.basis_of(verdict)
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.
             self._let_names_go(operation)
