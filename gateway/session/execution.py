@@ -276,7 +276,9 @@ class Execution:
             operation.has_result_set = upstream.has_result_set
             operation.state = RUNNING
             operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
-            self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
+            if not wait:
+                # The slot is that of the statement around it, when it is one of the gateway's own.
+                self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
             return True
         except BackendFull:
             session.restore(before)
