@@ -11,7 +11,6 @@ from typing import NamedTuple
 from gateway.model.catalog import TableName
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
-from gateway.model.reading_settings import may_be_set
 from gateway.model.statement import (
     CatalogChanged,
     ChangeSetting,
@@ -219,9 +218,8 @@ class NamesInForce:
                     pass
 
     def setting_changed(self, key: str, *, own: bool) -> None:
-        """Note that a setting has another value than Spark's own, or, with `own`, that it has that. What is
-        pinned has the value that it is pinned to."""
-        if own or not may_be_set(key):
+        """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
+        if own:
             self.given_settings.discard(key)
             self.context = replace(self.context, settings=self.context.settings - {key})
         else:

@@ -53,9 +53,10 @@ def test_a_summary_is_written_as_spark_writes_it() -> None:
     assert wide.splitlines()[1] == f"...{'x' * 32}1/0{'y' * 32}..."
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("around", ["", "é", "😀"])
 def test_a_message_that_a_user_wrote_costs_no_more_than_it_is_long(around: str) -> None:
-    """These took minutes, or raised what nobody expects; the effort is looked at by who waits for the test."""
+    """Everybody waits while it is read: these took minutes, or raised what nobody expects."""
     text = rewritten(f"SELECT a FROM t -- {around}{'x' * 200_000}")
     summaries = "== SQL (line 1, position 1) ==\n" + "a\n^\n" * 2_000
     for message in (summaries, summaries * 20, "; line 1 pos 8" * 50_000):

@@ -99,16 +99,6 @@ async def test_what_a_session_had_set_before_the_gateway_was_started_anew_is_ask
     assert known(after) == {ZONE}
 
 
-async def test_a_pinned_setting_that_was_set_to_its_value_does_not_stand_in_the_way_of_reset() -> None:
-    there = world()
-    there.judge.effects = [(r"^RESET$", (ResetSettings(),))]
-    operation = pb.ConfigRequest.Operation()
-    operation.set.pairs.add(key="spark.sql.caseSensitive", value="false")
-    await there.call("Config", operation=operation)
-    there.judge.refused = "^RESET `"
-    await there.run(sql("RESET"))
-
-
 async def test_reset_gives_back_what_came_by_config_or_from_before() -> None:
     there = world()
     there.judge.effects = [(r"^RESET$", (ResetSettings(),)), (r"^RESET `", (ChangeSetting(ZONE, None),))]
