@@ -27,7 +27,6 @@ from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
-
 _SET_INSTEAD = {
     "mapred.reduce.tasks": "spark.sql.shuffle.partitions",
     "mapreduce.job.reduces": "spark.sql.shuffle.partitions",

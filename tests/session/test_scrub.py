@@ -224,7 +224,9 @@ def test_what_holds_no_value_is_told_under_obligations() -> None:
     assert WITHHELD in scrub(f"{THREADS}: 98765", None, obliged=True)
     state = "Expected state FINISHED, but found "
     assert scrub(f"{state}CANCELED", None, obliged=True) == f"{state}CANCELED"
-    raised = f"[USER_RAISED_EXCEPTION] org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {state}"
+    raised = (
+        f"[USER_RAISED_EXCEPTION] org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {state}"
+    )
     assert "CANARY" not in scrub(f"{raised}CANARY", "P0001", obliged=True)
     subquery = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] 98765 SQLSTATE: 21000"
     assert scrub(subquery, "21000", obliged=True) == (
