@@ -178,6 +178,8 @@ async def test_plans_and_the_texts_in_them_are_held_to_it(world: World, reader: 
         (f"SET {OTHER}=true", ChangeSetting(OTHER, "true")),
         (f"SET {ZONE}", None),
         ("SET spark.sql.shuffle.partitions=4", ChangeSetting("spark.sql.shuffle.partitions", "4")),
+        ("SET mapred.reduce.tasks=4", ChangeSetting("spark.sql.shuffle.partitions", "4")),
+        ("SET mapreduce.job.reduces=4", ChangeSetting("spark.sql.shuffle.partitions", "4")),
         ("RESET spark.sql.shuffle.partitions", ChangeSetting("spark.sql.shuffle.partitions", None)),
         ("SET spark.sql.caseSensitive", None),
         ("SET spark.sql.caseSensitive=false", None),

@@ -221,6 +221,8 @@ class Execution:
         operation.cleared, operation.hold = verdict, hold
         operation.decided = True
         operation.policies_version = policies_version
+        if self._limits.end_results_on_policy_change:
+            operation.basis = session.basis_of(verdict)
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.
             self._let_names_go(operation)
@@ -274,7 +276,9 @@ class Execution:
             operation.has_result_set = upstream.has_result_set
             operation.state = RUNNING
             operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
-            self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
+            if not wait:
+                # The slot is that of the statement around it, when it is one of the gateway's own.
+                self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
             return True
         except BackendFull:
             session.restore(before)

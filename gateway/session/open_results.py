@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from gateway.model.statement import Cleared, Client
+from gateway.session.barriers import all_same
 from gateway.session.failures import StatementFailed
-from gateway.session.session import judged_of
+from gateway.session.session import Basis, judged_of
 from gateway.session.verdicts import Verdicts
 
 
@@ -19,12 +20,16 @@ class OpenResult(Protocol):
     @property
     def cleared(self) -> Cleared | None: ...
 
+    @property
+    def basis(self) -> Basis: ...
+
 
 class OpenResults:
     """Ends results that would be others by the policies of now.
 
-    A result ends when policies have changed since it was judged, and its statement, judged again with what
-    names meant then, is refused or would be handed to Spark otherwise. The answer of a metadata call, and one
+    A result ends when policies have changed since it was judged, and its statement, or one that a temporary
+    view or cached relation in it came from, judged again with what names meant then, is refused or would be
+    handed to Spark otherwise. The answer of a metadata call, and one
     that the gateway filtered row by row, ends with every change of policies. It is found out when rows are
     asked for, once for each change.
     """
@@ -39,10 +44,10 @@ class OpenResults:
         version = self._verdicts.policies_version
         if not self.end or result.policies_version == version:
             return
-        cleared = result.cleared
-        if cleared is None or filtered:
+        cleared, basis = result.cleared, result.basis
+        if cleared is None or basis is None or filtered:
             raise ended(result.statement_id)
-        if not judged_of(cleared).same(await self._verdicts.judge(cleared.statement, client)):
+        if not await all_same((judged_of(cleared), *basis), lambda one: self._verdicts.judge(one, client)):
             raise ended(result.statement_id)
         result.policies_version = version
 

@@ -26,7 +26,7 @@ from gateway.session.ports import BackendOperation
 from gateway.session.slots import Slot
 
 if TYPE_CHECKING:
-    from gateway.session.session import Session
+    from gateway.session.session import Basis, Session
 
 PENDING, RUNNING, FINISHED, CANCELED, CLOSED, ERROR, TIMEDOUT = 7, 1, 2, 3, 4, 5, 8
 """TOperationState."""
@@ -117,6 +117,7 @@ class Operation:
     __slots__ = (
         "answer",
         "arrived",
+        "basis",
         "cleared",
         "closed",
         "completed",
@@ -156,6 +157,8 @@ class Operation:
         self.started = started
         self.used_at = started
         self.cleared: Cleared | None = None
+        self.basis: Basis = ()
+        """What its temporary views were made from, where results end with policies."""
         self.upstream: BackendOperation | None = None
         self.answer: LocalRows | None = None
         self.error: SluiceError | None = None

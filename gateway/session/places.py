@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from gateway.model.statement import RewrittenText
 
-_SUMMARY = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n((?:[^\n]*\n[ ^]*\n)+)")
-_POSITION = re.compile(r"(?<=; )line (\d+) pos (\d+)")
+_SUMMARY = re.compile(r"== SQL \(line (\d{1,9}), position (\d{1,9})\) ==\n((?:[^\n]*\n[ ^]*\n)+)")
+_POSITION = re.compile(r"(?<=; )line (\d{1,9}) pos (\d{1,9})")
+_MOST = 64
+"""Places of each kind that are told in one message: a user can raise an error with any number of them."""
+_WIDE = re.compile("[\U00010000-\U0010ffff]")
 _CONTEXT = 32
 """Characters that Spark shows on either side of a fragment."""
 
@@ -25,9 +29,9 @@ def in_users_text(message: str, texts: Sequence[RewrittenText]) -> str:
     """
     if not texts:
         return message
-    message = _SUMMARY.sub(lambda found: _summary_in(found, texts), message)
+    message = _SUMMARY.sub(lambda found: _summary_in(found, texts), message, count=_MOST)
     if len(texts) == 1:
-        message = _POSITION.sub(lambda found: _position_in(found, texts[0]), message)
+        message = _POSITION.sub(lambda found: _position_in(found, texts[0]), message, count=_MOST)
     return message
 
 
@@ -55,8 +59,9 @@ def summary_of(text: str, start: int, stop: int) -> str:
     for one in _lines(shown):
         written.append(f"{one}\n")
         at += 1
-        marks = "".join(" " if place < start else "^" for place in range(at, at + len(one)) if place <= stop)
-        written.append(f"{marks}\n")
+        before = min(max(start - at, 0), len(one))
+        marked = max(min(at + len(one), stop + 1) - max(at, start), 0)
+        written.append(f"{' ' * before}{'^' * marked}\n")
         at += len(one)
     return _text("".join(written))
 
@@ -100,13 +105,19 @@ def _summary_in(found: re.Match[str], texts: Sequence[RewrittenText]) -> str:
         start = _offset(text.forwarded, line, column)
         if start is None or not 0 <= start < len(text.forwarded) or not marks:
             continue
-        # The marks do not cover the line breaks within the fragment.
-        for breaks in range(len(lines)):
-            stop = start + marks + breaks - 1
-            shown = summary_of(text.forwarded, start, stop)
-            if found[0].startswith(shown):
-                return summary_of(text.original, *original_range(text, start, stop)) + found[0][len(shown) :]
+        stop = _last_marked(_units(text.forwarded), start, marks)
+        shown = summary_of(text.forwarded, start, stop)
+        if found[0].startswith(shown):
+            return summary_of(text.original, *original_range(text, start, stop)) + found[0][len(shown) :]
     return found[0]
+
+
+def _last_marked(units: str, start: int, marks: int) -> int:
+    """Return where a fragment ends of which Spark marks so many characters: line breaks have no mark."""
+    at = start
+    while (breaks := units.count("\n", at, at + marks)) and at < len(units):
+        at, marks = at + marks, breaks
+    return at + marks - 1
 
 
 def _position_in(found: re.Match[str], text: RewrittenText) -> str:
@@ -125,11 +136,13 @@ def _lines(text: str) -> list[str]:
     return lines
 
 
+@lru_cache(maxsize=4)
 def _units(text: str) -> str:
-    if text.isascii():
-        return text
-    data = text.encode("utf-16-le", "surrogatepass")
-    return "".join(chr(int.from_bytes(data[i : i + 2], "little")) for i in range(0, len(data), 2))
+    return _WIDE.sub(lambda found: _surrogates(ord(found[0]) - 0x10000), text)
+
+
+def _surrogates(rest: int) -> str:
+    return chr(0xD800 + (rest >> 10)) + chr(0xDC00 + (rest & 0x3FF))
 
 
 def _text(units: str) -> str:

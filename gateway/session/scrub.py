@@ -80,9 +80,11 @@ repeated: a cell value may hold quotes, brackets and line breaks, so where it en
 
 _CONSTANT = re.compile(
     r"The background threadpool cannot accept new task for execution, please retry the operation"
-    r"|Expected state FINISHED, but found [A-Z]{1,16}"
+    r"|Expected state FINISHED, but found"
+    r" (?:INITIALIZED|RUNNING|CANCELED|CLOSED|ERROR|UNKNOWN|PENDING|TIMEDOUT|COMPILED)"
 )
-"""What Thrift Server says of itself, without a condition and without a value."""
+"""What Thrift Server says of itself, without a condition and without a value. A user can raise the same: so
+every word of it is written here."""
 _NOT_FOUND = frozenset(
     {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
 )

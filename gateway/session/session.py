@@ -155,8 +155,9 @@ class NamesInForce:
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
         self.views_obliged = False
-        """Whether Spark was ever sent a temporary view that carries row filters or masks. It stays true: rows
-        of a statement can still be computed when the view that it read is long dropped."""
+        """Whether Spark was ever sent a temporary view, or a checkpoint to compute later, that carries row
+        filters or masks. It stays true: rows of a statement can still be computed when what it read is long
+        dropped."""
         self.views_guarded = False
         """The same of one over anything whose plan the user may not see, such as hidden columns."""
 
@@ -187,13 +188,18 @@ class NamesInForce:
     def forwarding(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
         for effect in cleared.effects:
-            if isinstance(effect, CreateTempView) and cleared.obligations:
-                self.views_obliged = True
-            if isinstance(effect, CreateTempView) and not cleared.plain:
-                self.views_guarded = True
+            if isinstance(effect, CreateTempView):
+                self.computed_later(cleared)
             if isinstance(effect, DropTempView):
                 self._forget(effect.name)
                 self.ended_views.discard(effect.name.lower())
+
+    def computed_later(self, cleared: Cleared) -> None:
+        """Note that other statements may compute what a statement reads, and fail as it would."""
+        if cleared.obligations:
+            self.views_obliged = True
+        if not cleared.plain:
+            self.views_guarded = True
 
     def finished(self, cleared: Cleared, policies_version: int) -> None:
         """Put in force what a statement that Spark has FINISHED changes."""
@@ -278,7 +284,7 @@ class NamesInForce:
         Its origin is remembered in at most `most` statements and, with everything else, bytes; beyond that
         it lasts as long as the policies stay as they are.
         """
-        basis = self._basis(cleared)
+        basis = self.basis_of(cleared)
         if basis is not None:
             basis = (*basis, judged_of(cleared))
             if len(basis) > most:
@@ -310,8 +316,8 @@ class NamesInForce:
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
 
-    def _basis(self, cleared: Cleared) -> Basis:
-        """Return what the relations and views were computed from that a plan reads."""
+    def basis_of(self, cleared: Cleared) -> Basis:
+        """Return what the relations and views were computed from that a statement reads."""
         found: dict[int, Judged] = {}
         for basis in self._bases_of(cleared):
             if basis is None:
@@ -365,7 +371,7 @@ class NamesInForce:
         )
         # Before the view takes the name: a DataFrame's may read the one that it replaces.
         read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())
-        basis = self._basis(read)
+        basis = self.basis_of(read)
         if basis is not None and len(basis) > VIEW_ORIGINS:
             basis = None
         self.views.pop(folded, None)

@@ -7,7 +7,7 @@ a table that is not there a guard, which keeps rows from showing should it appea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gateway.model.definers import PREFIX
 from gateway.model.statement import Cleared, RewrittenText
@@ -17,7 +17,8 @@ from gateway.session.ports import BackendError
 from gateway.session.scrub import UNKNOWN
 
 Parts = tuple[str, ...]
-Missing = Sequence[tuple[Parts, Parts]]
+Pair = tuple[Parts, Parts]
+Missing = Sequence[Pair]
 """(parts of the full name, parts as they were written) of tables that are not there."""
 
 NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
@@ -33,9 +34,23 @@ _NOT_FOUND = re.compile(
 )
 _APPEARED = "the table did not exist when the statement was judged"
 """Of the guard over a table that is not there (`sql/guard.py`)."""
+_GUARD = re.compile(
+    r"^(?P<at>[ :|+-]*)(?P<over>'SubqueryAlias (?P<outer>[^\n]*)\n[ :|+-]*)?'Project \[[^\n]*\]\n"
+    rf"[ :|+-]*'Filter [^\n]*{_APPEARED}[^\n]*\n[ :|+-]*'SubqueryAlias (?P<alias>[^\n]*)\n[ :|+-]*"
+    r"(?='UnresolvedRelation \[(?P<relation>[^\]\n]*)\])",
+    re.MULTILINE,
+)
 _PLAN = re.compile(r";\n(?='?[A-Z])")
-_PLACE = re.compile(r"; line 1 pos \d+(?=;\n)")
+_ALIAS = re.compile(
+    r"^(?P<at>[ :|+-]*)'SubqueryAlias (?P<alias>[^\n]*)\n[ :|]*\+- "
+    r"(?='UnresolvedRelation \[(?P<relation>[^\]\n]*)\])",
+    re.MULTILINE,
+)
+_PLACE = re.compile(r"; line 1 pos \d{1,9}(?=;\n)")
 _NAME = re.compile(r"`((?:[^`]|``)+)`|([^\s.`()]+)")
+_NAMES = re.compile(r"`|Unresolved|CacheTable|CreateView")
+"""What stands before every name that is put back."""
+_RELATION = re.compile(r"((?:Unresolved\w{1,64}|CacheTable) \[)([^\]\n]{1,1024})\]")
 _VIEW = re.compile(r"^[ :|+-]*'?CreateView[^\n]*", re.MULTILINE)
 _DEFINER = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]+=[0-9a-f]*(?:, )?")
 
@@ -69,13 +84,14 @@ def as_written(message: str, texts: Sequence[RewrittenText], missing: Missing, *
     message = in_users_text(message, texts)
     if missing:
         message = _without_aliases(_without_guards(message, missing), missing)
-    if not texts and not missing:
+    if not _NAMES.search(message):
         return message
-    for full, written in (*_pins(texts), *missing):
-        if named:
+    pairs = dict.fromkeys((*_pins(texts), *missing))
+    if named:
+        for full, written in pairs:
             message = message.replace(_dotted(full), _dotted(written))
-        message = _in_plan(message, full, written)
-    return _VIEW.sub(lambda line: _view(line[0], texts), message) if texts else message
+    message = _in_plan(message, pairs)
+    return _VIEW.sub(lambda line: _view(line[0], pairs), message) if texts else message
 
 
 def _without_stack(message: str) -> str:
@@ -92,16 +108,8 @@ def _without_guards(message: str, missing: Missing) -> str:
 
     INVARIANT (no values under obligations): in a plan, a table that has appeared stands under its guard.
     """
-    for full, _ in missing:
-        relation = re.escape(", ".join(full))
-        alias = re.escape(full[-1])
-        message = re.sub(
-            rf"^(?P<at>[ :|+-]*)(?:'SubqueryAlias {alias}\n[^\n]*)?'Project \[[^\n]*\]\n[^\n]*'Filter [^\n]*"
-            rf"{_APPEARED}[^\n]*\n[^\n]*'SubqueryAlias {alias}\n[^\n]*(?='UnresolvedRelation \[{relation}\])",
-            lambda found: found["at"],
-            message,
-            flags=re.MULTILINE,
-        )
+    aliases = {", ".join(full): full[-1] for full, _ in missing}
+    message = _GUARD.sub(lambda found: _without_guard(found, aliases), message)
     if _APPEARED not in message:
         return message
     told = _PLAN.split(message, maxsplit=1)[0]
@@ -110,17 +118,26 @@ def _without_guards(message: str, missing: Missing) -> str:
 
 def _without_aliases(message: str, missing: Missing) -> str:
     """Take out what a read in a DataFrame's plan was written as: its alias, and the place in its text."""
-    for full, _ in missing:
-        message, aliases = re.subn(
-            rf"^(?P<at>[ :|+-]*)'SubqueryAlias {re.escape('.'.join(full))}\n[ :|]*\+- "
-            rf"(?='UnresolvedRelation \[{re.escape(', '.join(full))}\])",
-            lambda found: found["at"],
-            message,
-            flags=re.MULTILINE,
-        )
-        if aliases:
-            message = _PLACE.sub("", message, count=1)
-    return message
+    ours = {(".".join(full), ", ".join(full)) for full, _ in missing}
+    found_any = False
+
+    def undone(found: re.Match[str]) -> str:
+        nonlocal found_any
+        if (found["alias"], found["relation"]) not in ours:
+            return found[0]
+        found_any = True
+        return found["at"]
+
+    message = _ALIAS.sub(undone, message)
+    return _PLACE.sub("", message, count=1) if found_any else message
+
+
+def _without_guard(found: re.Match[str], aliases: Mapping[str, str]) -> str:
+    if aliases.get(found["relation"]) != found["alias"]:
+        return found[0]
+    if found["outer"] is None or found["outer"] == found["alias"]:
+        return found["at"]
+    return found["at"] + found["over"]
 
 
 def _pins(texts: Sequence[RewrittenText]) -> Iterator[tuple[Parts, Parts]]:
@@ -154,16 +171,16 @@ def _dotted(parts: Parts) -> str:
     return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
-def _in_plan(message: str, full: Parts, written: Parts) -> str:
-    ours, theirs = ", ".join(full), ", ".join(written)
-    return re.sub(
-        rf"((?:Unresolved\w+|CacheTable) \[){re.escape(ours)}\]", lambda m: f"{m[1]}{theirs}]", message
-    )
+def _in_plan(message: str, pairs: Iterable[Pair]) -> str:
+    written: dict[str, str] = {}
+    for full, theirs in pairs:
+        written.setdefault(", ".join(full), ", ".join(theirs))
+    return _RELATION.sub(lambda found: f"{found[1]}{written.get(found[2], found[2])}]", message)
 
 
-def _view(line: str, texts: Sequence[RewrittenText]) -> str:
+def _view(line: str, pairs: Iterable[Pair]) -> str:
     """Return a line of a plan about a new view with its text as it was written, and without its definer."""
     line = _DEFINER.sub("", line).replace("[], ", "")
-    for full, written in _pins(texts):
+    for full, written in pairs:
         line = line.replace(f"FROM {_dotted(full)}", f"FROM {'.'.join(written)}")
     return line

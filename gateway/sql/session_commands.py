@@ -27,6 +27,12 @@ from gateway.sql.names import TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
+_SET_INSTEAD = {
+    "mapred.reduce.tasks": "spark.sql.shuffle.partitions",
+    "mapreduce.job.reduces": "spark.sql.shuffle.partitions",
+}
+"""Keys for which SET sets another one (SetCommand, 4.3): that is what RESET has to undo."""
+
 
 def use_wants(catalog: str, database: str | None) -> Wants:
     """What making a catalog, or a database of it, the current one wants."""
@@ -78,7 +84,7 @@ def set_setting(scope: Scope) -> Wants:
         return _read_setting(key)
     if pinned_value(key) == given:
         return Wants()  # it has this value already
-    return _change_setting(ChangeSetting(key, str(given)))
+    return _change_setting(ChangeSetting(_SET_INSTEAD.get(key, key), str(given)))
 
 
 def reset_setting(scope: Scope) -> Wants:

@@ -12,6 +12,10 @@ import pytest
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.frontends.thrift_binary import ThriftConnection, ThriftLimits
+from gateway.model.catalog import TableName
+from gateway.model.decision import PolicyRef, RowFilter
+from gateway.model.statement import ScanRecord
+from gateway.session.scrub import WITHHELD
 from gateway.wire import calls
 from gateway.wire.messages import decode_message, decode_reply
 from gateway.wire.rows import decode_rows
@@ -21,6 +25,12 @@ from tests.frontends.listening import Gateway, RawClient, listening
 from tests.session.fakes import until
 
 COLUMNS = [("id", TTypeId.INT), ("name", TTypeId.STRING)]
+GUARDED = ScanRecord(
+    table=TableName("spark_catalog", "hr", "employee"),
+    access="select",
+    columns=None,
+    obligations=(RowFilter(expression="region = 'EU'", policy=PolicyRef(id=8, name="eu", version=1)),),
+)
 
 
 @contextlib.asynccontextmanager
@@ -67,11 +77,12 @@ async def test_sparks_error_arrives_scrubbed(sync: bool) -> None:
     message = "[NO_SUCH_THING] nothing. SQLSTATE: 42P01\n'Project [*]\n\tat org.apache.X.y(X.scala:1)"
     async with line() as (spark, gateway):
         spark.on("SELECT 2", Answer.error("42P01", message, sync=sync))
+        gateway.world.judge.scans["SELECT 2"] = (GUARDED,)
         client = await RawClient.logged_in(gateway.port)
         session = await client.open_session()
         request = calls.TExecuteStatementReq(sessionHandle=session, statement="SELECT 2")
         reply = await client.call("ExecuteStatement", request, calls.TExecuteStatementResp)
-        assert reply.status.errorMessage == "[NO_SUCH_THING] nothing. SQLSTATE: 42P01"
+        assert reply.status.errorMessage == f"[NO_SUCH_THING] {WITHHELD} SQLSTATE: 42P01"
         assert reply.status.sqlState == "42P01"
         assert gateway.world.ledger.outcomes() == ["failed"]
         await client.execute(session, "SELECT 1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -86,6 +86,22 @@ async def test_a_result_that_would_be_the_same_goes_on_and_is_judged_once_for_ea
     await ends(world, operation)
 
 
+async def test_a_result_ends_with_what_the_view_that_it_reads_was_made_from() -> None:
+    world = World(ENDS)
+    world.judge.effects = [("^CREATE VIEW (v|w)", (CreateTempView("v"),))]
+    world.judge.reads["SELECT 1 FROM v"] = frozenset({"v"})
+    session = await world.sessions.open_session(BOB, CLIENT, protocol_version=9)
+    await world.sessions.execute(BOB, session, "CREATE VIEW v AS SELECT 1", run_async=False)
+    operation = (await world.sessions.execute(BOB, session, "SELECT 1 FROM v", run_async=False)).handle
+    await fetch(world, operation)
+    world.new_policies()
+    await fetch(world, operation)
+    world.judge.refused = "CREATE VIEW"
+    world.new_policies()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await fetch(world, operation)
+
+
 async def test_an_answer_that_the_gateway_filtered_ends_with_every_change() -> None:
     world = World(ENDS)
     world.backend.answers["SHOW DATABASES"] = [("hr",)]
@@ -131,6 +147,20 @@ async def test_a_stream_that_policies_overtake(end: bool) -> None:
         await world.reattach(operation)
     await world.service.close()
     world.require_balance()
+
+
+async def test_a_stream_of_a_checkpoint_that_would_be_another_one_now_ends() -> None:
+    world = connect.World(ENDS)
+    made = await world.run(connect.checkpoint(connect.table("t")))
+    relation = str(made[0].checkpoint_command_result.relation.relation_id)
+    world.spark.script(f"CACHED {relation}", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    stream = world.service.execute(BOB, CLIENT, connect.execute_request(connect.cached(relation)))
+    for _ in range(3):
+        await anext(stream)
+    world.judge.marked = "^CHECKPOINT"
+    world.new_policies(mark="mask")
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await anext(stream)
 
 
 async def test_a_stream_that_policies_leave_as_it_is_goes_on() -> None:

@@ -53,6 +53,19 @@ def test_a_summary_is_written_as_spark_writes_it() -> None:
     assert wide.splitlines()[1] == f"...{'x' * 32}1/0{'y' * 32}..."
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("around", ["", "é", "😀"])
+def test_a_message_that_a_user_wrote_costs_no_more_than_it_is_long(around: str) -> None:
+    """Everybody waits while it is read: these took minutes, or raised what nobody expects."""
+    text = rewritten(f"SELECT a FROM t -- {around}{'x' * 200_000}")
+    summaries = "== SQL (line 1, position 1) ==\n" + "a\n^\n" * 2_000
+    for message in (summaries, summaries * 20, "; line 1 pos 8" * 50_000):
+        assert in_users_text(message, (text,))
+    endless = "9" * 5_000
+    for message in (f"== SQL (line {endless}, position 1) ==\na\n^\n", f"x; line 1 pos {endless};"):
+        assert in_users_text(message, (text,)) == message
+
+
 def test_a_position_moves_with_the_text() -> None:
     text = rewritten("SELECT a FROM t\nJOIN u ON nope")
     offset = text.forwarded.index("nope")

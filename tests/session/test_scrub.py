@@ -222,6 +222,12 @@ THREADS = "The background threadpool cannot accept new task for execution, pleas
 def test_what_holds_no_value_is_told_under_obligations() -> None:
     assert scrub(THREADS, None, obliged=True) == THREADS
     assert WITHHELD in scrub(f"{THREADS}: 98765", None, obliged=True)
+    state = "Expected state FINISHED, but found "
+    assert scrub(f"{state}CANCELED", None, obliged=True) == f"{state}CANCELED"
+    raised = (
+        f"[USER_RAISED_EXCEPTION] org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {state}"
+    )
+    assert "CANARY" not in scrub(f"{raised}CANARY", "P0001", obliged=True)
     subquery = "[SCALAR_SUBQUERY_TOO_MANY_ROWS] 98765 SQLSTATE: 21000"
     assert scrub(subquery, "21000", obliged=True) == (
         "[SCALAR_SUBQUERY_TOO_MANY_ROWS] More than one row returned by a subquery used as an expression. "

@@ -10,7 +10,13 @@ import pytest
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
-from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView
+from gateway.model.statement import (
+    CatalogChanged,
+    ChangeSetting,
+    CreateTempView,
+    DropTempView,
+    ResetSettings,
+)
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
@@ -82,6 +88,22 @@ async def test_what_spark_has_no_room_for_waits_and_is_pending_to_its_client() -
     assert world.backend.received == ["SLOW 1", "SELECT 1"]
     await world.sessions.close()
     assert sorted(world.ledger.outcomes()) == ["finished", "finished"]
+
+
+async def test_a_statement_of_the_gateway_s_own_leaves_the_slot_to_the_one_that_it_is_for() -> None:
+    world = world_of()
+    world.judge.effects = [
+        ("^SET", (ChangeSetting("spark.five", "5"),)),
+        ("^RESET$", (ResetSettings(),)),
+        ("^RESET `", (ChangeSetting("spark.five", None),)),
+    ]
+    session = await opened(world)
+    await ends_in(world, await begun(world, session, "SET spark.five=5"), FINISHED)
+    await ends_in(world, await begun(world, session, "RESET"), FINISHED)
+    assert world.backend.received == ["SET spark.five=5", "RESET `spark.five`", "RESET"]
+    assert world.sessions.metrics.registry.get_sample_value("sluice_spark_wait_seconds_count") == 0
+    await world.sessions.close()
+    assert world.ledger.outcomes() == ["finished"] * 3
 
 
 async def test_its_client_may_read_what_it_waits_for_and_metrics_tell_too() -> None:

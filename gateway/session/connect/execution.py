@@ -313,6 +313,8 @@ class ConnectExecution:
             hold=hold,
         )
         operation.used_at = self._clock()
+        if self._limits.end_results_on_policy_change:
+            operation.basis = session.basis_of(verdict)
         session.operations[operation.operation_id] = operation
         envelope = Envelope(
             session_id=session.session_id,

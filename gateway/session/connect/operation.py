@@ -16,6 +16,7 @@ from gateway.wire.connect import parse, pb
 
 if TYPE_CHECKING:
     from gateway.session.connect.session import ConnectSession
+    from gateway.session.session import Basis
 
 
 def queries_told_of(cleared: Cleared) -> frozenset[str] | None:
@@ -124,6 +125,8 @@ class ConnectOperation:
         self.operation_id = operation_id
         self.statement_id = statement_id
         self.cleared = cleared
+        self.basis: Basis = ()
+        """What its temporary views and cached relations came from, where results end with policies."""
         self.started = started
         self.used_at = started
         self.policies_version = policies_version
@@ -173,6 +176,11 @@ class ConnectOperation:
         self.resolved.set()
         if self.hold.request.read_only:
             self.hold.end()
+
+    @property
+    def eager(self) -> bool:
+        """Whether a checkpoint that it makes is computed by the time that it has ended."""
+        return parse(pb.Plan, self.cleared.forwarded_plan).command.checkpoint_command.eager
 
     @property
     def overtaken(self) -> bool:

@@ -169,6 +169,8 @@ class Streams:
                 session.keep_relation(
                     handle, operation.cleared, operation.policies_version, most=self._limits.origins
                 )
+                if not operation.eager:
+                    session.computed_later(operation.cleared)
                 if session.kept_bytes > self._limits.kept_plan_bytes:
                     session.forget_origin(handle)
             else:

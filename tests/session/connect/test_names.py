@@ -417,6 +417,19 @@ async def test_what_a_streaming_query_tells_is_scrubbed_unless_it_is_known_to_re
         assert "CANARY" not in await told_of(world, query, run)
 
 
+@pytest.mark.parametrize("eager", [False, True])
+async def test_a_checkpoint_that_is_computed_later_fails_as_what_it_was_made_from(eager: bool) -> None:
+    world = world_of_names()
+    world.judge.scans["CHECKPOINT TABLE t"] = (GUARDED,)
+    plan = checkpoint(table("t"))
+    plan.command.checkpoint_command.eager = eager
+    relation = (await world.run(plan))[0].checkpoint_command_result.relation.relation_id
+    world.spark.script(f"CACHED {relation}", fault("x: CANARY"))
+    with pytest.raises(RpcError) as caught:
+        await world.run(cached(relation))
+    assert ("CANARY" in caught.value.message) is eager
+
+
 async def test_a_checkpoint_of_a_client_that_went_is_remembered() -> None:
     world = world_of_names()
     relation = uid()
