@@ -179,8 +179,8 @@ REMOVALS = (
     Removal(
         "what is lent is not told",
         "pipeline.texts",
-        "or (prepared.place.depth > 0 and seen.lends),",
-        ",",
+        "or (prepared.place.depth > 0 and seen.lends)",
+        "",
         "test_pipeline_definers",
     ),
     Removal(

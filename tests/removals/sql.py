@@ -617,7 +617,7 @@ REMOVALS = (
         "sql.data_commands",
         'if scope.field("replaceCriteriaOpt") is not None:',
         "if False:",
-        "test_pipeline",
+        "sql.test_totality",
     ),
     Removal(
         "INSERT OVERWRITE deletes",
