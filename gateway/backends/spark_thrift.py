@@ -58,6 +58,9 @@ in its queue. Nothing ran: `SparkExecuteStatementOperation.runInternal` says it 
 FETCH_ROWS = 1000
 """Rows asked for at a time when an answer is decoded."""
 
+ASKED_FOR_WHY = 20
+WHY_PAUSE_S = 0.01
+"""How often, and seconds after how long, Spark is asked again why a statement failed."""
 METASTORE_PROBE = "SHOW DATABASES LIKE 'default'"
 """What Spark cannot answer without its metastore; there is always a database of that name."""
 
@@ -388,11 +391,13 @@ class SparkThriftOperation:
 
     async def status(self, get_progress: bool = False) -> OperationState:
         """Ask Spark for the state; waits up to 5 s while it runs. Raises BackendError, BackendUnavailable."""
-        reply = await self._session.connection.call(
-            "GetOperationStatus",
-            calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
-            calls.TGetOperationStatusResp,
-        )
+        reply = await self._ask_status(get_progress)
+        for _ in range(ASKED_FOR_WHY):
+            if reply.operationState != TOperationState.ERROR or reply.errorMessage or reply.sqlState:
+                break
+            # Spark says that a statement has failed a moment before it says why.
+            await asyncio.sleep(WHY_PAUSE_S)
+            reply = await self._ask_status(get_progress)
         if reply.hasResultSet is not None:
             self.has_result_set = reply.hasResultSet
         state = OperationState(
@@ -410,6 +415,13 @@ class SparkThriftOperation:
             # Every client asks for the columns next: they are on their way while it hears of the end.
             self._schema = self._ask_schema()
         return state
+
+    async def _ask_status(self, get_progress: bool) -> calls.TGetOperationStatusResp:
+        return await self._session.connection.call(
+            "GetOperationStatus",
+            calls.TGetOperationStatusReq(operationHandle=self._handle, getProgressUpdate=get_progress),
+            calls.TGetOperationStatusResp,
+        )
 
     async def finished(self) -> None:
         """Return when the statement has ended well. Raises BackendError when it has ended otherwise."""

@@ -16,8 +16,6 @@ from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
 def insert(scope: Scope) -> Wants:
     """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
-    if scope.field("replaceCriteriaOpt") is not None:
-        raise CannotClassify("INSERT … REPLACE reads the target's raw rows")
     if scope.flag("withSchemaEvolution"):
         raise CannotClassify("INSERT WITH SCHEMA EVOLUTION changes the target's columns")
     pin = scope.target("table")

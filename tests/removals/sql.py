@@ -613,13 +613,6 @@ REMOVALS = (
         "test_pipeline",
     ),
     Removal(
-        "INSERT REPLACE",
-        "sql.data_commands",
-        'if scope.field("replaceCriteriaOpt") is not None:',
-        "if False:",
-        "sql.test_totality",
-    ),
-    Removal(
         "INSERT OVERWRITE deletes",
         "sql.data_commands",
         'wants.append(Want(table_resource(pin.table), "delete"))',
@@ -785,14 +778,14 @@ REMOVALS = (
         "sql.session_commands",
         "    if name in BUILTIN_NAMES:\n",
         "    if False:\n",
-        "sql.test_totality",
+        "sql.test_classify",
     ),
     Removal(
         "registered functions are not dropped",
         "sql.session_commands",
         '    if {f"function:{name}", f"table_function:{name}"} & scope.names.context.handles:\n',
         "    if False:\n",
-        "sql.test_totality",
+        "sql.test_classify",
     ),
     Removal(
         "catalogs that are not configured",

@@ -60,3 +60,20 @@ async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:
     assert check_table_spec({"location": "/x"}) == "/x"
     with pytest.raises(CannotClassify, match="clusteredOn"):
         check_table_spec({"location": "/x", "clusteredOn": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "handle", "says"),
+    [
+        ("INSERT INTO t REPLACE WHERE x = 1 SELECT * FROM u", "", "raw rows"),
+        ("DROP TEMPORARY FUNCTION abs", "", "built in"),
+        ("DROP TEMPORARY FUNCTION f", "function:f", "this session registered"),
+    ],
+)
+async def test_commands_that_are_refused(reader: ReaderPool, text: str, handle: str, says: str) -> None:
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    names = replace(NAMES, context=SessionContext(handles=frozenset({handle})))
+    found = classify(reading, names)
+    assert isinstance(found, NotGovernable), found
+    assert says in found.why
