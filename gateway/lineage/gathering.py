@@ -51,22 +51,21 @@ class Gatherer:
             return reading
         statement = self._text(text, reading, context)
         views: dict[TableName, LineageText] = {}
-        wanted = _names_of(statement)
+        wanted = seen = _names_of(statement)
         snapshot = await self.look_up(sorted(wanted, key=str))
-        todo = list(wanted)
-        seen = set(todo)
-        while todo:
+        while wanted:
             found: set[TableName] = set()
-            for name in todo:
+            for name in wanted:
                 table = snapshot.table(name)
                 if table is not None and table.view is not None:
                     body = await self._view(table.view)
                     if body is not None:
                         views[name.folded()] = body
                         found |= _names_of(body)
-            todo = sorted(found - seen, key=str)
-            seen |= found
-            snapshot = await self.look_up(todo) if todo else snapshot
+            wanted = found - seen
+            seen = seen | found
+            if wanted:
+                snapshot = await self.look_up(sorted(wanted, key=str))
         tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
         return Gathered(
             statement, LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)

@@ -139,11 +139,10 @@ async def walk(
     *,
     depth: int = 10,
     most_edges: int = MOST_EDGES,
-    within: frozenset[Column] | None = None,
 ) -> Answer:
     """Walk from columns and return every edge on the way, at most `depth` edges far.
 
-    `within` holds the walk to these columns. Raises what asyncpg raises.
+    Raises what asyncpg raises.
     """
     answer = Answer(start=tuple(start), direction=direction)
     carried = _Carried()
@@ -162,7 +161,7 @@ async def walk(
         for edge in edges:
             key = edge.source, edge.target, edge.subtype, edge.masking
             there = far(edge, direction)
-            if not allowed[there.dataset] or (within is not None and there not in within):
+            if not allowed[there.dataset]:
                 continue
             best = min(carried.by(near(edge, direction)), edge.carries)
             if key not in taken:
