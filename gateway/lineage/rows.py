@@ -41,6 +41,10 @@ class Seen:
     """Temporary views are named within it."""
     outcome: str
     """`finished` or as the audit record has it; `imported` for scripts."""
+    ended: datetime | None = None
+    """When it came to its outcome; None where nobody knows."""
+    error: str = ""
+    """Of one that failed: its error as the record has it."""
     lineage: StatementLineage
 
     @property
