@@ -40,8 +40,9 @@ _ROW_WISE: Final = frozenset(
     """
     Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide
     EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual ILike If In InSubquery IntegralDivide
-    IsNotNull IsNull LessThan LessThanOrEqual Like ListQuery Literal Multiply Not Or RLike Remainder ScalarSubquery
-    Subtract UnaryMinus UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue UnresolvedFunction
+    IsNotNull IsNull LessThan LessThanOrEqual Like ListQuery Literal Multiply Not Or RLike Remainder
+    ScalarSubquery Subtract UnaryMinus UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue
+    UnresolvedFunction
     """.split()
 )
 """Expressions of one row. Aggregates, windows and generators are not among them."""
@@ -245,12 +246,12 @@ class _Walk:
             pairs.append((of_left, of_right))
         if kind in _ALL_MATCH:
             left, right = _equated(left, pairs), _equated(right, pairs)
-        else:
-            # Rows of one side are there without a match, so nothing that ON says holds for all of them.
-            left, right = _matched(left, right, pairs), _matched(right, left, pairs)
         narrowed = _beside(left.if_kept(kind in _NARROWS_LEFT), right.if_kept(kind in _NARROWS_RIGHT))
         for one in conditions:
             self._copy(one, narrowed)
+        if kind not in _ALL_MATCH:
+            # Of one side's rows, those that no condition above drops match rows with the same value only.
+            left, right = _matched(left, right, pairs), _matched(right, left, pairs)
         left, right = left.if_kept(kind in _KEEPS_LEFT), right.if_kept(kind in _KEEPS_RIGHT)
         if kind in _LEFT_ONLY:
             return left
