@@ -51,6 +51,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         star=policies.star,
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
+        push_down=policies.push_down,
         checkpoints=checkpoints,
         reserved=reserved,
     )

@@ -163,20 +163,29 @@ class CommandNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionNode:
-    """A node of an expression, or of the plan of a subquery in it, as Spark's parser makes it."""
+    """A node of an expression or of a plan, as Spark's parser makes it."""
 
     node: str
     """Simple class name."""
     type: str = ""
     """Of a literal and of a cast: the type, as Spark writes it."""
     mode: str = ""
-    """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting."""
+    """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting. Of a join: its type,
+    `Inner`. Of LIKE: the character that escapes."""
     parts: tuple[str, ...] = ()
-    """Name parts of a column, a function or a relation, unquoted."""
+    """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
+    qualifier; the columns of USING; the names of the common table expressions of a WITH; the alias of a
+    LATERAL VIEW."""
+    value: str | None = None
+    """Of a literal: its value as Spark keeps it (a date in days since 1970), None for NULL. Of an
+    aggregation: how many of its children it groups by; the others are its output."""
+    span: Span | None = None
+    """Of a relation in a statement: where its name is written; of a literal, where it stands."""
     children: tuple[ExpressionNode, ...] = ()
     """Of an expression its operands, of a plan's node the expressions in it."""
     plans: tuple[ExpressionNode, ...] = ()
-    """Of a subquery its plan, of a plan's node those that it reads."""
+    """Of a subquery its plan, of a plan's node those that it reads; of a WITH its query, then what the names
+    stand for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ class Rules:
     """Who needs select on what a view reads: its definer, or whoever reads it."""
     unrecorded_views: Literal["operator", "owner", "invoker"] = "operator"
     """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
+    push_down: bool = True
+    """Whether leakproof conditions of a statement are added below the barriers of row filters."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
-from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Splice
+from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
@@ -48,6 +48,7 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.leakproof import Scanned, leakproof
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
@@ -194,7 +195,8 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    guarded = _guarded(prepared, policies, bodies, evaluation, judging)
+    conditions = await _leakproof(prepared, policies, evaluation, judging)
+    guarded = _guarded(prepared, policies, bodies, conditions, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -352,10 +354,34 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
 
+async def _leakproof(
+    prepared: Prepared, policies: Policies, evaluation: Evaluation, judging: Judging
+) -> Mapping[Span, tuple[str, ...]]:
+    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on."""
+    if prepared.place.expression or prepared.wants.shares or not judging.rules.push_down:
+        return {}
+    scanned: dict[Span, Scanned] = {}
+    for relation, name in prepared.scans:
+        table, view = evaluation.catalog.table(name), policies.views[name.folded()]
+        if table is None or view is None or relation.span is None:
+            continue
+        shown = {c.name.lower(): c.type.lower() for c in table.columns if c.name not in view.hidden}
+        barrier = view.row_filter is not None or name.folded() in policies.reading
+        stored = shown.keys() - {column.lower() for column in view.masks} if barrier else frozenset()
+        takes = frozenset(stored) if table.kind is TableKind.TABLE else frozenset()
+        scanned[relation.span] = Scanned(columns=shown, takes=takes)
+    if not any(one.takes for one in scanned.values()):
+        return {}
+    relations = prepared.reading.relations
+    ctes = frozenset(r.span for r in relations if r.role is RelationRole.CTE and r.span is not None)
+    return leakproof(await judging.reader.read_plan(prepared.text), prepared.text, scanned, ctes)
+
+
 def _guarded(
     prepared: Prepared,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
+    conditions: Mapping[Span, tuple[str, ...]],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
@@ -380,6 +406,7 @@ def _guarded(
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
+            conditions=conditions.get(relation.span, ()) if relation.span is not None else (),
         )
         if isinstance(scan, NotGovernable):
             return scan

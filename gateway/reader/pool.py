@@ -14,16 +14,18 @@ from typing import Any, Self, TypeVar
 import structlog
 
 from gateway.errors import BackendUnavailable
-from gateway.model.reading import NotRead, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.reading import ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
 from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.process import ParserGone, ParserProcess
-from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of
+from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of, tree_of
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer)
+Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None)
+
+_Kept = Reading | Proof | ExpressionNode
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
@@ -78,7 +80,7 @@ class ReaderPool:
         self._keepers: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
         self._hello: Hello | None = None
-        self._kept: OrderedDict[Hashable, Reading | Proof] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._questions: dict[Hashable, _Question] = {}
         self._turns: deque[asyncio.Future[None]] = deque()
 
@@ -161,6 +163,24 @@ class ReaderPool:
         """Read one expression."""
         return await self._read("expression", text)
 
+    async def read_plan(self, text: str) -> ExpressionNode | None:
+        """Return the plan of one statement; None for a text that is no statement, too large, or not read."""
+        key = ("plan", text)
+        known = self._known_answer(key)
+        if isinstance(known, ExpressionNode):
+            return known
+        if refuse(text, self.limits):
+            return None
+
+        async def ask() -> ExpressionNode | None:
+            reply = await self._ask("plan", {"text": text})
+            tree = None if isinstance(reply, NotRead) else tree_of(reply)
+            if tree is not None:
+                self._keep_answer(key, tree, len(text))
+            return tree
+
+        return await self._once(key, ask)
+
     async def prove(
         self,
         original: str,
@@ -227,14 +247,14 @@ class ReaderPool:
 
         return await self._once(key, ask)
 
-    def _known_answer(self, key: Hashable) -> Reading | Proof | None:
+    def _known_answer(self, key: Hashable) -> _Kept | None:
         """Return what the parser said to the same question; its answers depend on nothing else."""
         known = self._kept.get(key)
         if known is not None:
             self._kept.move_to_end(key)
         return known
 
-    def _keep_answer(self, key: Hashable, answer: Reading | Proof, chars: int) -> None:
+    def _keep_answer(self, key: Hashable, answer: _Kept, chars: int) -> None:
         if chars > KEPT_CHARS:
             return
         self._kept[key] = answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gateway.model.reading import Proof, ReadingAnswer, Splice
+from gateway.model.reading import ExpressionNode, Proof, ReadingAnswer, Splice
 
 
 class ReaderPort(Protocol):
@@ -22,6 +22,10 @@ class ReaderPort(Protocol):
 
     async def read_expression(self, text: str) -> ReadingAnswer:
         """Read one expression standing alone, such as a row filter."""
+        ...
+
+    async def read_plan(self, text: str) -> ExpressionNode | None:
+        """Return the plan of one statement, with the expressions in it; None where it cannot be told."""
         ...
 
     async def prove(

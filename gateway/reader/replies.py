@@ -94,7 +94,7 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
         printed=reply["printed"],
-        tree=_tree(reply["tree"]) if reply.get("tree") else None,
+        tree=tree_of(reply),
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],
     )
@@ -176,12 +176,19 @@ def _identity(told: Reply) -> Identity:
     )
 
 
+def tree_of(reply: Reply) -> ExpressionNode | None:
+    """Return the tree of an expression or a plan; None for what has none."""
+    return _tree(reply["tree"]) if reply.get("tree") else None
+
+
 def _tree(told: Reply) -> ExpressionNode:
     return ExpressionNode(
         node=told["node"],
         type=told["type"],
         mode=told["mode"],
         parts=tuple(told["parts"]),
+        value=told.get("value"),
+        span=_span(told.get("span")),
         children=tuple(_tree(child) for child in told["children"]),
         plans=tuple(_tree(plan) for plan in told["plans"]),
     )

@@ -309,6 +309,11 @@ class PolicySettings(Section):
     """Who is the definer of a view that was made past the gateway: whoever made it had Spark to himself, and
     nobody needs a privilege (`operator`); the owner that the catalog has (`owner`); nobody, so that whoever
     reads it needs select on what it reads (`invoker`)."""
+    push_down: bool = True
+    """Whether conditions of an SQL statement that cannot fail (`day = DATE'2024-03-01'`) are also tried on
+    rows that a row filter hides, so that partitions and files are left out as without the filter. Off, all is
+    read that the filter itself does not leave out: seven times as slow where a statement asks for one of 200
+    partitions."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
 

@@ -151,6 +151,24 @@ governed as a result row: they see masked values."""
 
 ALLOWED_FUNCTIONS: Final = frozenset(name for names in _ALLOWED.values() for name in names.split())
 
+_VARYING_BY_ROW: Final = frozenset(
+    """
+    monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
+    """.split()
+)
+ROW_WISE_FUNCTIONS: Final = (
+    frozenset(
+        name
+        for group, names in _ALLOWED.items()
+        if group not in ("aggregate", "generator", "lambda", "sketch", "variant", "window")
+        for name in names.split()
+    )
+    - _VARYING_BY_ROW
+    - frozenset(" ".join(_ALLOWED[group] for group in ("aggregate", "generator", "window")).split())
+)
+"""Functions of the values of one row, which give the same for them wherever and whenever they are called in a
+statement."""
+
 ALLOWED_TABLE_FUNCTIONS: Final = frozenset(
     {
         "collations",

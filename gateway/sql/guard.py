@@ -26,7 +26,8 @@ _NO_SETTING = "spark.sluice.nothing"
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
-filter read tables: with a plan that it has analysed Spark keeps what files these had."""
+filter read tables: with a plan that it has analysed Spark keeps what files these had. Conditions that may be
+tried on hidden rows stand below it as well (`gateway.sql.leakproof`)."""
 _STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
@@ -52,11 +53,13 @@ def guarded_query(
     source: str,
     stream: bool = False,
     period: int = 0,
+    conditions: Sequence[str] = (),
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
-    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables.
+    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
+    `conditions`: leakproof ones, which may stand below the barrier.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -70,12 +73,14 @@ def guarded_query(
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     barrier = _BARRIER.format(period=period)
+    more = "".join(f" AND {condition}" for condition in conditions)
     if row_filter is None:
         if period and not stream:
-            return f"SELECT {shown_columns} FROM (SELECT * FROM {source}) {barrier} AS {alias}"
+            where = f" WHERE {more.removeprefix(' AND ')}" if more else ""
+            return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) {barrier} AS {alias}"
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
-    where = f"WHERE ({row_filter.expression})"
+    where = f"WHERE ({row_filter.expression}){more}"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
@@ -116,14 +121,15 @@ def guard_scan(
     body: str | None,
     within: bool,
     period: int = 0,
+    conditions: Sequence[str] = (),
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
-    carry obligations.
+    carry obligations. `conditions`: leakproof ones of the statement on what is stored.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, body=body, period=period)
+    query = table_query(table, view, suffix=suffix, body=body, period=period, conditions=conditions)
     if isinstance(query, NotGovernable):
         return query
     obliged = within or has_obligations(table, view)
@@ -163,6 +169,7 @@ def table_query(
     stream: bool = False,
     body: str | None,
     period: int = 0,
+    conditions: Sequence[str] = (),
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
@@ -186,6 +193,7 @@ def table_query(
         source=source,
         stream=stream,
         period=period,
+        conditions=conditions,
     )
 
 

@@ -10,7 +10,6 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
-import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 
 /** What each request is answered with. */
@@ -26,6 +25,12 @@ final class Answers {
         }
         if (operation.equals("expression")) {
             return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
+        }
+        if (operation.equals("plan")) {
+            Map told = new LinkedHashMap();
+            told.put(
+                "tree", ExpressionTree.ofStatement(RecentTexts.ORIGINALS.parsed((String) request.get("text"))));
+            return told;
         }
         if (operation.equals("prove")) {
             return Prover.json(Prover.why(
@@ -70,7 +75,7 @@ final class Answers {
         Map told = reading(parsed);
         told.put("written", written);
         if (expression) {
-            told.put("tree", ExpressionTree.of((Expression) parsed.root));
+            told.put("tree", ExpressionTree.of(parsed));
         }
         return told;
     }

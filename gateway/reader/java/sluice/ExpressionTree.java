@@ -4,34 +4,59 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.UsingJoin;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Generate;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /**
- * An expression as a tree of plain values, with the plans of its subqueries, for whoever asks for its types.
+ * An expression as a tree of plain values, with the plans of its subqueries, for whoever asks for its types;
+ * and a statement's plan, with the expressions in it, for whoever asks what its conditions are about.
  *
- * A row filter or a mask is small. What is deep or large is some user's, and nobody asks: it has no tree.
+ * What is deep or large has no tree.
  */
 final class ExpressionTree {
     private static final List NONE = new ArrayList();
     private static final int MOST_NODES = 2000;
     private static final int MOST_LEVELS = 100;
 
+    private final ParsedText parsed;
+    /** Name node → its span; empty within an expression, where nobody asks. */
+    private final Map spans;
     private int nodes;
 
-    private ExpressionTree() {}
+    private ExpressionTree(ParsedText parsed, Map spans) {
+        this.parsed = parsed;
+        this.spans = spans;
+    }
 
     /** The tree, or null for an expression that is too large. */
-    static Map of(Expression root) {
-        ExpressionTree tree = new ExpressionTree();
-        Map told = tree.expression(root, 0);
+    static Map of(ParsedText parsed) {
+        ExpressionTree tree = new ExpressionTree(parsed, new LinkedHashMap());
+        Map told = tree.expression((Expression) parsed.root, 0);
+        return tree.nodes > MOST_NODES ? null : told;
+    }
+
+    /** The tree of a statement, or null for one that is too large. */
+    static Map ofStatement(ParsedText parsed) {
+        ExpressionTree tree = new ExpressionTree(parsed, new PlanWalk(parsed).nameSpans);
+        Map told = tree.plan((LogicalPlan) parsed.root, 0);
         return tree.nodes > MOST_NODES ? null : told;
     }
 
@@ -42,11 +67,23 @@ final class ExpressionTree {
         Map told = node(expression, expressions(expression.children(), level), NONE);
         if (expression instanceof Literal) {
             told.put("type", ((Literal) expression).dataType().simpleString());
+            Object value = ((Literal) expression).value();
+            told.put("value", value == null ? null : value.toString());
+            ParsedText.Span span = parsed.originOf(expression);
+            told.put("span", span == null ? null : span.json());
+        } else if (expression instanceof Like) {
+            told.put("mode", String.valueOf(((Like) expression).escapeChar()));
+        } else if (expression instanceof Alias) {
+            List name = new ArrayList();
+            name.add(((Alias) expression).name());
+            told.put("parts", name);
         } else if (expression instanceof Cast) {
             told.put("type", ((Cast) expression).dataType().simpleString());
             told.put("mode", ((Cast) expression).evalMode().toString());
         } else if (expression instanceof UnresolvedAttribute) {
             told.put("parts", ScalaValues.strings(((UnresolvedAttribute) expression).nameParts()));
+        } else if (expression instanceof UnresolvedStar) {
+            told.put("parts", PlanWalk.starQualifier(expression));
         } else if (expression instanceof UnresolvedFunction) {
             told.put("parts", ScalaValues.strings(((UnresolvedFunction) expression).nameParts()));
         } else if (expression instanceof SubqueryExpression) {
@@ -62,14 +99,41 @@ final class ExpressionTree {
             return null;
         }
         List plans = new ArrayList();
+        List names = new ArrayList();
         List inputs = ScalaValues.list(plan.children());
         for (int i = 0; i < inputs.size(); i++) {
             plans.add(plan((LogicalPlan) inputs.get(i), level + 1));
         }
+        if (plan instanceof RelationTimeTravel) {
+            plans.add(plan(((RelationTimeTravel) plan).relation(), level + 1));
+        } else if (plan instanceof UnresolvedWith) {
+            List relations = ScalaValues.list(((UnresolvedWith) plan).cteRelations());
+            for (int i = 0; i < relations.size(); i++) {
+                scala.Product relation = (scala.Product) relations.get(i);
+                names.add(relation.productElement(0));
+                plans.add(plan((LogicalPlan) relation.productElement(1), level + 1));
+            }
+        }
         Map told = node(plan, expressions(plan.expressions(), level), plans);
         if (plan instanceof UnresolvedRelation) {
-            told.put("parts", ScalaValues.strings(((UnresolvedRelation) plan).multipartIdentifier()));
+            names = ScalaValues.strings(((UnresolvedRelation) plan).multipartIdentifier());
+            ParsedText.Span span = (ParsedText.Span) spans.get(plan);
+            told.put("span", span == null ? null : span.json());
+        } else if (plan instanceof SubqueryAlias) {
+            names.add(((SubqueryAlias) plan).identifier().name());
+        } else if (plan instanceof Aggregate) {
+            told.put("value", String.valueOf(((Aggregate) plan).groupingExpressions().size()));
+        } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
+            names.add(((Generate) plan).qualifier().get());
+        } else if (plan instanceof Join) {
+            JoinType type = ((Join) plan).joinType();
+            if (type instanceof UsingJoin) {
+                names = ScalaValues.strings(((UsingJoin) type).usingColumns());
+                type = ((UsingJoin) type).tpe();
+            }
+            told.put("mode", ScalaValues.name(type));
         }
+        told.put("parts", names);
         return told;
     }
 

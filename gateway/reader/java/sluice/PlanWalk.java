@@ -307,7 +307,7 @@ final class PlanWalk {
         }
     }
 
-    private static List starQualifier(Expression star) {
+    static List starQualifier(Expression star) {
         if (star instanceof UnresolvedRegex) {
             return ScalaValues.list(((UnresolvedRegex) star).table().toList());
         }

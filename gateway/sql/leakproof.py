@@ -1,0 +1,407 @@
+"""Conditions of the user that may also stand below the barrier of a row filter: leakproof ones.
+
+Above a row filter stands a barrier that Spark moves nothing past, so that no condition of the user is tried
+on rows that the filter hides: one that fails on a value would tell of it. A condition that cannot fail
+(PostgreSQL calls such an operator leakproof) may be tried on them. It is *added* below the barrier, in words
+of our own; the user's text stays as it is, above. So a source is read with the partitions and the statistics
+that the user asks for. A copy that should not be there could drop rows of the answer, never add one.
+
+Which scan's column a name means, and whether the scan's other rows can go without changing the answer,
+follows from the plan that Spark's parser makes and the columns that the catalog has, from the scans upwards.
+Whatever is not known here ends the way of every column through it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gateway.model.reading import ExpressionNode, Span
+from gateway.sql.functions import ROW_WISE_FUNCTIONS, builtin_name
+from gateway.sql.leakproof_copies import copy_of, references
+
+MOST_CHARS: Final = 16_384
+"""Characters of the copies for one scan; those beyond it are left out."""
+
+_PASSING: Final = frozenset(
+    """
+    Distinct PipeOperator RebalancePartitions RelationTimeTravel Repartition RepartitionByExpression Sort
+    UnresolvedHaving UnresolvedHint WithWindowDefinition
+    """.split()
+)
+"""Plans that have the columns of what is below them, row by row."""
+_NAMING: Final = frozenset(
+    "Except GlobalLimit Intersect LocalLimit Offset Sample Tail Union UnresolvedQualify".split()
+)
+"""Plans that have its columns, but may have other rows where it has fewer."""
+_ROW_WISE: Final = frozenset(
+    """
+    Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide
+    EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual ILike If In InSubquery IntegralDivide
+    IsNotNull IsNull LessThan LessThanOrEqual Like ListQuery Literal Multiply Not Or RLike Remainder
+    ScalarSubquery Subtract UnaryMinus UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue
+    UnresolvedFunction
+    """.split()
+)
+"""Expressions of one row. Aggregates, windows and generators are not among them."""
+
+_KEEPS_LEFT: Final = frozenset("Cross Inner LeftAnti LeftOuter LeftSemi".split())
+"""Joins after which a condition on a column of the left side drops the rows of the left side."""
+_KEEPS_RIGHT: Final = frozenset("Cross Inner RightOuter".split())
+_NARROWS_LEFT: Final = frozenset("Cross Inner LeftSemi RightOuter".split())
+"""Joins in which rows of the left side for which ON does not hold are of no account."""
+_NARROWS_RIGHT: Final = frozenset("Cross Inner LeftAnti LeftOuter LeftSemi".split())
+_LEFT_ONLY: Final = frozenset("LeftAnti LeftSemi".split())
+_ALL_MATCH: Final = frozenset("Cross Inner LeftSemi".split())
+"""Joins in which ON holds for all that is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanned:
+    """A relation that a statement reads, as what stands above it sees it."""
+
+    columns: Mapping[str, str]
+    """Every column that is shown, lower case → its type, in the table's order."""
+    takes: frozenset[str]
+    """Those that show the stored value, where there is a barrier to put conditions below; lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """A column of a scan."""
+
+    scan: Span
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """A column of a plan."""
+
+    name: str
+    qualifiers: frozenset[tuple[str, ...]] = frozenset()
+    origins: frozenset[_Origin] = frozenset()
+    """Columns of scans that have its value, and whose rows with another value are of no account once a
+    condition has left one value of it."""
+    bare: bool = True
+    """Whether its name finds it without a qualifier: of two columns that USING makes one only that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    columns: tuple[_Output, ...] = ()
+    open: bool = False
+    """Whether there may be more of them, by names that are not known."""
+
+    def find(self, parts: Sequence[str]) -> _Output | None:
+        """Return the one column that a reference can mean; None where it may be another, or none."""
+        *qualifier, name = (part.lower() for part in parts)
+        found = [
+            one
+            for one in self.columns
+            if one.name == name and (tuple(qualifier) in one.qualifiers if qualifier else one.bare)
+        ]
+        return found[0] if len(found) == 1 and not self.open else None
+
+    def mapped(self, change: Callable[[_Output], _Output]) -> _Outputs:
+        return _Outputs(tuple([change(one) for one in self.columns]), self.open)
+
+    def if_kept(self, kept: bool) -> _Outputs:
+        return self if kept else self.mapped(lambda one: replace(one, origins=frozenset()))
+
+
+_UNKNOWN: Final = _Outputs(open=True)
+_Scope = Mapping[str, _Outputs]
+"""Common table expressions by name, lower case."""
+
+
+def leakproof(
+    tree: ExpressionNode | None, text: str, scanned: Mapping[Span, Scanned], ctes: frozenset[Span]
+) -> Mapping[Span, tuple[str, ...]]:
+    """Return for scans, by where their names stand, the conditions that may be added to them.
+
+    `tree` is the statement's plan, None where it is not known; `ctes` are the places that name common table
+    expressions.
+    """
+    if tree is None:
+        return {}
+    walk = _Walk(text, scanned, ctes, Counter(_mentions(tree)))
+    walk.outputs(tree, {})
+    return {scan: _fitting(copies) for scan, copies in walk.copies.items() if walk.mentions[scan] == 1}
+
+
+def _fitting(copies: Iterable[str]) -> tuple[str, ...]:
+    taken: list[str] = []
+    for copy in dict.fromkeys(copies):
+        if sum(map(len, taken)) + len(copy) <= MOST_CHARS:
+            taken.append(copy)
+    return tuple(taken)
+
+
+def _mentions(node: ExpressionNode) -> Iterator[Span | str]:
+    """Yield the place of every relation, and the name of each that has one part."""
+    if node.node == "UnresolvedRelation":
+        if node.span is not None:
+            yield node.span
+        if len(node.parts) == 1:
+            yield node.parts[0].lower()
+    for below in (*node.children, *node.plans):
+        yield from _mentions(below)
+
+
+@dataclass(slots=True)
+class _Walk:
+    text: str
+    scanned: Mapping[Span, Scanned]
+    ctes: frozenset[Span]
+    mentions: Counter[Span | str]
+    """How often each relation is in the plan: what is there twice is read for two."""
+    copies: dict[Span, list[str]] = field(default_factory=dict)
+
+    def outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
+        """Return a plan's columns; note what conditions in it and below it can be copied to."""
+        for child in node.children:
+            self._within(child, scope)
+        if node.node == "UnresolvedRelation":
+            return self._relation(node, scope)
+        if node.node == "UnresolvedWith":
+            return self._with(node, scope)
+        below = [self.outputs(plan, scope) for plan in node.plans]
+        if node.node == "Join" and len(below) == 2:
+            return self._join(node, below[0], below[1])
+        if not below:
+            return _UNKNOWN
+        first = below[0]
+        if node.node in _NAMING:
+            return first.if_kept(kept=False)
+        if len(below) > 1:
+            return _UNKNOWN
+        if node.node in _PASSING:
+            return first
+        match node.node:
+            case "Filter":
+                return self._narrowed(list(_conjuncts(node.children)), first)
+            case "SubqueryAlias":
+                alias = frozenset({(node.parts[0].lower(),)})
+                shown = tuple([replace(one, qualifiers=alias) for one in first.columns if one.bare])
+                return _Outputs(shown, first.open)
+            case "Project":
+                return _project(node.children, first)
+            case "Aggregate":
+                return _aggregate(node, first)
+            case "Generate":
+                return _generate(node, first)
+        return _UNKNOWN
+
+    def _within(self, expression: ExpressionNode, scope: _Scope) -> None:
+        """Go through the subqueries of an expression."""
+        for plan in expression.plans:
+            self.outputs(plan, scope)
+        for child in expression.children:
+            self._within(child, scope)
+
+    def _relation(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
+        parts = tuple([part.lower() for part in node.parts])
+        qualifiers = frozenset(parts[start:] for start in range(len(parts)))
+        if node.span in self.ctes:
+            inner = scope.get(parts[-1], _UNKNOWN).if_kept(self.mentions[parts[-1]] == 1)
+            return inner.mapped(lambda one: replace(one, qualifiers=qualifiers))
+        known = self.scanned.get(node.span) if node.span is not None else None
+        if known is None or node.span is None:
+            return _UNKNOWN
+        return _Outputs(
+            tuple(
+                [
+                    _Output(name, qualifiers, frozenset({_Origin(node.span, name, kind)}))
+                    for name, kind in known.columns.items()
+                ]
+            )
+        )
+
+    def _with(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
+        inside = dict(scope)
+        for name, plan in zip(node.parts, node.plans[1:], strict=True):
+            inside[name.lower()] = self.outputs(plan, {**inside, name.lower(): _UNKNOWN})
+        return self.outputs(node.plans[0], inside)
+
+    def _narrowed(self, conditions: Sequence[ExpressionNode], below: _Outputs) -> _Outputs:
+        """Return the columns of rows for which conditions hold, and note copies of these."""
+        outputs = _equated(below, _equalities(conditions, below))
+        for condition in conditions:
+            self._copy(condition, outputs)
+        return outputs
+
+    def _join(self, node: ExpressionNode, left: _Outputs, right: _Outputs) -> _Outputs:
+        kind, conditions = node.mode, list(_conjuncts(node.children))
+        if kind not in _NARROWS_LEFT | _NARROWS_RIGHT:
+            return _beside(_UNKNOWN, _beside(left, right)).if_kept(kept=False)
+        pairs = _equalities(conditions, _beside(left, right))
+        for name in node.parts:
+            of_left, of_right = left.find((name,)), right.find((name,))
+            if of_left is None or of_right is None:
+                return _UNKNOWN
+            pairs.append((of_left, of_right))
+        if kind in _ALL_MATCH:
+            left, right = _equated(left, pairs), _equated(right, pairs)
+        narrowed = _beside(left.if_kept(kind in _NARROWS_LEFT), right.if_kept(kind in _NARROWS_RIGHT))
+        for one in conditions:
+            self._copy(one, narrowed)
+        if kind not in _ALL_MATCH:
+            # Of one side's rows, those that no condition above drops match rows with the same value only.
+            left, right = _matched(left, right, pairs), _matched(right, left, pairs)
+        left, right = left.if_kept(kind in _KEEPS_LEFT), right.if_kept(kind in _KEEPS_RIGHT)
+        if kind in _LEFT_ONLY:
+            return left
+        return _using(node.parts, left, right, kind) if node.parts else _beside(left, right)
+
+    def _copy(self, condition: ExpressionNode, outputs: _Outputs) -> None:
+        """Add a condition to each scan that has all of its columns."""
+        found = [outputs.find(parts) for parts in references(condition)]
+        known = [one for one in found if one is not None]
+        if not known or len(known) < len(found):
+            return
+        for scan in frozenset.intersection(*(_scans(one) for one in known)):
+            takes = self.scanned[scan].takes
+
+            def stored(parts: Sequence[str], scan: Span = scan) -> tuple[str, str] | None:
+                one = outputs.find(parts)
+                origins = [o for o in one.origins if o.scan == scan] if one is not None else []
+                return (origins[0].column, origins[0].type) if len(origins) == 1 else None
+
+            used = [stored(parts) for parts in references(condition)]
+            if all(one is not None and one[0] in takes for one in used):
+                copy = copy_of(condition, stored, self.text)
+                if copy is not None:
+                    self.copies.setdefault(scan, []).append(copy)
+
+
+def _scans(output: _Output) -> frozenset[Span]:
+    return frozenset(origin.scan for origin in output.origins)
+
+
+def _conjuncts(conditions: Iterable[ExpressionNode]) -> Iterator[ExpressionNode]:
+    for condition in conditions:
+        if condition.node == "And":
+            yield from _conjuncts(condition.children)
+        else:
+            yield condition
+
+
+def _beside(left: _Outputs, right: _Outputs) -> _Outputs:
+    return _Outputs((*left.columns, *right.columns), left.open or right.open)
+
+
+_Pairs = list[tuple[_Output, _Output]]
+
+
+def _equalities(conditions: Iterable[ExpressionNode], outputs: _Outputs) -> _Pairs:
+    """Return the columns that conditions equate and that are of one type."""
+    pairs: _Pairs = []
+    for condition in conditions:
+        if condition.node == "EqualTo" and all(c.node == "UnresolvedAttribute" for c in condition.children):
+            one, other = (outputs.find(c.parts) for c in condition.children)
+            if one is not None and other is not None:
+                pairs.append((one, other))
+    return [(one, other) for one, other in pairs if len({o.type for o in one.origins | other.origins}) == 1]
+
+
+def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
+    """Return columns of rows in which pairs are equal: each with the origins of all that equal it."""
+    groups: list[frozenset[_Origin]] = []
+    for one, other in pairs:
+        group = one.origins | other.origins
+        touched = [known for known in groups if known & group]
+        groups = [known for known in groups if not known & group] + [group.union(*touched)]
+    by_origin = {origin: group for group in groups for origin in group}
+    return outputs.mapped(
+        lambda one: replace(
+            one, origins=one.origins.union(*(by_origin.get(origin, ()) for origin in one.origins))
+        )
+    )
+
+
+def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
+    """Return one side's columns with the origins of the other side's that have to equal them in a match."""
+    matches: dict[_Output, frozenset[_Origin]] = {}
+    ours, theirs = frozenset(side.columns), frozenset(other.columns)
+    for pair in pairs:
+        for one, its in (pair, pair[::-1]):
+            if one in ours and its in theirs:
+                matches[one] = matches.get(one, frozenset()) | its.origins
+    return side.mapped(lambda one: replace(one, origins=one.origins | matches.get(one, frozenset())))
+
+
+def _using(names: Sequence[str], left: _Outputs, right: _Outputs, kind: str) -> _Outputs:
+    """Return the columns of a join that makes one of two columns of a name."""
+    folded = {name.lower() for name in names}
+    merged = [(left if kind != "RightOuter" else right).find((name,)) for name in names]
+    columns = [_Output(one.name, origins=one.origins) for one in merged if one is not None]
+    sides = _beside(left, right).mapped(lambda one: replace(one, bare=one.bare and one.name not in folded))
+    return _Outputs((*columns, *sides.columns), sides.open)
+
+
+def _project(items: Sequence[ExpressionNode], below: _Outputs) -> _Outputs:
+    columns: list[_Output] = []
+    unnamed = False
+    for item in items:
+        if item.node == "UnresolvedStar":
+            qualifier = tuple(part.lower() for part in item.parts)
+            shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
+            columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
+            unnamed |= below.open
+        elif (column := _named(item, below)) is not None:
+            columns.append(column)
+        else:
+            unnamed = True
+    by_row = all(item.node == "UnresolvedStar" or _row_wise(item) for item in items)
+    return _Outputs(tuple(columns), unnamed).if_kept(by_row)
+
+
+def _named(item: ExpressionNode, below: _Outputs) -> _Output | None:
+    """Return the column that an item of a select list makes; None where its name is Spark's to give."""
+    attribute = item
+    if item.node == "Alias":
+        attribute = item.children[0]
+    elif item.node != "UnresolvedAttribute":
+        return None
+    name = item.parts[-1].lower()
+    found = below.find(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
+    return _Output(name, origins=found.origins if found is not None else frozenset())
+
+
+def _row_wise(node: ExpressionNode) -> bool:
+    if node.node not in _ROW_WISE:
+        return False
+    if node.node == "UnresolvedFunction" and builtin_name(node.parts) not in ROW_WISE_FUNCTIONS:
+        return False
+    return all(_row_wise(child) for child in node.children)
+
+
+def _aggregate(node: ExpressionNode, below: _Outputs) -> _Outputs:
+    """Return the columns of an aggregation; those that it groups by pass, when it groups by columns alone."""
+    count = int(node.value or 0)
+    keys, items = node.children[:count], node.children[count:]
+    grouped = [below.find(key.parts) if key.node == "UnresolvedAttribute" else None for key in keys]
+    outputs = _Outputs(
+        tuple([column for item in items if (column := _named(item, below)) is not None]),
+        any(_named(item, below) is None for item in items),
+    )
+    if None in grouped or not keys or any(_has_window(item) for item in items):
+        return outputs.if_kept(kept=False)
+    kept = {one.origins for one in grouped if one is not None}
+    return outputs.mapped(lambda one: one if one.origins in kept else replace(one, origins=frozenset()))
+
+
+def _has_window(node: ExpressionNode) -> bool:
+    return "Window" in node.node or any(_has_window(child) for child in node.children)
+
+
+def _generate(node: ExpressionNode, below: _Outputs) -> _Outputs:
+    """Return the columns of a LATERAL VIEW: what is below it, and what it makes of each row."""
+    names = [child.parts[-1].lower() for child in node.children[1:] if child.node == "UnresolvedAttribute"]
+    qualifiers = frozenset({tuple(part.lower() for part in node.parts)})
+    made = tuple([_Output(name, qualifiers) for name in names])
+    return _beside(below, _Outputs(made, open=not names))

@@ -1,0 +1,186 @@
+"""A leakproof condition, written anew over a column as it is stored; see `gateway.sql.leakproof`.
+
+Leakproof is a comparison of a column with constants of its type, or with such as can be written in it, and
+what AND, OR and NOT make of such ones. `d = '2024-03-01'` becomes `d = DATE'2024-03-01'`, which is the same
+whether Spark compares dates or, in an older mode, texts. A column of another type than the catalog said can
+make no copy fail either: it stands in a TRY_CAST to that type, which Spark leaves out where it changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from gateway.model.reading import ExpressionNode
+from gateway.policy.sqltext import string_literal
+from gateway.sql.functions import builtin_name
+from gateway.sql.names import quote
+
+Stored = Callable[[Sequence[str]], tuple[str, str] | None]
+"""A reference's parts → name and type of the column that it means."""
+
+_COMPARISONS: Final = {
+    "EqualNullSafe": "<=>",
+    "EqualTo": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+_INTEGERS: Final = {"tinyint": (8, "Y"), "smallint": (16, "S"), "int": (32, ""), "bigint": (64, "L")}
+"""Bits, and what is behind a literal of the type."""
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
+_NUMBER = re.compile(r"-?\d{1,38}(?:\.\d{1,38})?\Z")
+_TEXT = re.compile(r"string\Z|varchar\(\d+\)\Z")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
+_TYPED_TIMESTAMP = re.compile(
+    r"timestamp\s*(['\"])([0-9]{4}-[0-9]{2}-[0-9]{2}(?: [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?)?)\1\Z",
+    re.IGNORECASE,
+)
+_EPOCH = datetime.date(1970, 1, 1)
+_YEARS = (-719_162, 2_932_896)
+"""Days since 1970 of the first and the last date with a year of four digits."""
+
+
+def references(node: ExpressionNode) -> Iterator[tuple[str, ...]]:
+    """Yield every column that an expression refers to."""
+    if node.node == "UnresolvedAttribute":
+        yield node.parts
+    for child in node.children:
+        yield from references(child)
+
+
+def copy_of(node: ExpressionNode, stored: Stored, text: str) -> str | None:
+    """Write a condition over stored columns; None when it is not known to be leakproof. `text` is the
+    statement's, which literals are looked up in."""
+    operands = node.children
+    match node.node:
+        case "And" | "Or":
+            parts = [copy_of(child, stored, text) for child in operands]
+            known = [part for part in parts if part is not None]
+            return f"({f' {node.node.upper()} '.join(known)})" if len(known) == len(parts) else None
+        case "Not":
+            inner = copy_of(operands[0], stored, text)
+            return None if inner is None else f"(NOT {inner})"
+        case "UnresolvedAttribute":
+            column = stored(node.parts)
+            return _written(*column) if column is not None and column[1].lower() == "boolean" else None
+        case "IsNull" | "IsNotNull" if operands[0].node == "UnresolvedAttribute":
+            column = stored(operands[0].parts)
+            test = "IS NULL" if node.node == "IsNull" else "IS NOT NULL"
+            return None if column is None else f"({quote(column[0])} {test})"
+        case comparison if comparison in _COMPARISONS:
+            return _compared(operands, _COMPARISONS[comparison], stored, text)
+        case "In":
+            return _listed(operands, stored, text)
+        case "Like" if node.mode == "\\":
+            return _alike(operands, stored)
+        case "UnresolvedFunction" if builtin_name(node.parts) == "between" and len(operands) == 3:
+            value, low, high = operands
+            above = _compared((value, low), ">=", stored, text)
+            below = _compared((value, high), "<=", stored, text)
+            return None if above is None or below is None else f"({above} AND {below})"
+    return None
+
+
+def _written(name: str, kind: str) -> str:
+    return f"TRY_CAST({quote(name)} AS {'STRING' if _TEXT.match(kind.lower()) else kind.upper()})"
+
+
+def _compared(operands: Sequence[ExpressionNode], operator: str, stored: Stored, text: str) -> str | None:
+    left, right = operands
+    attribute, constant = (left, right) if left.node == "UnresolvedAttribute" else (right, left)
+    column = stored(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
+    if column is None:
+        return None
+    value = _constant(constant, column[1].lower(), text)
+    if value is None:
+        return None
+    first, second = (_written(*column), value) if attribute is left else (value, _written(*column))
+    return f"({first} {operator} {second})"
+
+
+def _listed(operands: Sequence[ExpressionNode], stored: Stored, text: str) -> str | None:
+    column = stored(operands[0].parts) if operands[0].node == "UnresolvedAttribute" else None
+    if column is None:
+        return None
+    values = [_constant(one, column[1].lower(), text) for one in operands[1:]]
+    known = [value for value in values if value is not None]
+    if len({one.type for one in operands[1:]}) > 1 or not known or len(known) < len(values):
+        return None
+    return f"({_written(*column)} IN ({', '.join(known)}))"
+
+
+def _alike(operands: Sequence[ExpressionNode], stored: Stored) -> str | None:
+    """Write a LIKE whose pattern escapes nothing: one that ends in an escape fails."""
+    attribute, pattern = operands
+    column = stored(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
+    if column is None or not _TEXT.match(column[1].lower()):
+        return None
+    if pattern.node != "Literal" or pattern.type != "string" or "\\" in (pattern.value or "\\"):
+        return None
+    literal = string_literal(pattern.value or "")
+    return None if literal is None else f"({_written(*column)} LIKE {literal})"
+
+
+def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
+    """Write a literal in a column's type; None when that could be another value, or fail."""
+    if node.node != "Literal" or node.value is None:
+        return None
+    value = node.value
+    if kind in _INTEGERS and node.type in _INTEGERS:
+        bits, suffix = _INTEGERS[kind]
+        return f"({value}{suffix})" if -(1 << bits - 1) < int(value) < 1 << bits - 1 else None
+    if (found := _DECIMAL.match(kind)) and (node.type in _INTEGERS or _DECIMAL.match(node.type)):
+        whole, _, rest = value.lstrip("-").partition(".")
+        fits = len(whole) <= int(found[1]) - int(found[2]) and len(rest) <= int(found[2])
+        return f"({value}BD)" if fits and _NUMBER.match(value) else None
+    if kind == "boolean" and node.type == "boolean":
+        return value.upper()
+    if kind == "date":
+        return _date(node)
+    if kind == "timestamp":
+        return _timestamp(node, text)
+    if _TEXT.match(kind) and node.type == "string":
+        return string_literal(value)
+    return None
+
+
+def _date(node: ExpressionNode) -> str | None:
+    day = _day(node) if node.type == "date" else node.value
+    if day is None or node.type not in ("date", "string") or not _DATE.match(day):
+        return None
+    try:
+        datetime.date.fromisoformat(day)
+    except ValueError:
+        return None
+    return f"DATE'{day}'"
+
+
+def _day(node: ExpressionNode) -> str | None:
+    days = int(node.value or 0)
+    return (_EPOCH + datetime.timedelta(days=days)).isoformat() if _YEARS[0] <= days <= _YEARS[1] else None
+
+
+def _timestamp(node: ExpressionNode, text: str) -> str | None:
+    """Write an instant as the user did, without a zone: which one it is, is up to the session's, as there."""
+    when: str | None = None
+    if node.type == "timestamp" and node.span is not None:
+        found = _TYPED_TIMESTAMP.match(node.span.of(text))
+        when = found[2] if found else None
+    elif node.type == "date":
+        day = _day(node)
+        when = None if day is None else f"{day} 00:00:00"
+    elif node.type == "string" and node.value is not None and _TIMESTAMP.match(node.value):
+        when = node.value
+    if when is None:
+        return None
+    try:
+        datetime.datetime.fromisoformat(when)
+    except ValueError:
+        return None
+    return f"TIMESTAMP'{when}'"
