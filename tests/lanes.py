@@ -23,12 +23,36 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 WORLDS: dict[str, Sequence[str]] = {
-    "scenarios": ("connect/test_scenarios",),
-    "tpc": ("test_tpch", "connect/test_tpch", "connect/test_tpcds"),
+    "connect": (
+        "connect/test_attacks",
+        "connect/test_bypasses",
+        "connect/test_connect_storms",
+        "connect/test_filter_first",
+        "connect/test_kills",
+        "connect/test_raw_attacks",
+        "connect/test_run_once",
+        "connect/test_scenarios",
+    ),
+    "lab": (
+        "connect/test_arguments",
+        "connect/test_identity",
+        "connect/test_stopped",
+        "connect/test_tpcds",
+        "connect/test_tpch",
+        "test_bypasses",
+        "test_errors",
+        "test_hostile",
+        "test_names_and_races",
+        "test_noninterference",
+        "test_tpch",
+        "test_transparency",
+        "test_transparency_failures",
+    ),
+    "demo": ("test_clients", "test_connect_doors", "test_serve"),
 }
-"""World → the end-to-end modules that share it. Any other module is a world of its own."""
+"""World → the end-to-end modules that share its tables and gateway. Any other has a world of its own."""
 
-FIRST = ("scenarios", "tpc")
+FIRST = ("connect", "lab")
 """The worlds that are handed out first; other end-to-end modules follow, then rooms by their size."""
 END_TO_END = "tests/e2e/"
 

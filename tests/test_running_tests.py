@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -116,6 +117,30 @@ def test_modules_that_share_a_world_share_a_lane() -> None:
     )
     assert world_of("tests/e2e/test_serve.py::test_a") != world_of("tests/e2e/test_kills.py::test_b")
     assert world_of("tests/policy/test_tpch.py::test_a") == "tests/policy/test_tpch"
+
+
+MAKES = {
+    "connect": {"connect_world", "connect_gateway", "runs"},
+    "lab": {"lab_gateway", "pair", "tpch"},
+    "demo": {"gateway"},
+}
+"""World → the fixtures that make it, once for each lane that asks for one."""
+
+
+def test_whoever_asks_for_a_world_is_in_its_lane() -> None:
+    """Else both lanes would make it."""
+    asked: dict[str, set[str]] = {}
+    for file in (REPOSITORY / "tests" / "e2e").rglob("test_*.py"):
+        tree = ast.parse(file.read_text())
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        own = {function.name for function in functions if function.decorator_list}
+        tests = [f for f in functions if f.name.startswith("test_") or f.decorator_list]
+        names = {argument.arg for function in tests for argument in function.args.args} - own
+        if "npm" not in file.parts:
+            asked[f"{file.relative_to(REPOSITORY)}"] = names
+    for world, fixtures in MAKES.items():
+        users = {name for name, names in asked.items() if names & fixtures}
+        assert users == {name for name in asked if world_of(f"{name}::test_a") == world}
 
 
 @pytest.mark.parametrize(

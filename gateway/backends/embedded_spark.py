@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from gateway.backends import leash
+from gateway.backends.hadoop_defaults import write_hadoop_defaults
 from gateway.backends.unprivileged import run_as, state_directory, state_place, within_reach
 from gateway.errors import BackendUnavailable
 
@@ -257,6 +258,7 @@ class EmbeddedSpark:
         log4j = self.directory / "conf" / "log4j2.properties"
         log4j.write_text(LOG4J)
         log4j.chmod(0o644)
+        write_hadoop_defaults(source_jars, self.directory / "conf")
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
         return self._command(reachable_home / "bin" / "java", jars)

@@ -32,6 +32,12 @@ CONF = {
     # Tables of a few rows need no parallelism. Generated code stays on, as in production; suites of many
     # queries turn it off for their sessions.
     "spark.sql.shuffle.partitions": "1",
+    # What was compiled for a program in one of the ways that it is run in serves the others: 1,000 are few.
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    # Each statement of Spark Connect is a new thread to the metastore, which first tries, by five queries for
+    # each, whether Derby takes SQL of its own. Without that some filters of partitions are left to Spark.
+    "spark.hadoop.hive.metastore.try.direct.sql": "false",
+    "spark.sql.hive.metastorePartitionPruningFallbackOnException": "true",
     # What a web page would show of thousands of statements fills the heap; there is no page.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",

@@ -9,7 +9,7 @@ from pyhive import hive
 
 from tests.e2e.lab import PASSWORD
 from tests.e2e.running import RunningGateway
-from tests.e2e.tpch_session import Tpch
+from tests.e2e.tpch_session import SETTINGS, Tpch
 from tests.tpch.governed import GOVERNED, UNGOVERNED
 from tests.tpch.schema import QUERIES
 
@@ -18,8 +18,10 @@ def _session(gateway: RunningGateway, user: str) -> Iterator[Tpch]:
     connection = hive.connect(
         host=gateway.host, port=gateway.port, username=user, auth="CUSTOM", password=PASSWORD
     )
-    cursor = connection.cursor()
-    yield Tpch(cursor)
+    session = Tpch(connection.cursor())
+    for key, value in SETTINGS.items():
+        session.cursor.execute(f"SET {key}={value}")
+    yield session
     connection.close()
 
 

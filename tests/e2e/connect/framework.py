@@ -216,7 +216,6 @@ def place_of(remote: str, db: str, scratch: str, directory: Path) -> Iterator[Pl
 
     session = SparkSession.builder.remote(remote).create()
     try:
-        session.conf.set("spark.sql.shuffle.partitions", "1")
         session.conf.set("spark.sql.codegen.wholeStage", "false")
         session.catalog.setCurrentDatabase(db)
         yield Place(spark=session, db=db, scratch=scratch, directory=directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -87,7 +88,9 @@ def asked(spark: Spark) -> Iterator[Callable[[str], list[Any]]]:
     connection = connect(spark.host, spark.port, "direct")
     cursor = connection.cursor()
 
+    @cache
     def ask(text: str) -> list[Any]:
+        """Run a query; the copy is asked for what each of the filters leaves."""
         cursor.execute(text)
         return list(cursor.fetchall())
 
