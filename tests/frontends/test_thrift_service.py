@@ -342,6 +342,39 @@ async def test_client_information_is_taken_and_changes_nothing() -> None:
             assert reply.status.statusCode == 0
 
 
+async def test_delegation_tokens_are_refused() -> None:
+    more: dict[str, dict[str, Any]] = {
+        "GetDelegationToken": {"owner": "bob", "renewer": "bob"},
+        "CancelDelegationToken": {"delegationToken": "x"},
+        "RenewDelegationToken": {"delegationToken": "x"},
+    }
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        session = await client.open_session()
+        for method, fields in more.items():
+            request, response = METHODS[method]
+            reply: Any = await client.call(method, request(sessionHandle=session, **fields), response)
+            assert reply.status.statusCode == 3, method
+            assert "delegation tokens are not supported" in reply.status.errorMessage, method
+            assert getattr(reply, "delegationToken", None) is None
+
+
+async def test_settings_that_come_with_a_statement_go_nowhere() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        request = calls.TExecuteStatementReq(
+            sessionHandle=await client.open_session(),
+            statement="SELECT 1",
+            confOverlay={"spark.sql.ansi.enabled": "false", "hive.server2.proxy.user": "root"},
+        )
+        reply = await client.call("ExecuteStatement", request, calls.TExecuteStatementResp)
+        assert reply.status.statusCode == 0
+        told = repr((gateway.world.backend.received, gateway.world.backend.sessions))
+        assert "ansi" not in told
+        assert "root" not in told
+        assert gateway.world.backend.sessions[0].principal.user == "bob"
+
+
 # -- TLS -----------------------------------------------------------------------------------------------------
 
 
