@@ -18,7 +18,7 @@ from gateway.wire import calls
 from gateway.wire.calls import METHODS
 from gateway.wire.rows import ColumnSpec, decode_rows, table_schema
 from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandle, TTypeId
-from tests.frontends.listening import OPEN, RawClient, listening
+from tests.frontends.listening import OPEN, RawClient, listening, user
 
 TLS = Path(__file__).parent / "tls"
 
@@ -357,6 +357,14 @@ async def test_delegation_tokens_are_refused() -> None:
             assert reply.status.statusCode == 3, method
             assert "delegation tokens are not supported" in reply.status.errorMessage, method
             assert getattr(reply, "delegationToken", None) is None
+
+
+async def test_a_login_lasts() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        gateway.users["bob"] = user("bob", "secret", "admins")
+        await client.execute(await client.open_session(), "SELECT 1")
+        assert gateway.world.judge.judged[-1].principal.groups == {"analysts"}
 
 
 async def test_settings_that_come_with_a_statement_go_nowhere() -> None:
