@@ -160,6 +160,22 @@ def test_with_obligations_names_of_an_analysis_still_help() -> None:
     assert parameters == {"objectName": "`nope`", "proposal": "`id`, `name`"}
 
 
+@pytest.mark.parametrize("exception", ["SparkUnsupportedOperationException", "SparkRuntimeException"])
+def test_with_obligations_what_a_table_cannot_do_is_told(exception: str) -> None:
+    """No function that a user can call raises the one class; with another one the words may be a user's."""
+    name, words = f"org.apache.spark.{exception}", "Table `x` does not support MERGE INTO TABLE"
+    fault = made(
+        f"[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: {words}. SQLSTATE: 0A000",
+        reason=name,
+        errorClass="UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        classes=json.dumps([name]),
+        sqlState="0A000",
+    )
+    told = scrub_error(fault, OBLIGED).message
+    assert (words in told) is (exception == "SparkUnsupportedOperationException")
+    assert (WITHHELD in told) is (exception != "SparkUnsupportedOperationException")
+
+
 def test_with_obligations_a_cast_keeps_its_types() -> None:
     after = raised("cast of a value", OBLIGED)
     assert str(after) == (

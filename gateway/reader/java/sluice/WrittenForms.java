@@ -74,6 +74,8 @@ final class WrittenForms {
     final Map markers = new java.util.TreeMap();
     /** Range of `IDENTIFIER(…)` → the range of what stands in its brackets. */
     final Map identifierClauses = new HashMap();
+    /** Range of one of which a field is taken → the range of the field's name. */
+    final Map fieldsTaken = new HashMap();
     private int queries;
 
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
@@ -223,6 +225,10 @@ final class WrittenForms {
             // A name in an expression is written as a call: the word, two brackets and what is in them.
             if (name.IDENTIFIER_KW() != null && name.expression() == null && call.getChildCount() == 4) {
                 noteIdentifierClause(context, call.functionArgument(0));
+                if (context.getParent() instanceof SqlBaseParser.DereferenceContext && spanOf(context) != null) {
+                    SqlBaseParser.DereferenceContext taken = (SqlBaseParser.DereferenceContext) context.getParent();
+                    fieldsTaken.put(Long.valueOf(spanOf(context).key()), spanOf(taken.fieldName));
+                }
             }
         }
     }
