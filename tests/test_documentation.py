@@ -15,9 +15,7 @@ FILE = re.compile(r"`((?:gateway|tests|docs|config|rules|deploy)/[^`\s]*)`")
 SETTINGS = set(
     re.findall(r"^(?:\| |## )`([a-z_.]+)`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.M)
 )
-SETTING = re.compile(
-    rf"`((?:{'|'.join(sorted({name.partition('.')[0] for name in SETTINGS}))})\.[a-z_.]+)`"
-)
+SETTING = re.compile(rf"`((?:{'|'.join(sorted({name.partition('.')[0] for name in SETTINGS}))})\.[a-z_.]+)`")
 ROOM_FILES = {"reader.port", "policies.ranger"}
 """Modules and lists that are written as settings are."""
 
@@ -45,4 +43,6 @@ def test_every_attack_that_security_names_is_one() -> None:
         if not name.startswith("tests/")
     ]
     assert len(told) > 15
-    assert [name for name in told if not any(a.startswith(name.removesuffix("…").strip()) for a in names)] == []
+    assert [
+        name for name in told if not any(a.startswith(name.removesuffix("…").strip()) for a in names)
+    ] == []

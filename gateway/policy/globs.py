@@ -47,8 +47,8 @@ def parent(pieces: Pieces, separator: str) -> Pieces | None:
 def may_go_on(pieces: Pieces, asked: str) -> bool:
     """Say whether Ranger's engine takes `asked` for the beginning of something that the glob matches.
 
-    It does so when all of the glob has been met, whatever follows in `asked`, and behind a `*` that nothing has
-    followed yet. For a `?` there must be a character in `asked`.
+    It does so when all of the glob has been met, whatever follows in `asked`, and behind a `*` that nothing
+    has followed yet. For a `?` there must be a character in `asked`.
     """
     tokens = _tokens(pieces)
     ways = [(0, 0, False)]

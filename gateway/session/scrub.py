@@ -190,4 +190,6 @@ def _without_values(error_class: str, body: str) -> str:
         return f"the value {VALUE} of the type {types.group(1)} cannot be cast to {types.group(2)}"
     if _CONSTANT.fullmatch(body):
         return body
-    return _SENTENCES.get(error_class) or _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)
+    return (
+        _SENTENCES.get(error_class) or _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)
+    )

@@ -41,7 +41,7 @@ def rows(heading: str) -> Iterator[list[str]]:
 
 
 def in_the_program() -> dict[str, set[str]]:
-    """Return the codes that statements are refused or fail with, each with its SQLSTATEs as the code has them."""
+    """Return the codes that statements are refused or fail with; each with its SQLSTATEs in the code."""
     pairs: dict[str, set[str]] = {}
     for file in (ROOT / "gateway").rglob("*.py"):
         text = file.read_text("utf-8")

@@ -106,7 +106,7 @@ def test_a_file_that_cannot_be_read_says_what_helps(subclass: str, told: str, *,
     """Spark's message begins with the path, which nobody is told where anything is guarded."""
     message = (
         f"[FAILED_READ_FILE.{subclass}] Encountered error while reading file file:/wh/98765.parquet. It is "
-        "possible the underlying files have been updated: run 'REFRESH TABLE tableName', or it is no Parquet. "
+        "possible the underlying files have been updated: run 'REFRESH TABLE t', or it is no Parquet. "
         "SQLSTATE: KD001"
     )
     shown = scrub(message, "KD001", obliged=obliged)

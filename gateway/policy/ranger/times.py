@@ -87,8 +87,7 @@ def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[Val
             return None
 
     recurrences = tuple(
-        _recurrence(found, reader, where)
-        for found, where in reader.entries(entry, "recurrences", path)
+        _recurrence(found, reader, where) for found, where in reader.entries(entry, "recurrences", path)
     )
     schedule = ValiditySchedule(
         start=wall("startTime"),

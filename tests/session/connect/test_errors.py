@@ -109,7 +109,9 @@ def test_the_stack_of_a_status_is_told_where_all_is() -> None:
     assert "stackTrace" not in info_of(scrub_error(fault, OBLIGED)).metadata
 
 
-@pytest.mark.parametrize("error_class", ["CAST_INVALID_INPUT", "TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN"])
+@pytest.mark.parametrize(
+    "error_class", ["CAST_INVALID_INPUT", "TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN"]
+)
 def test_with_a_missing_table_only_its_own_error_is_told_whole(error_class: str) -> None:
     """With any other error the table has appeared, and nobody has judged what its columns are."""
     missing = ((("spark_catalog", "db", "gone"), ("gone",)),)
