@@ -110,7 +110,8 @@ def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> Rpc
             status = _of_spark(error)
         case ProtobufError():
             code = REFUSALS.get(error.code, Code.INVALID_ARGUMENT)
-            status = _of_ours(code, f"[SLUICE_{error.code}] {error.why}", "42601", ANALYSIS)
+            classes = OTHER if error.code == "MALFORMED" else ANALYSIS
+            status = _of_ours(code, f"[SLUICE_{error.code}] {error.why}", error.sqlstate, classes)
         case StatementRefused():
             status = _of_refusal(error)
         case InvalidHandle():

@@ -45,15 +45,54 @@ def parent(pieces: Pieces, separator: str) -> Pieces | None:
 
 
 def may_go_on(pieces: Pieces, asked: str) -> bool:
-    """Say whether something that matches the pieces begins with `asked`.
+    """Say whether Ranger's engine takes `asked` for the beginning of something that the glob matches.
 
-    As in Ranger `asked` must reach beyond every `?` before the first `*`; behind that anything may follow.
+    It does so when all of the glob has been met, whatever follows in `asked`, and behind a `*` that nothing
+    has followed yet. For a `?` there must be a character in `asked`.
     """
-    units = [(character, live and character in "*?") for text, live in pieces for character in text]
-    star = next((i for i, unit in enumerate(units) if unit == ("*", True)), None)
-    head = units if star is None else units[:star]
-    if len(asked) > len(head) and star is None:
-        return False
-    if any(unit == ("?", True) for unit in head[len(asked) :]):
-        return False
-    return all(wild or own == other for (own, wild), other in zip(head, asked, strict=False))
+    tokens = _tokens(pieces)
+    ways = [(0, 0, False)]
+    """Still to be tried: the token, where in `asked`, whether a `*` stands before it."""
+    tried: set[tuple[int, int]] = set()
+    free = False
+    while ways:
+        number, place, free = ways.pop()
+        for at in range(number, len(tokens)):
+            text, live = tokens[at]
+            if live and text == "?":
+                place += 1
+                if place > len(asked):
+                    break
+                free = False
+            elif live:
+                free = True
+                if at == len(tokens) - 1:
+                    place = len(asked)
+            else:
+                begun = text[: len(asked) - place]
+                found = asked.find(begun, place) if free else place
+                if found < 0 or not asked.startswith(begun, found):
+                    break
+                again = asked.find(begun, found + 1) if free else -1
+                if again >= 0 and (at, again) not in tried:
+                    tried.add((at, again))
+                    ways.append((at, again, True))
+                place, free = found + len(begun), False
+        else:
+            return True
+    return free
+
+
+def _tokens(pieces: Pieces) -> list[tuple[str, bool]]:
+    """Return the glob as wildcards, each by itself and no `*` twice in a row, and the texts between them."""
+    tokens: list[tuple[str, bool]] = []
+    for text, live in pieces:
+        for character in text:
+            wild = live and character in "*?"
+            if wild and not (character == "*" and tokens and tokens[-1] == ("*", True)):
+                tokens.append((character, True))
+            elif not wild and tokens and not tokens[-1][1]:
+                tokens[-1] = (tokens[-1][0] + character, False)
+            elif not wild:
+                tokens.append((character, False))
+    return tokens

@@ -94,7 +94,8 @@ def _custom(text: str, name: str, type_: ColumnType, facts: Facts | None) -> str
         return f"CASE WHEN FALSE THEN {name} END"
     # TRY_CAST, so that a result which does not fit the type is NULL with ANSI mode on and off alike. The
     # branch that is never taken keeps the column as nullable as it is: a literal would make it `not null`.
-    return f"CASE WHEN TRUE THEN TRY_CAST(({bound}) AS {type_.sql}) ELSE {name} END"
+    # It comes first, because Spark does not look behind a branch that is always taken.
+    return f"CASE WHEN FALSE THEN {name} ELSE TRY_CAST(({bound}) AS {type_.sql}) END"
 
 
 # Text.

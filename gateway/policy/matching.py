@@ -288,14 +288,21 @@ class _Value:
         return pattern.fullmatch(value) is not None
 
     def reaches(self, value: str, asker: Asker, scope: ElementScope) -> bool:
-        """Say whether something that matches is a child of `value`, or begins with it."""
+        """Say whether something that matches is a child of `value`, or begins with it, as Ranger tells it."""
         pieces = self._pieces(asker)
         if pieces is None or pieces is _UNKNOWN_OWNER:
             return False
         if scope is ElementScope.SELF_OR_PREFIX:
-            return may_go_on(pieces, value)
+            if self._wild or self._recursive:
+                return may_go_on(pieces, value)
+            return "".join(text for text, _ in pieces).startswith(value)
         above = parent(pieces, self._separator)
-        return above is not None and _pattern(tuple(above), "").fullmatch(value) is not None
+        if above is None:
+            return False
+        pattern = _pattern(tuple(above), "")
+        if self._recursive and self._wild:
+            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
+        return pattern.fullmatch(value) is not None
 
 
 def _token(name: str, asker: Asker) -> str | None:

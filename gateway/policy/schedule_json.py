@@ -35,8 +35,6 @@ def schedule_of(text: str) -> ValiditySchedule:
 def _recurrence(entry: dict[str, object]) -> Recurrence:
     schedule, interval = _mapping(entry.get("schedule")), _mapping(entry.get("interval"))
     days, hours, minutes = (_number(interval, name) for name in ("days", "hours", "minutes"))
-    if not (0 <= days <= 36_600 and 0 <= hours <= 23 and 0 <= minutes <= 59):
-        raise ValueError("an interval has days, up to 23 hours and up to 59 minutes")
     return Recurrence(
         **{ours: _text(schedule, name) for ours, name in WRITTEN.items()},
         interval_minutes=(days * 24 + hours) * 60 + minutes,

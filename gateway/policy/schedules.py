@@ -137,6 +137,9 @@ def _faults_of_recurrence(recurrence: Recurrence) -> list[str]:
             _values(name, text)
         except ValueError as error:
             faults.append(str(error))
+        else:
+            if name == "minute" and "-" in text:
+                faults.append(f"`minute` takes no ranges, as `{text}` has")
     if not recurrence.day_of_month.strip() and not recurrence.day_of_week.strip():
         faults.append("a recurrence needs `dayOfMonth` or `dayOfWeek`")
     if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
@@ -153,8 +156,6 @@ def _values(name: str, text: str) -> frozenset[int]:
         first, dash, last = (piece.strip() for piece in part.partition("-"))
         if first == "*" or (dash and last == "*"):
             return frozenset(range(low, high + 1))
-        if dash and name == "minute":
-            raise ValueError(f"`{written}` takes no ranges, as `{text}` has")
         if not _is_number(first) or (dash and not _is_number(last)):
             raise ValueError(f"`{written}` is `*` or a list of numbers, not `{text}`")
         start, stop = int(first), int(last or first)

@@ -66,6 +66,9 @@ _SENTENCES = {
     "CAST_OVERFLOW": f"the value {VALUE} does not fit the type that it is cast to",
     "DATETIME_OVERFLOW": "a date or time is out of range",
     "DIVIDE_BY_ZERO": "division by zero; use try_divide to tolerate it",
+    "FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER": "a file is neither ORC nor Parquet, or is corrupt",
+    "FAILED_READ_FILE.FILE_NOT_EXIST": "a file of a table does not exist, and may have been replaced; run "
+    "REFRESH TABLE on what the statement reads, or make the DataFrame anew",
     "INTERVAL_ARITHMETIC_OVERFLOW": "an interval is out of range",
     "INTERVAL_DIVIDED_BY_ZERO": "division of an interval by zero",
     "INVALID_ARRAY_INDEX": "an array index is out of bounds; use get() to tolerate it",
@@ -187,4 +190,6 @@ def _without_values(error_class: str, body: str) -> str:
         return f"the value {VALUE} of the type {types.group(1)} cannot be cast to {types.group(2)}"
     if _CONSTANT.fullmatch(body):
         return body
-    return _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)
+    return (
+        _SENTENCES.get(error_class) or _SENTENCES.get(top) or constant_messages().get(error_class, WITHHELD)
+    )

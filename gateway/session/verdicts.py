@@ -192,7 +192,7 @@ class Verdicts:
             snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         return Refused(
             statement=statement,
-            code="NOT_GOVERNABLE",
+            code="TOO_DEEP",
             sqlstate="54001",
             message="the statement reads views of views too deep to follow",
             snapshot_version=snapshot.version,

@@ -17,6 +17,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import (
     AnswerFilter,
     AnswerRule,
+    CatalogChanged,
     ChangeSetting,
     DropFunction,
     ResetSettings,
@@ -239,6 +240,16 @@ def describe_function(scope: Scope) -> Wants:
 
 
 def drop_function(scope: Scope) -> Wants:
+    """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
+    name could be that of a function of Spark's or of the session."""
+    pin = scope.target("child")
+    if len(pin.relation.parts) == 1:
+        raise CannotClassify("a function that is dropped has to be named with its database")
+    wanted = Want(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
+    return Wants(wants=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
+
+
+def drop_temporary_function(scope: Scope) -> Wants:
     """DROP TEMPORARY FUNCTION: of a function that the session registered, calls would afterwards find another
     one; that there is none of another name is Spark's to say.
 

@@ -16,6 +16,11 @@ class ProtobufError(Exception):
         self.code = code
         self.why = why
 
+    @property
+    def sqlstate(self) -> str:
+        """That of too complex a statement, or of bytes that break the protocol."""
+        return "08P01" if self.code == "MALFORMED" else "54001"
+
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Return the varint at `at` and where it ends. Raises ProtobufError unless that is before `end`."""

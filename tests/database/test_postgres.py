@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import re
 import shutil
 import signal
 import stat
@@ -22,6 +23,8 @@ from gateway.database.binaries import Binaries, can_reach, choose, find_binaries
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendUnavailable, Faults
 from tests.audit.samples import until
+
+SETTINGS = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text("utf-8")
 
 
 @pytest.fixture
@@ -257,8 +260,11 @@ def test_where_postgresql_is_looked_for() -> None:
     assert named[0].directory == found[-1].directory
     assert find_binaries({"PG_BIN": "/nonexistent"}) == found
     assert choose(found, major=None) == found[0]
-    with pytest.raises(Faults, match=r"no PostgreSQL was found"):
+    with pytest.raises(Faults, match=r"no PostgreSQL was found") as told:
         choose([], major=None)
+    named = re.findall(r"`(\w+\.\w+)`", str(told.value))
+    assert named
+    assert all(f"`{key}`" in SETTINGS for key in named), named
 
 
 @pytest.mark.parametrize("name", ["root", "nobody_of_that_name"])

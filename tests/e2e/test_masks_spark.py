@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from gateway.policy.masks import MASK_TYPES, mask_expression
 from gateway.policy.sqltext import string_literal
 from gateway.policy.transformers import KEEP, Masking, hive_masking
-from tests.e2e.running import Spark
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
+from tests.e2e.running import RunningGateway, Spark
 
 PAGE = Path(__file__).parents[2] / "docs" / "masks.md"
 ANSI = ("true", "false")
@@ -393,3 +395,58 @@ def test_bound_values_are_what_they_were(spark: Spark, escaped: str) -> None:
     sql = "SELECT " + ", ".join(f"hex({literal})" for literal in literals)
     (row,) = spark.query(f"SET spark.sql.parser.escapedStringLiterals={escaped}", sql)
     assert [bytes.fromhex(h).decode() for h in row] == values
+
+
+LITERALS = """
+service: spark
+policies:
+  - name: everybody reads
+    on: {catalog: spark_catalog, database: marked, table: "*", column: "*"}
+    allow: [{users: [ann], access: [select]}]
+  - name: names are stars
+    on: {catalog: spark_catalog, database: marked, table: people, column: name}
+    mask: [{users: [ann], type: CUSTOM, show: "'***'"}]
+  - name: pay is nothing
+    on: {catalog: spark_catalog, database: marked, table: people, column: pay}
+    mask: [{users: [ann], type: CUSTOM, show: "0"}]
+  - name: days are one
+    on: {catalog: spark_catalog, database: marked, table: people, column: born}
+    mask: [{users: [ann], type: CUSTOM, show: "DATE'2000-01-01'"}]
+"""
+PEOPLE = "(1, 'Liam', 10, DATE'1990-05-06'), (2, NULL, NULL, NULL) AS t(id, name, pay, born)"
+
+
+@pytest.fixture(scope="module")
+def literals(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    spark.query(
+        "CREATE DATABASE marked",
+        f"CREATE TABLE marked.people USING parquet AS SELECT * FROM VALUES {PEOPLE}",
+        user="loader",
+    )
+    running = RunningGateway(write_settings(open_directory / "marked", spark, LITERALS, {"ann": ()})).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_literal_stands_in_every_row(literals: RunningGateway, endpoint: str) -> None:
+    day = datetime.date(2000, 1, 1) if endpoint == "connect" else "2000-01-01"
+    with session(literals, endpoint, "ann") as ask:
+        assert ask("SELECT * FROM marked.people") == [(1, "***", 0, day), (2, "***", 0, day)]
+        assert ask("SELECT count(*) FROM marked.people WHERE name IS NULL OR pay IS NULL") == [(0,)]
+        joined = (
+            "SELECT l.id, r.name FROM marked.people l LEFT JOIN marked.people r ON l.id = r.id AND r.id = 1"
+        )
+        assert ask(f"SELECT count(*) FROM ({joined}) WHERE name IS NULL") == [(1,)]
+
+
+def test_a_literal_leaves_a_column_as_nullable_as_it_was(spark: Spark, literals: RunningGateway) -> None:
+    """Over Thrift nobody is told of nullability; over Spark Connect a schema has it."""
+    text = "SELECT name, pay, born, id FROM marked.people"
+    with spark.session() as direct:
+        plain, columns = direct.table("marked.people").schema, direct.sql(text).schema
+    assert all(field.nullable for field in plain)
+    with literals.session("ann", PASSWORD) as masked_session:
+        assert masked_session.table("marked.people").schema == plain
+        assert masked_session.sql(text).schema == columns
+        assert masked_session.table("marked.people").filter("id = 1").schema == plain

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import impala.dbapi
 import impala.error
 import pytest
+import sqlalchemy
 from pyhive import exc, hive
 
 from gateway.model.statement import AnswerFilter, AnswerRule, UseNamespace
@@ -20,6 +21,14 @@ from tests.session.fakes import until
 T = TypeVar("T")
 
 NAMES = table_schema([ColumnSpec("namespace", TTypeId.STRING)], first_position=0)
+TABLES = table_schema(
+    [
+        ColumnSpec("namespace", TTypeId.STRING),
+        ColumnSpec("tableName", TTypeId.STRING),
+        ColumnSpec("isTemporary", TTypeId.BOOLEAN),
+    ],
+    first_position=0,
+)
 
 
 def answers(gateway: Gateway) -> None:
@@ -30,6 +39,8 @@ def answers(gateway: Gateway) -> None:
         operation = await start(session, text)
         if text == "SHOW DATABASES":
             operation.rows, operation.spark_schema = [("default",), ("hidden",)], NAMES
+        elif text == "SHOW TABLES":
+            operation.rows, operation.spark_schema = [("hr", "employee", False)], TABLES
         elif text.startswith("SELECT"):
             operation.rows, operation.spark_schema = [(1, "one"), (2, None)], SCHEMA
         else:
@@ -40,6 +51,9 @@ def answers(gateway: Gateway) -> None:
     gateway.world.judge.effects = [("^USE", (UseNamespace(None, ("default",)),))]
     gateway.world.judge.rules["SHOW DATABASES"] = AnswerRule(
         filter=AnswerFilter.DATABASES, catalog="spark_catalog"
+    )
+    gateway.world.judge.rules["SHOW TABLES"] = AnswerRule(
+        filter=AnswerFilter.TABLES, catalog="spark_catalog", database="hr"
     )
     gateway.world.hidden = {"spark_catalog.hidden"}
     gateway.world.judge.refused = "secret"
@@ -52,6 +66,10 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 def pyhive(gateway: Gateway, password: str = "secret") -> Any:
     return hive.connect("127.0.0.1", gateway.port, username="bob", password=password, auth="LDAP")
+
+
+def alchemy(gateway: Gateway) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine(f"hive://bob:secret@127.0.0.1:{gateway.port}/default?auth=LDAP")
 
 
 def impyla(gateway: Gateway) -> Any:
@@ -172,3 +190,22 @@ async def test_impyla_lists_what_may_be_seen() -> None:
         assert databases == [("hr", "spark_catalog")]
         assert [row[:4] for row in tables] == [("spark_catalog", "hr", "employee", "TABLE")]
         assert [column[0] for column in columns] == ["id"]
+
+
+async def test_sqlalchemy_runs_statements_and_takes_the_databases_of_show_tables_for_tables() -> None:
+    """PyHive's dialect reads the first column of SHOW TABLES, which in Hive is the table's name."""
+
+    def work() -> tuple[list[Any], list[str]]:
+        engine = alchemy(gateway)
+        try:
+            with engine.connect() as connection:
+                rows = [tuple(row) for row in connection.exec_driver_sql("SHOW TABLES")]
+            return rows, sqlalchemy.inspect(engine).get_table_names()
+        finally:
+            engine.dispose()
+
+    async with listening() as gateway:
+        answers(gateway)
+        rows, names = await in_thread(work)
+        assert rows == [("hr", "employee", False)]
+        assert names == ["hr"]

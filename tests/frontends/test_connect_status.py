@@ -117,7 +117,8 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
     (NotFinished("no"), Code.FAILED_PRECONDITION, SparkException),
     (StatementFailed("[DIVIDE_BY_ZERO] no", "22012", 0, EVENT), Code.INTERNAL, SparkException),
     (SluiceError("no"), Code.INTERNAL, SparkException),
-    (ProtobufError("MALFORMED", "no message"), Code.INVALID_ARGUMENT, AnalysisException),
+    (ProtobufError("MALFORMED", "no message"), Code.INVALID_ARGUMENT, SparkException),
+    (ProtobufError("TOO_DEEP", "too many"), Code.INVALID_ARGUMENT, AnalysisException),
     (AuthenticationFailed("no"), Code.UNAUTHENTICATED, SparkConnectGrpcException),
 ]
 

@@ -18,7 +18,7 @@ from gateway.wire import calls
 from gateway.wire.calls import METHODS
 from gateway.wire.rows import ColumnSpec, decode_rows, table_schema
 from gateway.wire.tcli import THandleIdentifier, TOperationHandle, TSessionHandle, TTypeId
-from tests.frontends.listening import OPEN, RawClient, listening
+from tests.frontends.listening import OPEN, RawClient, listening, user
 
 TLS = Path(__file__).parent / "tls"
 
@@ -340,6 +340,47 @@ async def test_client_information_is_taken_and_changes_nothing() -> None:
             request = calls.TSetClientInfoReq(sessionHandle=session, configuration=given)
             reply = await client.call("SetClientInfo", request, calls.TSetClientInfoResp)
             assert reply.status.statusCode == 0
+
+
+async def test_delegation_tokens_are_refused() -> None:
+    more: dict[str, dict[str, Any]] = {
+        "GetDelegationToken": {"owner": "bob", "renewer": "bob"},
+        "CancelDelegationToken": {"delegationToken": "x"},
+        "RenewDelegationToken": {"delegationToken": "x"},
+    }
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        session = await client.open_session()
+        for method, fields in more.items():
+            request, response = METHODS[method]
+            reply: Any = await client.call(method, request(sessionHandle=session, **fields), response)
+            assert reply.status.statusCode == 3, method
+            assert "delegation tokens are not supported" in reply.status.errorMessage, method
+            assert getattr(reply, "delegationToken", None) is None
+
+
+async def test_a_login_lasts() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        gateway.users["bob"] = user("bob", "secret", "admins")
+        await client.execute(await client.open_session(), "SELECT 1")
+        assert gateway.world.judge.judged[-1].principal.groups == {"analysts"}
+
+
+async def test_settings_that_come_with_a_statement_go_nowhere() -> None:
+    async with listening() as gateway:
+        client = await RawClient.logged_in(gateway.port)
+        request = calls.TExecuteStatementReq(
+            sessionHandle=await client.open_session(),
+            statement="SELECT 1",
+            confOverlay={"spark.sql.ansi.enabled": "false", "hive.server2.proxy.user": "root"},
+        )
+        reply = await client.call("ExecuteStatement", request, calls.TExecuteStatementResp)
+        assert reply.status.statusCode == 0
+        told = repr((gateway.world.backend.received, gateway.world.backend.sessions))
+        assert "ansi" not in told
+        assert "root" not in told
+        assert gateway.world.backend.sessions[0].principal.user == "bob"
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------

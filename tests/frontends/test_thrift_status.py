@@ -43,6 +43,10 @@ def test_a_refusal_in_spark_s_words_has_the_form_of_its_own() -> None:
     status = error_status(refused)
     words = "org.apache.spark.sql.catalyst.parser.ParseException: \n[PARSE_SYNTAX_ERROR] no."
     assert status.errorMessage == f"Error running query: [PARSE_SYNTAX_ERROR] {words}"
+    assert status.infoMessages == [
+        f"*org.apache.hive.service.cli.HiveSQLException:{status.errorMessage}:0:-1",
+        f"*{words.replace('Exception: ', 'Exception:')}:0:-1",
+    ]
     assert operation_text(refused) == (
         f"org.apache.hive.service.cli.HiveSQLException: {status.errorMessage}\nCaused by: {words}"
     )

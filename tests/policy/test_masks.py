@@ -128,7 +128,7 @@ def test_transformers_that_are_refused(text: str, expected: str | None) -> None:
 
 def shown_always(expression: str, column: str = "c") -> str:
     """Return an expression as it is written for a column, so that it is as nullable as the column."""
-    return f"CASE WHEN TRUE THEN {expression} ELSE `{column}` END"
+    return f"CASE WHEN FALSE THEN `{column}` ELSE {expression} END"
 
 
 def test_standard_names_may_have_any_transformer() -> None:

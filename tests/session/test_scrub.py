@@ -98,6 +98,23 @@ def test_a_value_in_any_form_is_withheld_under_obligations(message: str) -> None
     assert "Hara" not in shown
 
 
+@pytest.mark.parametrize(
+    ("subclass", "told"), [("FILE_NOT_EXIST", "REFRESH TABLE"), ("CANNOT_READ_FILE_FOOTER", "Parquet")]
+)
+@pytest.mark.parametrize("obliged", [False, True])
+def test_a_file_that_cannot_be_read_says_what_helps(subclass: str, told: str, *, obliged: bool) -> None:
+    """Spark's message begins with the path, which nobody is told where anything is guarded."""
+    message = (
+        f"[FAILED_READ_FILE.{subclass}] Encountered error while reading file file:/wh/98765.parquet. It is "
+        "possible the underlying files have been updated: run 'REFRESH TABLE t', or it is no Parquet. "
+        "SQLSTATE: KD001"
+    )
+    shown = scrub(message, "KD001", obliged=obliged)
+    assert told in shown
+    assert "98765" not in shown
+    assert shown.endswith("SQLSTATE: KD001")
+
+
 def test_an_unknown_runtime_class_keeps_its_class_only() -> None:
     shown = scrub("[USER_RAISED_EXCEPTION] 42 SQLSTATE: P0001", "P0001", obliged=True)
     assert shown == f"[USER_RAISED_EXCEPTION] {WITHHELD} SQLSTATE: P0001"

@@ -226,3 +226,18 @@ async def test_what_the_first_round_learnt_still_counts_in_the_last() -> None:
     )
     statement = Statement(text="SELECT 1", principal=BOB, context=SessionContext())
     assert isinstance(await verdicts.judge(statement, HOME), Cleared)
+
+
+async def test_what_asks_for_more_of_the_catalog_without_end_is_too_deep() -> None:
+    judging = Judging()
+    asked: list[TableName] = []
+
+    async def views_of_views(statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
+        asked.append(TableName("spark_catalog", "hr", f"v{len(asked)}"))
+        return NeedsCatalog((asked[-1],))
+
+    judging.verdicts._judge = views_of_views
+    verdict = await judging.ask(text="SELECT * FROM v0")
+    assert isinstance(verdict, Refused)
+    assert (verdict.code, verdict.sqlstate) == ("TOO_DEEP", "54001")
+    assert len(asked) == SessionLimits().catalog_rounds

@@ -13,6 +13,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import (
     CatalogChanged,
     ChangeSetting,
+    Cleared,
     CreateTempView,
     DropTempView,
     ResetSettings,
@@ -106,6 +107,24 @@ async def test_a_statement_of_the_gateway_s_own_leaves_the_slot_to_the_one_that_
     assert world.ledger.outcomes() == ["finished"] * 3
 
 
+async def test_a_view_that_ended_is_dropped_though_spark_is_full_and_no_more_may_wait() -> None:
+    world = world_of(statements_waiting=0)
+    world.judge.effects = [
+        ("^CREATE TEMP VIEW v", (CreateTempView("v"),)),
+        ("^DROP VIEW", (DropTempView("v"),)),
+    ]
+    session = await opened(world)
+    await ends_in(world, await begun(world, session, "CREATE TEMP VIEW v AS SELECT a FROM t"), FINISHED)
+    other = await opened(world, "alice")
+    await begun(world, other, "SLOW 1", "alice")
+    world.judge.refused = "AS SELECT a|SELECT 1"
+    world.new_policies()
+    with pytest.raises(StatementRefused):
+        await begun(world, session, "SELECT 1")
+    assert [text for text in world.backend.received if text.startswith("DROP VIEW")]
+    await world.sessions.close()
+
+
 async def test_its_client_may_read_what_it_waits_for_and_metrics_tell_too() -> None:
     world, session = await full()
     waiting = await begun(world, session, "SELECT 1")
@@ -171,6 +190,26 @@ async def test_the_next_slot_goes_to_who_has_fewest_and_then_to_who_came_first()
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert (slots.waiting, slots.held) == (0, 3)
+
+
+async def test_after_spark_had_no_room_one_at_a_time_tries() -> None:
+    slots = Slots(10, 10)
+    loop = asyncio.get_running_loop()
+    first = slots.take("bob")
+    assert first is not None
+    slots.refused(first)
+    assert slots.take("bob") is None
+    tasks = [
+        asyncio.create_task(slots.wait(name, until=loop.time() + 60, arrived=at))
+        for at, name in enumerate(("bob", "alice", "carol"))
+    ]
+    await until(lambda: slots.held == 1)
+    assert slots.waiting == 2
+    assert slots.take("dave") is None
+    slots.taken()
+    granted = [slot for slot in await asyncio.gather(*tasks) if slot is not None]
+    assert (slots.held, slots.waiting, len(granted)) == (3, 0, 3)
+    assert slots.take("dave") is not None
 
 
 async def test_a_slot_that_comes_as_its_waiter_goes_is_not_lost() -> None:
@@ -316,6 +355,28 @@ async def test_the_clients_timeout_counts_while_it_waits() -> None:
     error = await ends_in(world, await begun(world, session, "SELECT 1", timeout_s=1), TIMEDOUT)
     assert (error.sqlstate, error.message) == ("HYT00", "the statement ran into its timeout")
     assert world.ledger.outcomes() == ["timed_out"]
+    await world.sessions.close()
+
+
+async def test_what_is_left_of_the_clients_timeout_goes_to_spark() -> None:
+    world, session = await full()
+    given: list[int] = []
+    upstream = world.backend.sessions[1]
+    execute = upstream.execute
+
+    async def noted(cleared: Cleared, *, run_async: bool, timeout_s: int) -> Any:
+        given.append(timeout_s)
+        return await execute(cleared, run_async=run_async, timeout_s=timeout_s)
+
+    upstream.execute = noted  # type: ignore[method-assign]
+    operation = await begun(world, session, "SELECT 1", timeout_s=100)
+    world.sessions._operations[operation.guid].arrived -= 60
+    world.backend.full = 1
+    world.backend.sessions[0].operations[0].end()
+    await ends_in(world, operation, FINISHED)
+    # The first try found Spark full: who waits on has not come anew.
+    assert len(given) == 2
+    assert all(30 < left_s <= 41 for left_s in given)
     await world.sessions.close()
 
 

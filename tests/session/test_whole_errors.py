@@ -98,6 +98,15 @@ def test_a_guard_is_undone_below_the_alias_of_another() -> None:
     assert shown.endswith("'Project [*]\n+- 'SubqueryAlias g\n   +- 'UnresolvedRelation [gone], [], false\n")
 
 
+def test_places_are_told_in_the_users_text() -> None:
+    text = rewritten("SELECT a FROM t WHERE b > 1")
+    there, here = text.forwarded.index("b >"), text.original.index("b >")
+    message = f"{HIVE}[X] a.B: [X] no. SQLSTATE: 42000; line 1 pos {there};\n'Project ['a]\n"
+    shown = whole_failure(BackendError(message, None), replace(CLEARED, rewritten=(text,)), "event")
+    assert f"; line 1 pos {here};\n" in shown.text
+    assert str(there) not in shown.trace
+
+
 def test_names_in_messages_that_tell_full_names_stay() -> None:
     text = rewritten("SELECT a FROM t")
     message = "The table `spark_catalog`.`db`.`t` is bad\n+- 'UnresolvedRelation [spark_catalog, db, t], []"

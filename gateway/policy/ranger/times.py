@@ -87,8 +87,7 @@ def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[Val
             return None
 
     recurrences = tuple(
-        _recurrence(found, reader, where, faults)
-        for found, where in reader.entries(entry, "recurrences", path)
+        _recurrence(found, reader, where) for found, where in reader.entries(entry, "recurrences", path)
     )
     schedule = ValiditySchedule(
         start=wall("startTime"),
@@ -99,13 +98,14 @@ def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[Val
     return replace(schedule, invalid=bool(faults)), faults
 
 
-def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path, faults: list[str]) -> Recurrence:
+def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path) -> Recurrence:
     fields = reader.scalars(data, "schedule", path)
     interval = reader.field(data, "interval", path)
     where = (*path, "interval")
     days, hours, minutes = (reader.number(interval, key, where) for key in ("days", "hours", "minutes"))
     if not (days >= 0 and 0 <= hours <= 23 and 0 <= minutes <= 59):
-        faults.append("the interval of a recurrence has days, up to 23 hours and up to 59 minutes")
+        # Ranger refuses it where policies are made; its engine adds up whatever it is given.
+        reader.warn(where, "an interval has days, up to 23 hours and up to 59 minutes; their sum counts")
     return Recurrence(
         minute=fields.get("minute", ""),
         hour=fields.get("hour", ""),

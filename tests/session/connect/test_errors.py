@@ -103,6 +103,33 @@ def test_without_obligations_an_error_is_what_spark_sent(name: str) -> None:
     assert response == fetched(name)
 
 
+def test_the_stack_of_a_status_is_told_where_all_is() -> None:
+    fault = made("no", errorClass="X", stackTrace="org.X: no\n\tat a.B")
+    assert info_of(scrub_error(fault, FREE)).metadata["stackTrace"] == "org.X: no\n\tat a.B"
+    assert "stackTrace" not in info_of(scrub_error(fault, OBLIGED)).metadata
+
+
+@pytest.mark.parametrize(
+    "error_class", ["CAST_INVALID_INPUT", "TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN"]
+)
+def test_with_a_missing_table_only_its_own_error_is_told_whole(error_class: str) -> None:
+    """With any other error the table has appeared, and nobody has judged what its columns are."""
+    missing = ((("spark_catalog", "db", "gone"), ("gone",)),)
+    scrubbing = Scrubbing(obliged=True, plain=True, missing=missing)
+    analysis = "org.apache.spark.sql.AnalysisException"
+    named = error_class == "TABLE_OR_VIEW_NOT_FOUND"
+    fault = made(
+        "no;\n'Project [*]\n+- Relation spark_catalog.db.gone[canary#1] parquet",
+        reason=analysis,
+        errorClass=error_class,
+        classes=json.dumps([analysis]),
+        stackTrace="canary",
+    )
+    shown = scrub_error(fault, scrubbing)
+    assert ("canary" in shown.message) is named
+    assert ("stackTrace" in info_of(shown).metadata) is named
+
+
 @pytest.mark.parametrize("enriched", [True, False])
 @pytest.mark.parametrize("name", RECORDED)
 def test_with_obligations_pyspark_raises_the_same_exception(name: str, enriched: bool) -> None:
@@ -133,6 +160,22 @@ def test_with_obligations_names_of_an_analysis_still_help() -> None:
     )
     parameters = json.loads(info_of(fault).metadata["messageParameters"])
     assert parameters == {"objectName": "`nope`", "proposal": "`id`, `name`"}
+
+
+@pytest.mark.parametrize("exception", ["SparkUnsupportedOperationException", "SparkRuntimeException"])
+def test_with_obligations_what_a_table_cannot_do_is_told(exception: str) -> None:
+    """No function that a user can call raises the one class; with another one the words may be a user's."""
+    name, words = f"org.apache.spark.{exception}", "Table `x` does not support MERGE INTO TABLE"
+    fault = made(
+        f"[UNSUPPORTED_FEATURE.TABLE_OPERATION] The feature is not supported: {words}. SQLSTATE: 0A000",
+        reason=name,
+        errorClass="UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        classes=json.dumps([name]),
+        sqlState="0A000",
+    )
+    told = scrub_error(fault, OBLIGED).message
+    assert (words in told) is (exception == "SparkUnsupportedOperationException")
+    assert (WITHHELD in told) is (exception != "SparkUnsupportedOperationException")
 
 
 def test_with_obligations_a_cast_keeps_its_types() -> None:

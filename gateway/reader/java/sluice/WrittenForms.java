@@ -45,6 +45,17 @@ final class WrittenForms {
         }
     }
 
+    /** A name of an object, and where it stands. */
+    private static final class StatementName {
+        final ParsedText.Span span;
+        final List parts;
+
+        StatementName(ParsedText.Span span, List parts) {
+            this.span = span;
+            this.parts = parts;
+        }
+    }
+
     private final ParsedText parsed;
     /** Set when the statement makes a view or changes its text. */
     private ViewText viewText;
@@ -54,7 +65,7 @@ final class WrittenForms {
     private final Map forms = new HashMap();
     /** Range of a star → the range of its qualifier and asterisk, without an EXCEPT list. */
     private final Map stars = new HashMap();
-    /** Contexts that name an object and stand outside every query of the statement. */
+    /** Names of objects that stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
     private boolean implicitStar;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
@@ -63,6 +74,8 @@ final class WrittenForms {
     final Map markers = new java.util.TreeMap();
     /** Range of `IDENTIFIER(…)` → the range of what stands in its brackets. */
     final Map identifierClauses = new HashMap();
+    /** Range of one of which a field is taken → the range of the field's name. */
+    final Map fieldsTaken = new HashMap();
     private int queries;
 
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
@@ -121,12 +134,12 @@ final class WrittenForms {
     ParsedText.Span statementName(ParsedText.Span range, List parts, List claimed) {
         ParsedText.Span found = null;
         for (int i = 0; i < statementNames.size(); i++) {
-            ParserRuleContext context = (ParserRuleContext) statementNames.get(i);
-            ParsedText.Span span = spanOf(context);
-            if (span == null || (range != null && !range.holds(span)) || isClaimed(span, claimed)) {
+            StatementName name = (StatementName) statementNames.get(i);
+            ParsedText.Span span = name.span;
+            if ((range != null && !range.holds(span)) || isClaimed(span, claimed)) {
                 continue;
             }
-            if (parts.equals(writtenParts(context))) {
+            if (parts.equals(name.parts)) {
                 if (found != null && !found.same(span)) {
                     return null;
                 }
@@ -212,6 +225,10 @@ final class WrittenForms {
             // A name in an expression is written as a call: the word, two brackets and what is in them.
             if (name.IDENTIFIER_KW() != null && name.expression() == null && call.getChildCount() == 4) {
                 noteIdentifierClause(context, call.functionArgument(0));
+                if (context.getParent() instanceof SqlBaseParser.DereferenceContext && spanOf(context) != null) {
+                    SqlBaseParser.DereferenceContext taken = (SqlBaseParser.DereferenceContext) context.getParent();
+                    fieldsTaken.put(Long.valueOf(spanOf(context).key()), spanOf(taken.fieldName));
+                }
             }
         }
     }
@@ -235,6 +252,9 @@ final class WrittenForms {
             queries += 2;
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
+        }
+        if (context instanceof SqlBaseParser.CommentColumnContext) {
+            noteTableOf(((SqlBaseParser.CommentColumnContext) context).columnComment());
         }
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
@@ -312,7 +332,24 @@ final class WrittenForms {
         boolean objectName = context instanceof SqlBaseParser.TableIdentifierContext
             || parent instanceof SqlBaseParser.IdentifierReferenceContext;
         if (objectName && !withinQuery(context)) {
-            statementNames.add(context);
+            statementNames.add(new StatementName(span, writtenParts(context)));
+        }
+    }
+
+    /** COMMENT ON COLUMN t.c: what stands before the last part of the name is that of the table. */
+    private void noteTableOf(SqlBaseParser.ColumnCommentContext column) {
+        if (column == null || column.multipartIdentifier() == null) {
+            return;
+        }
+        List parts = writtenParts(column.multipartIdentifier());
+        List identifiers = column.multipartIdentifier().errorCapturingIdentifier();
+        if (parts.size() > 1 && parts.size() == identifiers.size()) {
+            ParsedText.Span first = spanOf((ParserRuleContext) identifiers.get(0));
+            ParsedText.Span last = spanOf((ParserRuleContext) identifiers.get(parts.size() - 2));
+            if (first != null && last != null) {
+                ParsedText.Span span = new ParsedText.Span(first.start, last.end);
+                statementNames.add(new StatementName(span, new ArrayList(parts.subList(0, parts.size() - 1))));
+            }
         }
     }
 

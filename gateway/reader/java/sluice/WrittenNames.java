@@ -3,6 +3,7 @@ package sluice;
 import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
@@ -15,9 +16,12 @@ import org.apache.spark.unsafe.types.UTF8String;
  * Names that a text gives as string literals, `IDENTIFIER('db.t')`, written out.
  *
  * The text with the names in it has to be the plan that Spark's analyzer makes of the other one. Where it is
- * not, nothing is written out: `IDENTIFIER('s').f` is a field of a column, and `s.f` may be a column of a table.
+ * not, nothing is written out. `IDENTIFIER('s').f` is a field of a column, as `s['f']` is; `s.f` may be a column
+ * of a table.
  */
 final class WrittenNames {
+    private static final Pattern PLAIN = Pattern.compile("[A-Za-z0-9_]+");
+
     private WrittenNames() {}
 
     /** The text with its names written out; null when it gives none as a literal, or when that would be
@@ -35,6 +39,11 @@ final class WrittenNames {
             ParsedText.Span span = ParsedText.Span.ofKey(((Long) name.getKey()).longValue());
             text.append(parsed.slice(at, span.start)).append(name.getValue());
             at = span.end;
+            ParsedText.Span field = (ParsedText.Span) parsed.forms().fieldsTaken.get(name.getKey());
+            if (field != null && PLAIN.matcher(parsed.slice(field.start, field.end)).matches()) {
+                text.append("['").append(parsed.slice(field.start, field.end)).append("']");
+                at = field.end;
+            }
         }
         text.append(parsed.slice(at, parsed.length()));
         String written = text.toString();

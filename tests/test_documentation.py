@@ -1,0 +1,48 @@
+"""What the documents name is there: files, links, settings, attacks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")]
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
+FILE = re.compile(r"`((?:gateway|tests|docs|config|rules|deploy)/[^`\s]*)`")
+SETTINGS = set(
+    re.findall(r"^(?:\| |## )`([a-z_.]+)`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.M)
+)
+SETTING = re.compile(rf"`((?:{'|'.join(sorted({name.partition('.')[0] for name in SETTINGS}))})\.[a-z_.]+)`")
+ROOM_FILES = {"reader.port", "policies.ranger"}
+"""Modules and lists that are written as settings are."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text("utf-8")
+    gone = [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    if page.name != "CHANGELOG.md":  # tells of what was
+        gone += [name for name in FILE.findall(text) if not any(ROOT.glob(name.rstrip("/")))]
+        named = set(SETTING.findall(text)) - ROOM_FILES
+        gone += [name for name in named if not any(f"{key}.".startswith(f"{name}.") for key in SETTINGS)]
+    assert gone == []
+
+
+def test_every_attack_that_security_names_is_one() -> None:
+    attacks = yaml.safe_load((ROOT / "tests" / "cases" / "bypasses.yaml").read_text("utf-8"))
+    names = [str(entry["attack"]) for entry in attacks]
+    security = (ROOT / "SECURITY.md").read_text("utf-8")
+    table = security.partition("## Classes of bypass")[2].partition("## Known limits")[0]
+    told = [
+        name
+        for row in re.findall(r"^\|.*\|$", table, re.M)[2:]
+        for name in re.findall(r"`([^`]+)`", row.rpartition(" | ")[2])
+        if not name.startswith("tests/")
+    ]
+    assert len(told) > 15
+    assert [
+        name for name in told if not any(a.startswith(name.removesuffix("…").strip()) for a in names)
+    ] == []
