@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import Table, TableKind, TableName
@@ -319,29 +319,39 @@ def bits_of(source: SourceColumn) -> int:
     return bits
 
 
-def read_datasets(statement: LineageText, catalog: LineageCatalog) -> tuple[list[Dataset], list[Dataset]]:
-    """Return what a statement reads, as Spark's parser sees it: tables and the like, and views on the way."""
+def read_datasets(
+    reads: Iterable[tuple[Parts, Names]], catalog: LineageCatalog
+) -> tuple[list[Dataset], list[Dataset]]:
+    """Return what is read by names, each with what names mean where it stands: tables and the like, and views
+    on the way."""
     inputs: dict[Dataset, None] = {}
     views: dict[Dataset, None] = {}
-    stack = [statement]
+    stack = list(reads)
+    stack.reverse()
     while stack:
-        text = stack.pop()
-        for relation in text.reading.relations:
-            if relation.role is not RelationRole.SCAN:
-                continue
-            resolved = text.names.table(relation.parts)
-            dataset = dataset_of(relation.parts, text.names, catalog)
-            if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
-                if dataset not in views:
-                    stack.append(body)
-                views[dataset] = None
-            elif dataset.kind is DatasetKind.TEMP_VIEW and dataset.parts[0] in catalog.temp_views:
-                made = catalog.temp_views[dataset.parts[0]]
-                inputs.update(dict.fromkeys(made.inputs))
-                views.update(dict.fromkeys((*made.views, dataset)))
-            else:
-                inputs[dataset] = None
+        parts, names = stack.pop()
+        resolved = names.table(parts)
+        dataset = dataset_of(parts, names, catalog)
+        if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
+            if dataset not in views:
+                stack += reversed(scans_of(body))
+            views[dataset] = None
+        elif dataset.kind is DatasetKind.TEMP_VIEW and dataset.parts[0] in catalog.temp_views:
+            made = catalog.temp_views[dataset.parts[0]]
+            inputs.update(dict.fromkeys(made.inputs))
+            views.update(dict.fromkeys((*made.views, dataset)))
+        else:
+            inputs[dataset] = None
     return list(inputs), list(views)
+
+
+def scans_of(text: LineageText) -> list[tuple[Parts, Names]]:
+    """Return the names that a text reads, as Spark's parser sees them."""
+    return [
+        (relation.parts, text.names)
+        for relation in text.reading.relations
+        if relation.role is RelationRole.SCAN
+    ]
 
 
 def target_of(
