@@ -121,7 +121,7 @@ class Extraction:
             if len(relation.parts) == 1 and name in bound and relation.role is RelationRole.SCAN:
                 return bound[name]().aliased(name)
             if relation.role is RelationRole.TARGET:
-                _, table = target_of(relation, of.names, self.catalog)
+                _, table = target_of(relation.parts, of.names, self.catalog)
                 if table is not None:
                     return self.sources.table(table)
             return self.sources.scan(relation.parts, of.names)

@@ -247,6 +247,24 @@ class Frame:
     def relation(self) -> Relation:
         return Relation(self.attributes, self.rows, self.opens)
 
+    def over(
+        self,
+        attributes: list[Attribute] | None = None,
+        opens: list[Open] | None = None,
+        rows: Rows | None = None,
+    ) -> Frame:
+        """Return what an operation makes of this: its own columns and rows where no others are given."""
+        made = Frame()
+        made.rows = self.rows if rows is None else rows
+        if attributes is None and opens is None:
+            made.attributes, made.opens, made._index = self.attributes, self.opens, self._index
+        else:
+            made.take(
+                self.attributes if attributes is None else attributes, self.opens if opens is None else opens
+            )
+        made.below = self
+        return made
+
     @property
     def shown(self) -> list[Attribute]:
         """What `*` means."""
@@ -256,6 +274,10 @@ class Frame:
         """Return what `qualifier.*` means; Spark shows the keys that USING hides first."""
         found = [a for a in self.attributes if a.qualifier[-len(qualifier) :] == qualifier]
         return sorted(found, key=lambda a: not a.hidden)
+
+    def named(self, name: str) -> list[Attribute]:
+        """Return the columns of a name, hidden ones too."""
+        return self._index.get(name, [])
 
     def find(self, parts: Parts) -> tuple[list[Attribute], int]:
         """Return the known columns that a reference may mean, and how many parts name them."""
