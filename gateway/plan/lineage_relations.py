@@ -16,12 +16,13 @@ from gateway.plan.lineage_expressions import Expressions, Written
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
-from gateway.sql.lineage_references import decide_by
+from gateway.sql.lineage_references import add_conjunct, decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
     NOTHING,
     TRANSFORMED,
     Attribute,
+    Condition,
     Environment,
     Frame,
     Open,
@@ -71,14 +72,24 @@ class OneInput(Expressions):
     def drop_na(self, message: pb.NADrop, frame: Frame, outer: Outer) -> Frame:
         rows = Rows(parents=[frame.rows])
         chosen = self._chosen(message.cols, frame)
-        names = ", ".join(a.name or "?" for a in chosen)
-        decide_by(rows, Clause.WHERE, f"{names} IS NOT NULL", merged(a.value for a in chosen))
+        words = [f"{a.name or '?'} IS NOT NULL" for a in chosen]
+        if message.HasField("min_non_nulls"):
+            words = [f"at least {message.min_non_nulls} of {', '.join(words)}"]
+            values = [merged(a.value for a in chosen)]
+        else:
+            values = [a.value for a in chosen]
+        condition = Condition(Clause.WHERE, " AND ".join(words))
+        for written, value in zip(words, values, strict=True):
+            add_conjunct(condition, rows, written, value)
+        rows.conditions.append(condition)
         return frame.over(rows=rows)
 
     def sample_by(self, message: pb.StatSampleBy, frame: Frame, outer: Outer) -> Frame:
         rows = Rows(parents=[frame.rows])
+        condition = Condition(Clause.WHERE, Written(message.col))
         value = self.value(message.col, Environment(frame, outer))
-        decide_by(rows, Clause.WHERE, Written(message.col), value)
+        add_conjunct(condition, rows, condition.written, value)
+        rows.conditions.append(condition)
         return frame.over(rows=rows)
 
     # ---------------------------------------------------------------- columns

@@ -33,10 +33,11 @@ def using_attributes(
     """Return the key columns of both sides, by name."""
     places = Environment(left), Environment(right)
     found: dict[str, tuple[Attribute, Attribute]] = {}
+    only_keys = {(name,) for name in keys} - walk.references
     for name in keys:
         mine, theirs = (walk.reference((name,), place) for place in places)
         found[name] = (mine, theirs)
-    walk.references -= {(name,) for name in keys}
+    walk.references -= only_keys
     return found
 
 
