@@ -14,10 +14,10 @@ import pytest
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
 from gateway.model.catalog import CatalogSnapshot, TableName
-from gateway.model.lineage import Clause
+from gateway.model.lineage import Clause, StatementLineage
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.reader.pool import ReaderPool
-from tests.e2e.analysed_plan import analysed, dependencies
+from tests.e2e.analysed_plan import Columns, analysed, dependencies
 from tests.e2e.running import Spark
 from tests.e2e.test_lineage_spark import by_day, projected, sources_of
 from tests.lineage_world import DATABASE, TABLES, VIEWS, catalog_of
@@ -59,8 +59,23 @@ async def test_a_program(reader: ReaderPool, session: Any, name: str) -> None:
     assert found is not None
     assert (found.table_level, found.guessed) == ("", ())
     plan = dependencies(analysed(explained))
-    assert projected(found, catalog) == plan.outputs
+    assert projected(found, catalog) == [_of_tables(columns) for columns in plan.outputs]
     windows = sources_of(found, Clause.WINDOW)
     assert windows == plan.windows
-    deciding = sources_of(found, Clause.JOIN, Clause.WHERE, Clause.HAVING, Clause.GROUP_BY)
-    assert deciding | windows == plan.deciding | plan.windows
+    assert _deciding(found, distinct=True) == plan.distinct
+    assert _deciding(found, distinct=False) | windows == plan.deciding | plan.windows
+
+
+def _of_tables(columns: Columns) -> Columns:
+    """Leave out what Spark knows of the files that rows came from: that is no column of the table."""
+    return frozenset(column for column in columns if not column.endswith("._metadata"))
+
+
+def _deciding(found: StatementLineage, *, distinct: bool) -> Columns:
+    return frozenset(
+        str(source.column)
+        for edge in found.edges
+        if edge.clause in (Clause.JOIN, Clause.WHERE, Clause.HAVING, Clause.GROUP_BY)
+        and edge.expression.startswith("DISTINCT") == distinct
+        for source in edge.sources
+    )

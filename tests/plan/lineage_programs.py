@@ -35,8 +35,8 @@ def _join(s: Session, on: Any, how: str) -> Frame:
 
 def _twice(s: Session) -> Frame:
     a = s.table("a")
-    small = a.filter(a["x"] > 1)
-    return a.join(small, a["i"] == small["y"]).select(a["x"].alias("p"), small["z"].alias("q"))
+    small = a.filter(a["x"] > 1).select(F.col("y").alias("p"), F.col("x").alias("q"))
+    return a.join(small, a["i"] == small["p"]).select(a["x"], small["q"], a["y"])
 
 
 def _using_then_side(s: Session, how: str) -> Frame:
@@ -207,7 +207,8 @@ VALUES: dict[str, Program] = {
             F.row_number().over(_W).alias("r"),
             F.lag("x").over(_W).alias("l"),
         ),
-        "SELECT x, sum(x) OVER (PARTITION BY y ORDER BY z) AS t, row_number() OVER (PARTITION BY y ORDER BY z) "
+        "SELECT x, sum(x) OVER (PARTITION BY y ORDER BY z) AS t, row_number() OVER (PARTITION BY y "
+        "ORDER BY z) "
         "AS r, lag(x) OVER (PARTITION BY y ORDER BY z) AS l FROM a",
     ),
     "window in a filter": Program(
@@ -362,7 +363,8 @@ GROUPS: dict[str, Program] = {
             .pivot("boss", [1])
             .agg(F.sum("age").alias("p"), F.max("id").alias("q"))
         ),
-        "SELECT * FROM (SELECT dept, boss, age, id FROM e1) PIVOT (sum(age) AS p, max(id) AS q FOR boss IN (1))",
+        "SELECT * FROM (SELECT dept, boss, age, id FROM e1) PIVOT (sum(age) AS p, max(id) AS q FOR boss "
+        "IN (1))",
     ),
     "groups of groups": Program(
         lambda s: (
@@ -372,7 +374,8 @@ GROUPS: dict[str, Program] = {
             .groupBy("dept")
             .agg(F.avg("n").alias("m"))
         ),
-        "SELECT dept, avg(n) AS m FROM (SELECT dept, boss, sum(age) AS n FROM e1 GROUP BY dept, boss) GROUP BY dept",
+        "SELECT dept, avg(n) AS m FROM (SELECT dept, boss, sum(age) AS n FROM e1 GROUP BY dept, boss) "
+        "GROUP BY dept",
     ),
     "collect": Program(
         lambda s: (
@@ -428,7 +431,8 @@ JOINS: dict[str, Program] = {
         "SELECT p.y, q.z FROM a p JOIN a q ON p.i = q.x",
     ),
     "with what is made of it": Program(
-        _twice, "SELECT a.x AS p, q.z AS q FROM a JOIN (SELECT * FROM a WHERE x > 1) q ON a.i = q.y"
+        _twice,
+        "SELECT a.x, q, a.y FROM a JOIN (SELECT y AS p, x AS q FROM a WHERE x > 1) ON a.i = p",
     ),
     "drop of one side": Program(_drop_of_one_side, "SELECT a.i, a.x, q FROM a JOIN b ON a.i = b.i"),
     "exists": Program(_exists, "SELECT x FROM a WHERE EXISTS (SELECT * FROM b WHERE b.i = a.i)"),

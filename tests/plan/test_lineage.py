@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 from pyspark.sql.connect import plan as plans
+from pyspark.sql.connect.types import pyspark_types_to_proto_types
 from pyspark.sql.types import StructType
 
 from gateway.lineage.gathering import Gatherer
@@ -109,6 +110,21 @@ async def test_every_program_is_understood(reader: ReaderPool, name: str) -> Non
     assert (found.table_level, found.guessed) == ("", ())
 
 
+def expression(column: Any) -> Any:
+    return column._expr.to_plan(frames.SESSION.client)
+
+
+def code(returns: StructType) -> Any:
+    """Return a function of the user's."""
+    function = pb.CommonInlineUserDefinedFunction(function_name="f")
+    function.python_udf.output_type.CopyFrom(pyspark_types_to_proto_types(returns))
+    return function
+
+
+def relation(**case: Any) -> Any:
+    return pb.Plan(root=pb.Relation(**case))
+
+
 SAYS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     "update fields": (
         lambda: a.select(F.col("s").withField("f", F.col("x")).alias("q")),
@@ -178,12 +194,18 @@ SAYS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
         [],
     ),
     "mapInPandas": (
-        lambda: table("c").filter("i > 1").mapInPandas(lambda rows: rows, PQ),
+        lambda: relation(
+            map_partitions=pb.MapPartitions(input=message(table("c").filter("i > 1")).root, func=code(PQ))
+        ),
         {"p": "c.i:~ c.w:~", "q": "c.i:~ c.w:~"},
         ["WHERE: c.i"],
     ),
     "applyInPandas": (
-        lambda: table("c").groupBy("i").applyInPandas(lambda rows: rows, P),
+        lambda: relation(
+            group_map=pb.GroupMap(
+                input=message(table("c")).root, func=code(P), grouping_expressions=[expression(F.col("i"))]
+            )
+        ),
         {"p": "c.i:~ c.w:~"},
         ["GROUP_BY: c.i"],
     ),
@@ -236,7 +258,8 @@ SAYS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
 @pytest.mark.parametrize("name", SAYS)
 async def test_what_has_no_words_in_sql(reader: ReaderPool, name: str) -> None:
     run, flowing, deciding = SAYS[name]
-    found = await of_plan(reader, frames.message(run()))
+    plan = run()
+    found = await of_plan(reader, plan if isinstance(plan, pb.Plan) else message(plan))
     assert found.table_level == ""
     assert flows(found) == flowing
     assert decides(found) == deciding
@@ -381,9 +404,6 @@ async def test_a_merge_is_that_of_sql(reader: ReaderPool) -> None:
     merge = plan.command.merge_into_table_command
     merge.target_table_name = "c"
     merge.source_table_plan.CopyFrom(message(table("b").alias("b")).root)
-
-    def expression(column: Any) -> Any:
-        return column._expr.to_plan(frames.SESSION.client)
 
     merge.merge_condition.CopyFrom(expression(F.col("c.i") == F.col("b.i")))
     update = merge.match_actions.add().merge_action
