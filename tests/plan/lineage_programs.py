@@ -7,6 +7,7 @@ cannot be asked (tests/plan/frames.py), so it may do nothing that asks Spark.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
@@ -37,6 +38,10 @@ def _twice(s: Session) -> Frame:
     a = s.table("a")
     small = a.filter(a["x"] > 1).select(F.col("y").alias("p"), F.col("x").alias("q"))
     return a.join(small, a["i"] == small["p"]).select(a["x"], small["q"], a["y"])
+
+
+def _using(s: Session, how: str) -> Frame:
+    return s.table("a").join(s.table("b").drop("x"), "i", how).select("i", "y", "q")
 
 
 def _using_then_side(s: Session, how: str) -> Frame:
@@ -399,14 +404,14 @@ JOINS: dict[str, Program] = {
     ),
     **{
         f"using, {how}": Program(
-            lambda s, how=how: s.table("a").join(s.table("b").drop("x"), "i", how).select("i", "y", "q"),
+            partial(_using, how=how),
             f"SELECT i, y, q FROM a {words} JOIN (SELECT * EXCEPT (x) FROM b) USING (i)",
         )
         for how, words in {"inner": "", "left": "LEFT", "right": "RIGHT", "full": "FULL"}.items()
     },
     **{
         f"a side of using, {how}": Program(
-            lambda s, how=how: _using_then_side(s, how),
+            partial(_using_then_side, how=how),
             f"SELECT i, a.i AS l, b.i AS r, b.x AS bx FROM a {words} JOIN b USING (i)",
         )
         for how, words in {"inner": "", "left": "LEFT", "right": "RIGHT", "full": "FULL"}.items()

@@ -31,6 +31,7 @@ from tests.plan.lineage_programs import PROGRAMS
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 pb: Any = connect.pb
+udf: Any = F.udf
 REFERENCE = "_pyspark_connect_temp_view_0123456789abcdef0123456789abcdef"
 a = table("a")
 P = StructType().add("p", "integer")
@@ -189,7 +190,7 @@ SAYS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
         ["JOIN: a.x b.p", "JOIN: a.i b.i"],
     ),
     "a Python function": (
-        lambda: a.select(F.udf(lambda x, y: 1)("x", F.col("y")).alias("n")),
+        lambda: a.select(udf(lambda x, y: 1)("x", F.col("y")).alias("n")),
         {"n": "a.x:~ a.y:~"},
         [],
     ),
@@ -459,7 +460,7 @@ async def test_kept_relations_are_what_their_plans_read(reader: ReaderPool) -> N
     kept = pb.Plan(root=pb.Relation(cached_remote_relation=pb.CachedRemoteRelation(relation_id="id-1")))
     plan = pb.Plan()
     plan.root.filter.input.CopyFrom(kept.root)
-    plan.root.filter.condition.CopyFrom(F.col("w")._expr.to_plan(frames.SESSION.client))
+    plan.root.filter.condition.CopyFrom(expression(F.col("w")))
     found = await of_plan(reader, plan, kept={"id-1": made_})
     assert flows(found) == {"x": "a.x:=", "w": "a.y:~"}
     assert decides(found) == ["WHERE: a.z", "WHERE: a.y"]
