@@ -10,7 +10,7 @@ from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
-from gateway.sql.lineage import LineageCatalog, LineageText
+from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
 from gateway.sql.names import Names
 
 LookUp = Callable[[list[TableName]], Awaitable[CatalogSnapshot]]
@@ -23,6 +23,12 @@ class Gathered:
 
     statement: LineageText
     catalog: LineageCatalog
+
+    def lineage(self) -> StatementLineage | None:
+        return lineage_of(self.statement, self.catalog)
+
+    def table_lineage(self, why: str) -> StatementLineage | None:
+        return table_lineage(self.statement, self.catalog, why)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,12 +52,27 @@ class Gatherer:
 
         Raises what the look-up raises.
         """
-        reading = await self.reader.read(text)
-        if not isinstance(reading, Reading):
-            return reading
-        statement = self._text(text, reading, context)
+        statement = await self.text(text, context)
+        if not isinstance(statement, LineageText):
+            return statement
+        return Gathered(statement, await self.catalog(names_of(statement), temp_views, masks))
+
+    async def text(
+        self, text: str, context: SessionContext, *, expression: bool = False
+    ) -> LineageText | NotParsed | NotRead:
+        """Return a text, or an expression standing alone, with Spark's reading of it."""
+        reading = await (self.reader.read_expression(text) if expression else self.reader.read(text))
+        return self._text(text, reading, context) if isinstance(reading, Reading) else reading
+
+    async def catalog(
+        self,
+        wanted: set[TableName],
+        temp_views: Mapping[str, StatementLineage],
+        masks: Mapping[TableName, frozenset[str]],
+    ) -> LineageCatalog:
+        """Return what names stand for, and what the views among them read. Raises what the look-up raises."""
         views: dict[TableName, LineageText] = {}
-        wanted = seen = _names_of(statement)
+        seen = wanted
         snapshot = await self.look_up(sorted(wanted, key=str))
         while wanted:
             found: set[TableName] = set()
@@ -61,15 +82,13 @@ class Gatherer:
                     body = await self._view(table.view)
                     if body is not None:
                         views[name.folded()] = body
-                        found |= _names_of(body)
+                        found |= names_of(body)
             wanted = found - seen
             seen = seen | found
             if wanted:
                 snapshot = await self.look_up(sorted(wanted, key=str))
         tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
-        return Gathered(
-            statement, LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
-        )
+        return LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
 
     async def touches(
         self, texts: Iterable[str], context: SessionContext
@@ -103,7 +122,7 @@ class Gatherer:
         return self._views[view]
 
 
-def _names_of(statement: LineageText) -> set[TableName]:
+def names_of(statement: LineageText) -> set[TableName]:
     """Return the tables and views that a statement reads or writes."""
     found: set[TableName] = set()
     for relation in statement.reading.relations:

@@ -12,13 +12,24 @@ from contextlib import AbstractAsyncContextManager
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from types import TracebackType
+from typing import Protocol
 
-from gateway.lineage.gathering import Gathered
 from gateway.model.lineage import StatementLineage
-from gateway.sql.lineage import lineage_of, table_lineage
 
 _SPAWN = multiprocessing.get_context("spawn")
 """Not forked: the gateway has threads and sockets that a child must not have."""
+
+
+class HasLineage(Protocol):
+    """What has been gathered of a statement or of a plan: it goes to a process, and its answer comes back."""
+
+    def lineage(self) -> StatementLineage | None:
+        """Return the lineage, None where there is none. Never raises."""
+        ...
+
+    def table_lineage(self, why: str) -> StatementLineage | None:
+        """Return which tables are read and written; `why` no more is known."""
+        ...
 
 
 class LineageWorkers(AbstractAsyncContextManager["LineageWorkers"]):
@@ -49,7 +60,7 @@ class LineageWorkers(AbstractAsyncContextManager["LineageWorkers"]):
         for worker in self._all:
             worker.end()
 
-    async def lineage(self, gathered: Gathered) -> StatementLineage | None:
+    async def lineage(self, gathered: HasLineage) -> StatementLineage | None:
         """Return the lineage of a statement, at the level of tables where it takes too long; None where there
         is none."""
         worker = await self._idle.get()
@@ -58,7 +69,7 @@ class LineageWorkers(AbstractAsyncContextManager["LineageWorkers"]):
         finally:
             self._idle.put_nowait(worker)
         if isinstance(answer, str):
-            return table_lineage(gathered.statement, gathered.catalog, answer)
+            return gathered.table_lineage(answer)
         return answer
 
 
@@ -73,7 +84,7 @@ class _Worker:
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
 
-    def ask(self, gathered: Gathered, deadline_s: float) -> StatementLineage | str | None:
+    def ask(self, gathered: HasLineage, deadline_s: float) -> StatementLineage | str | None:
         """Return the lineage, or why there is none at the level of columns."""
         pipe = self._started()
         try:
@@ -112,6 +123,6 @@ def _serve(pipe: Connection) -> None:
     while True:
         try:
             gathered = pipe.recv()
-            pipe.send(lineage_of(gathered.statement, gathered.catalog))
+            pipe.send(gathered.lineage())
         except (EOFError, OSError, KeyboardInterrupt):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,16 +13,19 @@ from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare
 from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.analyse_scope import Findings
-from gateway.plan.arguments import argument_refusal, schemas_in
+from gateway.plan.arguments import (
+    argument_refusal,
+    names_by_argument,
+    schemas_in,
+    with_named_arguments,
+)
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
-from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
 from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.identity import Meaning
-from gateway.sql.names import dotted
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable
@@ -31,9 +33,6 @@ from gateway.sql.wants import NotGovernable
 MAX_STATEMENTS = 1_000
 MAX_EXPRESSIONS = 10_000
 """Texts of one plan. Each costs the reader a question and the analyst about a millisecond."""
-
-
-_IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(\s*(:\w+)\s*\)", re.IGNORECASE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,24 +118,9 @@ async def prepare_texts(
 
 
 async def _named(text: SqlText, judging: Judging) -> str:
-    """Return a text with the names in it that its arguments give to `IDENTIFIER(:x)`.
-
-    Spark, too, writes arguments into a text before it parses it. Where no marker stands, within strings and
-    comments, nothing is changed. What is returned is judged, proved and forwarded.
-    """
-    asks = text.arguments and _IDENTIFIER.search(text.text)
-    reading = await judging.reader.read(text.text) if asks else None
-    if not isinstance(reading, Reading):
-        return text.text
-    markers = {(one.span.start, one.span.end) for one in reading.parameters if one.span is not None}
-    given, written = text.relation.sql.named_arguments, reading.written or text.text
-    for match in reversed(list(_IDENTIFIER.finditer(written))):
-        name = match[1][1:]
-        literal = given[name].literal if name in given else None
-        parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None
-        if parts is not None and match.span(1) in markers:
-            written = written[: match.start()] + dotted(parts) + written[match.end() :]
-    return written
+    """Return a text with the names in it that its arguments give: that is judged, proved and forwarded."""
+    reading = await judging.reader.read(text.text) if names_by_argument(text) else None
+    return with_named_arguments(text, reading) if isinstance(reading, Reading) else text.text
 
 
 def _schema_refusal(text: SqlText, prepared: Prepared) -> NotGovernable | None:

@@ -8,10 +8,17 @@ and maps of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.model.reading import Reading
+from gateway.plan.identifiers import table_parts
+from gateway.plan.reading import SqlText
+from gateway.sql.names import dotted
 from gateway.wire.connect import pb
+
+_IDENTIFIER = re.compile(r"\bIDENTIFIER\s*\(\s*(:\w+)\s*\)", re.IGNORECASE)
 
 _Part = pb.Expression | pb.Expression.Literal | pb.DataType
 
@@ -52,6 +59,28 @@ def argument_refusal(sql: pb.SQL) -> str | None:
             return _WHY
         pending += parts
     return None
+
+
+def with_named_arguments(text: SqlText, reading: Reading) -> str:
+    """Return a text with the names in it that its arguments give to `IDENTIFIER(:x)`.
+
+    Spark, too, writes arguments into a text before it parses it. Where no marker stands, within strings and
+    comments, nothing is changed. `reading`: Spark's of the text as it is.
+    """
+    markers = {(one.span.start, one.span.end) for one in reading.parameters if one.span is not None}
+    given, written = text.relation.sql.named_arguments, reading.written or text.text
+    for match in reversed(list(_IDENTIFIER.finditer(written))):
+        name = match[1][1:]
+        literal = given[name].literal if name in given else None
+        parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None
+        if parts is not None and match.span(1) in markers:
+            written = written[: match.start()] + dotted(parts) + written[match.end() :]
+    return written
+
+
+def names_by_argument(text: SqlText) -> bool:
+    """Whether a text may have names that its arguments give."""
+    return text.arguments and _IDENTIFIER.search(text.text) is not None
 
 
 def schemas_in(sql: pb.SQL) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
@@ -11,6 +12,7 @@ from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
 from gateway.sql.lineage_edges import Target
 from gateway.sql.lineage_expressions import Ctes
+from gateway.sql.lineage_references import References
 from gateway.sql.lineage_scope import NOTHING, Environment, Frame, Relation, Rows, Value
 from gateway.sql.lineage_walk import Walk
 from gateway.sql.lineage_writes import Assigned, Write
@@ -61,10 +63,11 @@ def _delete(walk: Walk, tree: exp.Delete, write: Write, ctes: Ctes) -> tuple[lis
     frame = Frame(target)
     if (where := tree.args.get("where")) is not None:
         walk.decide(frame.rows, Clause.WHERE, where.this, Environment(frame), ctes)
-    return _every_column(write, target), frame.rows
+    return every_column(write, target), frame.rows
 
 
-def _every_column(write: Write, target: Relation) -> list[Target]:
+def every_column(write: Write, target: Relation) -> list[Target]:
+    """Return all columns of a target, with values that no column is in."""
     assigned = Assigned(write.dataset)
     for attribute in target.attributes:
         assigned.add(attribute.name or ANY_COLUMN, Value(NOTHING))
@@ -137,7 +140,7 @@ class _Merge:
                 # Rows are gone: what decides that bears on every column.
                 rows.conditions += own.conditions
                 rows.parents += own.parents
-                for vertex, value in _every_column(self.write, self.target):
+                for vertex, value in every_column(self.write, self.target):
                     self.assigned.add(vertex.column, value)
             case _:
                 raise Unclear(f"{NOT_UNDERSTOOD}the action {type(then).__name__} of MERGE")
@@ -171,21 +174,30 @@ class _Merge:
             self._assign(name, _assigned_value(self.walk, cell, place, self.ctes), own)
 
     def _same_names(self, own: Rows) -> None:
-        """UPDATE SET * and INSERT *: every column of the target gets the source's of its name."""
+        """UPDATE SET * and INSERT *."""
         self.walk.star_references.add(())
-        source = Frame(self.source)
-        if self.target.opens:
-            for attribute in source.shown:
-                self._assign(attribute.name or ANY_COLUMN, attribute.value, own)
-            return
-        for attribute in self.target.attributes:
-            name = attribute.name or ANY_COLUMN
-            found, _ = source.find((name,))
-            if found:
-                self._assign(name, found[0].value, own)
-            elif source.opens:
-                self._assign(name, self.walk.opened(source.opens[0], name), own)
+        for name, value in assign_same_names(self.walk, self.target, Frame(self.source)):
+            self._assign(name, value, own)
 
     def _assign(self, name: str, value: Value, own: Rows) -> None:
-        rows = (*value.rows, own) if own.conditions or own.parents else value.rows
-        self.assigned.add(name, replace(value, rows=rows))
+        self.assigned.add(name, with_rows(value, own))
+
+
+def with_rows(value: Value, own: Rows) -> Value:
+    """Return a value with what decides on it alone."""
+    return replace(value, rows=(*value.rows, own)) if own.conditions or own.parents else value
+
+
+def assign_same_names(walk: References, target: Relation, source: Frame) -> Iterator[tuple[str, Value]]:
+    """Yield for every column of the target what the source has by its name."""
+    if target.opens:
+        for attribute in source.shown:
+            yield attribute.name or ANY_COLUMN, attribute.value
+        return
+    for attribute in target.attributes:
+        name = attribute.name or ANY_COLUMN
+        found, _ = source.find((name,))
+        if found:
+            yield name, found[0].value
+        elif source.opens:
+            yield name, walk.opened(source.opens[0], name)

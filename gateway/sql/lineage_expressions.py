@@ -6,9 +6,9 @@ are counted before anything is parsed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -26,27 +26,24 @@ from gateway.sql.analyse_tree import (
     star_of,
     without_list,
 )
+from gateway.sql.lineage_functions import AGGREGATES
+from gateway.sql.lineage_references import References, add_conjunct, grouped
 from gateway.sql.lineage_scope import (
     AGGREGATED,
-    AGGREGATION,
     CHOOSING,
-    NOTHING,
     TRANSFORMED,
-    WAYS,
-    WINDOW,
     WINDOWED,
     Attribute,
     Condition,
-    Dependencies,
     Environment,
     Frame,
     Open,
     Part,
     Relation,
     Rows,
+    Sum,
     Value,
     Way,
-    merged,
 )
 from gateway.sql.lineage_text import Text
 
@@ -57,7 +54,7 @@ MAX_EXPRESSION = 2_000
 MAX_TREE = 200
 """Levels of operators up to which an expression is written out: compiled sqlglot knows no recursion limit."""
 
-_NO_AGGREGATES = tuple(
+_NOAGGREGATES = tuple(
     kind
     for name in (
         "Lag",
@@ -72,19 +69,6 @@ _NO_AGGREGATES = tuple(
     )
     if (kind := getattr(exp, name, None)) is not None
 )
-_AGGREGATES = frozenset(
-    """any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
-    approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
-    bitmap_or_agg bool_and bool_or collect_list collect_set corr count count_if count_min_sketch
-    covar_pop covar_samp every first first_value grouping grouping_id histogram_numeric
-    hll_sketch_agg hll_union_agg kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
-    kurtosis last last_value listagg max max_by mean median min min_by mode percentile
-    percentile_approx percentile_cont percentile_disc product regr_avgx regr_avgy regr_count
-    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some
-    std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
-    theta_union_agg try_avg try_sum var_pop var_samp variance vector_avg vector_sum""".split()
-)
-"""Spark's aggregate functions, for those that sqlglot has no class for."""
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
@@ -120,51 +104,18 @@ def _deep(node: exp.Expr) -> bool:
     return False
 
 
-@dataclass(slots=True, eq=False)
-class _Sum:
-    """What an expression has taken in so far."""
-
-    dependencies: Dependencies = field(default_factory=dict)
-    rows: dict[int, Rows] = field(default_factory=dict)
-    seen: dict[tuple[int, int], Value] = field(default_factory=dict)
-    """Kept, so that no other value gets the identity of one."""
-
-    def take(self, value: Value, way: Way) -> int:
-        """Take in an operand; return what it cost."""
-        key = (id(value), id(way))
-        if key in self.seen:
-            return 1
-        self.seen[key] = value
-        found, becomes = self.dependencies, way.becomes
-        for column, bits in value.dependencies.items():
-            found[column] = found.get(column, 0) | becomes[bits]
-        for rows in value.rows:
-            self.rows[id(rows)] = rows
-        return 1 + len(value.dependencies)
-
-
-class Expressions(ABC):
+class Expressions(References):
     """What a walk over one text does with expressions; `lineage_walk.py` does the queries around them."""
 
     def __init__(self, text: Text, columns: Iterable[Parts]) -> None:
+        super().__init__()
         self.text = text
-        self.references: set[Parts] = set()
-        self.star_references: set[Parts] = set()
-        self.guessed: dict[str, None] = {}
         self._bare = {parts[0] for parts in columns if len(parts) == 1} & LITERAL_FUNCTIONS
         """Names that the text has without brackets, and that may be columns or functions."""
 
     @abstractmethod
-    def spend(self, work: int) -> None:
-        """Count work; raise Unclear when it is too much."""
-
-    @abstractmethod
     def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Relation:
         """Return what a query gives."""
-
-    @abstractmethod
-    def opened(self, unknown: Open, name: str) -> Value:
-        """Return a column of a relation whose columns are not known."""
 
     @abstractmethod
     def argument(self, name: str) -> Relation | None:
@@ -172,69 +123,12 @@ class Expressions(ABC):
 
     # ---------------------------------------------------------------- references
 
-    def reference(self, parts: Parts, place: Environment) -> Attribute:
-        """Return the column that a reference means; raise Unclear when there is none."""
-        self.references.add(parts)
-        found = self._known(parts, place) or self._guess(parts, place)
-        if found is None:
-            if place.is_literal(parts):
-                return Attribute(None, Value(NOTHING))
-            raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
-        return found
-
-    def _known(self, parts: Parts, place: Environment) -> Attribute | None:
-        around: Environment | None = place
-        while around is not None:
-            if parts[0] in around.variables:
-                return Attribute(parts[-1], Value(NOTHING))
-            found, length = around.known(parts)
-            if found:
-                return self._one(found, parts, length)
-            around = around.parent
-        return None
-
-    def _one(self, found: list[Attribute], parts: Parts, length: int) -> Attribute:
-        attribute = found[0]
-        if len(found) > 1:
-            if any(other.value is not attribute.value for other in found):
-                self.guessed[".".join(parts)] = None
-            attribute = Attribute(parts[length - 1], merged(other.value for other in found))
-        if length < len(parts):
-            return Attribute(parts[-1], attribute.value.within(TRANSFORMED, (".".join(parts),)))
-        return attribute
-
-    def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
-        """Look among the relations whose columns are not known, those of the innermost query first."""
-        around: Environment | None = place
-        while around is not None:
-            unknown, at = around.frame.candidates(parts)
-            if unknown:
-                if len(unknown) > 1:
-                    self.guessed[".".join(parts)] = None
-                value = merged(self.opened(one, parts[at]) for one in unknown)
-                if at + 1 < len(parts):
-                    value = value.within(TRANSFORMED, (".".join(parts),))
-                return Attribute(parts[-1], value)
-            around = around.parent
-        return None
-
     def expand(
         self, star: exp.Star, qualifier: Parts, place: Environment
     ) -> tuple[list[Attribute], list[Open]]:
         """Return what a star shows, without the columns that its EXCEPT names."""
         only(star, frozenset({"except_"}))
-        self.star_references.add(qualifier)
-        frame = place.frame
-        unknown = frame.opens
-        if qualifier:
-            shown = frame.qualified(qualifier)
-            unknown = [o for o in unknown if o.qualifier[-len(qualifier) :] == qualifier]
-            if not shown and not unknown:
-                shown, unknown = self._fields(qualifier, place)
-        else:
-            shown = frame.shown
-            if not shown and not unknown and place.parent is None and not frame.rows.parents:
-                raise Unclear("a star without a FROM clause")
+        shown, unknown = self.shown(qualifier, place)
         hidden = star.args.get("except_")
         if hidden:
             names = set()
@@ -245,18 +139,6 @@ class Expressions(ABC):
                     names.add(parts[-1] if parts[:-1] == qualifier else parts[0] if len(parts) == 1 else None)
             shown = [a for a in shown if a.name not in names]
         return shown, unknown
-
-    def _fields(self, parts: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
-        """Return the fields of `struct.*`."""
-        self.references.discard(parts)
-        found = self._known(parts, place) or self._guess(parts, place)
-        if found is None:
-            raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")
-        value = found.value.within(TRANSFORMED)
-        names = struct_fields(found.value.type)
-        if names is None:
-            return [Attribute("*", value)], [Open((), None, value)]
-        return [Attribute(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names], []
 
     # ---------------------------------------------------------------- values
 
@@ -272,22 +154,20 @@ class Expressions(ABC):
         parts = parts_of(node)
         if parts is not None and self.argument(parts[0]) is None:
             return self.reference(parts, place)
-        found = _Sum()
+        found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
         name = folded(node.expression) if _is_field(node) else None
-        return Attribute(
-            name, Value(found.dependencies, tuple(found.rows.values()), (Written(node, self.text),))
-        )
+        return Attribute(name, found.value(Written(node, self.text)))
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""
-        found = _Sum()
+        found = Sum()
         for node in nodes:
             if isinstance(node, exp.Expr):
                 self._into(node, TRANSFORMED, place, ctes, found)
-        return Value(found.dependencies, tuple(found.rows.values()))
+        return found.value()
 
-    def _into(self, root: exp.Expr, way: Way, place: Environment, ctes: Ctes, found: _Sum) -> None:
+    def _into(self, root: exp.Expr, way: Way, place: Environment, ctes: Ctes, found: Sum) -> None:
         stack: list[tuple[exp.Expr, Way, bool]] = [(root, way, False)]
         work = 0
         while stack:
@@ -321,7 +201,7 @@ class Expressions(ABC):
             elif _says_groups(node):
                 # It says by which of the groupings a row is, whatever is in the columns.
                 self._into_all(node.iter_expressions(), place, ctes)
-                self._grouped(place, found)
+                grouped(place, found)
             elif is_aggregate(node):
                 if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                     self.star_references.add(())
@@ -330,7 +210,7 @@ class Expressions(ABC):
                 else:
                     stack += [(child, way, False) for child in node.iter_expressions(reverse=True)]
                 if not windowed:
-                    self._grouped(place, found)
+                    grouped(place, found)
             else:
                 name = node.key if not node.args else ""
                 if self._bare and (bare_name := _BARE.get(name, name)) in self._bare:
@@ -340,22 +220,16 @@ class Expressions(ABC):
 
     def _into_all(self, nodes: Iterable[exp.Expr], place: Environment, ctes: Ctes) -> None:
         for node in nodes:
-            self._into(node, TRANSFORMED, place, ctes, _Sum())
+            self._into(node, TRANSFORMED, place, ctes, Sum())
 
-    def _operand(self, parts: Parts, way: Way, place: Environment, found: _Sum) -> int:
+    def _operand(self, parts: Parts, way: Way, place: Environment, found: Sum) -> int:
         relation = self.argument(parts[0]) if len(parts) == 1 else None
         if relation is None:
             return found.take(self.reference(parts, place).value, way)
         found.rows[id(relation.rows)] = relation.rows
         return sum(found.take(attribute.value, way) for attribute in relation.attributes)
 
-    @staticmethod
-    def _grouped(place: Environment, found: _Sum) -> None:
-        """Note over which groups an aggregate is computed: those of the innermost query that has some."""
-        if place.groups is not None:
-            found.rows[id(place.groups)] = place.groups
-
-    def _window(self, node: exp.Window, place: Environment, ctes: Ctes, found: _Sum, way: Way) -> None:
+    def _window(self, node: exp.Window, place: Environment, ctes: Ctes, found: Sum, way: Way) -> None:
         """Take in what a window is partitioned and ordered by."""
         specification: list[exp.Expr] = []
         window: object = node
@@ -395,15 +269,10 @@ class Expressions(ABC):
         condition = Condition(clause, Written(node, self.text))
         for conjunct in conjuncts(node):
             value = self.operands([conjunct], place, ctes)
-            alone = not value.rows and not any(
-                (bits | bits >> WAYS) & (AGGREGATION | WINDOW) for bits in value.dependencies.values()
-            )
             keys: list[int] = []
-            if alone and isinstance(conjunct, _COMPARISONS):
+            if isinstance(conjunct, _COMPARISONS):
                 keys = self._keys(conjunct, place, rejects)
-            part = Part(Written(conjunct, self.text), value.dependencies, alone, tuple(keys))
-            condition.parts.append(part)
-            rows.parents += value.rows
+            add_conjunct(condition, rows, Written(conjunct, self.text), value, keys)
         rows.conditions.append(condition)
         return condition
 
@@ -419,16 +288,6 @@ class Expressions(ABC):
             if rejects is None or rejects(attribute):
                 keys += attribute.value.dependencies
         return keys
-
-    def decide_by(
-        self, rows: Rows, clause: Clause, written: object, value: Value, parts: Iterable[Part] | None = None
-    ) -> Condition:
-        """Lay something on rows that is no boolean: keys, groups, an order."""
-        parts = [Part(written, value.dependencies, by_row=False)] if parts is None else list(parts)
-        condition = Condition(clause, written, parts)
-        rows.conditions.append(condition)
-        rows.parents += value.rows
-        return condition
 
 
 _BARE = {
@@ -457,8 +316,8 @@ def _says_groups(node: exp.Expr) -> bool:
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node is a call of one of Spark's aggregate functions."""
     if isinstance(node, exp.AggFunc):
-        return not isinstance(node, _NO_AGGREGATES)
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in _AGGREGATES
+        return not isinstance(node, _NOAGGREGATES)
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in AGGREGATES
 
 
 def _children(node: exp.Expr, way: Way) -> list[tuple[exp.Expr, Way]]:
@@ -509,39 +368,3 @@ def conjuncts(node: exp.Expr) -> list[exp.Expr]:
         else:
             found.append(each)
     return found
-
-
-def struct_fields(type_: str) -> list[str] | None:
-    """Return the names of a struct's fields, lower case, from its type in DDL; None for another type."""
-    text = type_.strip()
-    if not (text[:7].lower() == "struct<" and text.endswith(">")):
-        return None
-    names, depth, at, quoted = [], 0, 7, False
-    inner = text[7:-1]
-    at = 0
-    for i, sign in enumerate(inner + ","):
-        if sign == "`":
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif sign in "<(":
-            depth += 1
-        elif sign in ">)":
-            depth -= 1
-        elif sign == "," and depth == 0:
-            names.append(_field_name(inner[at:i]))
-            at = i + 1
-    return [name for name in names if name]
-
-
-def _field_name(field_: str) -> str:
-    text = field_.strip()
-    if text.startswith("`"):
-        return text[1 : text.rfind("`")].replace("``", "`").lower()
-    return text.replace(":", " ").split(None, 1)[0].lower() if text else ""
-
-
-def element_type(type_: str) -> str:
-    """Return the type of an array's elements, empty for anything else."""
-    text = type_.strip()
-    return text[6:-1] if text[:6].lower() == "array<" and text.endswith(">") else ""

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from gateway.sql.lineage_expressions import Ctes, Expressions, element_type, struct_fields
+from gateway.sql.lineage_expressions import Ctes, Expressions
+from gateway.sql.lineage_functions import element_type, struct_fields
 from gateway.sql.lineage_scope import Attribute, Environment, Open, Relation, Rows, Value
 
 _EXPLODES = (exp.Explode, exp.ExplodeOuter)
@@ -27,7 +28,7 @@ def generated(
         return _exploded(names, first, value, walk, place, ctes)
     if isinstance(node, exp.Inline) and isinstance(first, exp.Expr):
         fields = struct_fields(element_type(walk.value(first, place, ctes).type))
-        return _unknown(value) if fields is None else _columns(fields, value)
+        return unknown(value) if fields is None else columns(fields, value)
     if isinstance(node, exp.Stack):
         return _stacked(node, value)
     if isinstance(node, exp.Anonymous):
@@ -41,44 +42,49 @@ def _exploded(
     if isinstance(of, exp.Kwarg):
         of = of.expression
     type_ = walk.value(of, place, ctes).type
-    if isinstance(of, _MAPS) or type_[:4].lower() == "map<":
-        return _columns([*names, "key", "value"], value)
-    found = _columns([*names, "col"], value)
-    if type_ or isinstance(of, exp.Array):
+    if not type_:
+        type_ = "map<>" if isinstance(of, _MAPS) else "array<>" if isinstance(of, exp.Array) else ""
+    return exploded(names, value, type_)
+
+
+def exploded(names: list[str], value: Value, type_: str) -> Relation:
+    """Return the columns of EXPLODE behind those of `names`; `type_`: of what is exploded, empty where it is
+    not known: then there may be other columns too, for a map is exploded into two."""
+    if type_[:4].lower() == "map<":
+        return columns([*names, "key", "value"], value)
+    found = columns([*names, "col"], value)
+    if type_:
         found.attributes[-1] = Attribute("col", replace(value, type=element_type(type_)))
         return found
-    return _open(found, value)
-
-
-def _open(relation: Relation, value: Value) -> Relation:
-    """Return it as one that may have other columns too: a map is exploded into two."""
-    return Relation(relation.attributes, relation.rows, [Open((), None, value)])
+    return Relation(found.attributes, found.rows, [Open((), None, value)])
 
 
 def _stacked(node: exp.Stack, value: Value) -> Relation:
     count = node.this
     if isinstance(count, exp.Literal) and str(count.this).isdigit() and int(str(count.this)) > 0:
         width = -(-len(node.expressions) // int(str(count.this)))
-        return _columns([f"col{i}" for i in range(width)], value)
-    return _unknown(value)
+        return columns([f"col{i}" for i in range(width)], value)
+    return unknown(value)
 
 
 def _anonymous(node: exp.Anonymous, value: Value) -> Relation | None:
     name = str(node.this).lower()
     if name in ("posexplode_outer", "explode_outer", "posexplode", "explode"):
-        return _unknown(value)
+        return unknown(value)
     if name in ("inline_outer", "inline", "stack", "variant_explode", "variant_explode_outer"):
-        return _unknown(value)
+        return unknown(value)
     if name == "json_tuple":
-        return _columns([f"c{i}" for i in range(len(node.expressions) - 1)], value)
+        return columns([f"c{i}" for i in range(len(node.expressions) - 1)], value)
     if name == "range":
-        return _columns(["id"], value)
+        return columns(["id"], value)
     return None
 
 
-def _columns(names: list[str], value: Value) -> Relation:
+def columns(names: list[str], value: Value) -> Relation:
+    """Return a relation of columns that are each made of a value."""
     return Relation([Attribute(name, value) for name in names], Rows())
 
 
-def _unknown(value: Value) -> Relation:
+def unknown(value: Value) -> Relation:
+    """Return a relation of whose columns only this is known: each is made of a value."""
     return Relation([Attribute("*", value)], Rows(), [Open((), None, value)])

@@ -1,12 +1,21 @@
-"""The keys of USING and NATURAL joins."""
+"""Joins: the keys of USING and NATURAL, whose NULLs a join keeps out, which columns it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.lineage_expressions import Expressions
-from gateway.sql.lineage_scope import Attribute, Environment, Frame
+from gateway.sql.lineage_references import References
+from gateway.sql.lineage_scope import (
+    TRANSFORMED,
+    Attribute,
+    Condition,
+    Environment,
+    Frame,
+    Part,
+    merged,
+)
 
 
 def key_columns(left: Frame, right: Frame) -> list[str]:
@@ -19,13 +28,72 @@ def key_columns(left: Frame, right: Frame) -> list[str]:
 
 
 def using_attributes(
-    walk: Expressions, keys: Sequence[str], left: Frame, right: Frame
+    walk: References, keys: Sequence[str], left: Frame, right: Frame
 ) -> dict[str, tuple[Attribute, Attribute]]:
     """Return the key columns of both sides, by name."""
     places = Environment(left), Environment(right)
     found: dict[str, tuple[Attribute, Attribute]] = {}
+    only_keys = {(name,) for name in keys} - walk.references
     for name in keys:
         mine, theirs = (walk.reference((name,), place) for place in places)
         found[name] = (mine, theirs)
-    walk.references -= {(name,) for name in keys}
+    walk.references -= only_keys
     return found
+
+
+def key_parts(
+    pairs: Mapping[str, tuple[Attribute, Attribute]], rejects: Callable[[Attribute], bool]
+) -> list[Part]:
+    """Return what a join compares of each key."""
+    return [
+        Part(
+            f"{name} = {name}",
+            merged((a.value, b.value)).dependencies,
+            by_row=True,
+            not_null=tuple(key for one in (a, b) if rejects(one) for key in one.value.dependencies),
+        )
+        for name, (a, b) in pairs.items()
+    ]
+
+
+def keep_unmatched(condition: Condition) -> None:
+    """Note of an outer join that its condition alone drops no row of the side that is kept."""
+    for part in condition.parts:
+        part.by_row = part.by_row and len(part.not_null) > 0
+
+
+def rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable[[Attribute], bool]:
+    """Return which columns a join's equations keep NULLs out of: both sides' or, of outer joins, those of the
+    side whose rows may be missing."""
+    if side == "FULL":
+        return lambda attribute: False
+    if kind == "ANTI" or (side == "LEFT" and kind != "SEMI"):
+        return lambda attribute: id(attribute) in theirs
+    if side == "RIGHT":
+        return lambda attribute: id(attribute) in own
+    return lambda attribute: True
+
+
+def merged_keys(
+    frame: Frame, pairs: dict[str, tuple[Attribute, Attribute]], side: str, kind: str
+) -> list[Attribute]:
+    """Return the columns after a USING or NATURAL join: the keys first, once, and the other side's hidden."""
+    keys, hidden = [], []
+    for name, (left, right) in pairs.items():
+        match side:
+            case "RIGHT":
+                keys.append(right)
+                hidden.append(left)
+            case "FULL":
+                both = merged((left.value, right.value), TRANSFORMED)
+                written = replace(both, written=(f"coalesce({name}, {name})",))
+                keys.append(Attribute(name, written))
+                hidden += (left, right)
+            case _:
+                keys.append(left)
+                hidden.append(right)
+    gone = {id(a) for a in (*keys, *hidden)}
+    rest = [a for a in frame.attributes if id(a) not in gone]
+    if kind in ("SEMI", "ANTI"):
+        hidden = []
+    return [*keys, *rest, *(replace(a, hidden=True) for a in hidden)]

@@ -28,7 +28,7 @@ from gateway.sql.lineage_scope import (
     Rows,
     merged,
 )
-from gateway.sql.lineage_sets import Branches
+from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
 
 if TYPE_CHECKING:
@@ -231,5 +231,5 @@ class _Operator:
         shown = [a for a in self.frame.attributes if not a.hidden]
         branches = Branches(Relation(shown, self.frame.rows, self.relation.opens))
         for operation in reversed(chain):
-            branches.add(operation, self.walk.query(operation.expression, self.outer, self.ctes))
+            add_operation(branches, operation, self.walk.query(operation.expression, self.outer, self.ctes))
         return branches.relation()

@@ -11,6 +11,7 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, PIVOT_PARTS, folded, names_of, only, parts_of
 from gateway.sql.lineage_expressions import Ctes, Written
+from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
     Attribute,
@@ -137,6 +138,6 @@ def _unpivot(
         attributes += [Attribute(n, merged(values)) for n, values in zip(makes, columns, strict=True)]
         if not node.args.get("include_nulls"):
             kept = merged(value for values in columns for value in values)
-            walk.decide_by(frame.rows, Clause.WHERE, f"{', '.join(makes)} IS NOT NULL", kept)
+            decide_by(frame.rows, Clause.WHERE, f"{', '.join(makes)} IS NOT NULL", kept)
     rest = [a for a in frame.shown if id(a) not in used]
     return Relation([*rest, *attributes], frame.rows)

@@ -185,15 +185,47 @@ def merged(values: Iterable[Value], way: Way | None = None) -> Value:
     return Value(found, tuple(rows.values()), tuple(written))
 
 
+@dataclass(slots=True, eq=False)
+class Sum:
+    """What an expression has taken in so far."""
+
+    dependencies: Dependencies = field(default_factory=dict)
+    rows: dict[int, Rows] = field(default_factory=dict)
+    seen: dict[tuple[int, int], Value] = field(default_factory=dict)
+    """Kept, so that no other value gets the identity of one."""
+
+    def take(self, value: Value, way: Way) -> int:
+        """Take in an operand; return what it cost."""
+        key = (id(value), id(way))
+        if key in self.seen:
+            return 1
+        self.seen[key] = value
+        found, becomes = self.dependencies, way.becomes
+        for column, bits in value.dependencies.items():
+            found[column] = found.get(column, 0) | becomes[bits]
+        self.decided_by(value.rows)
+        return 1 + len(value.dependencies)
+
+    def decided_by(self, rows: Iterable[Rows]) -> None:
+        """Take in what decides on a value."""
+        for one in rows:
+            self.rows[id(one)] = one
+
+    def value(self, *written: object) -> Value:
+        return Value(self.dependencies, tuple(self.rows.values()), written)
+
+
 class Frame:
     """The relations that one FROM clause has brought into scope so far, as a flat list of columns."""
 
-    __slots__ = ("_index", "attributes", "opens", "rows")
+    __slots__ = ("_index", "attributes", "below", "opens", "rows")
 
     def __init__(self, relation: Relation | None = None) -> None:
         self.attributes: list[Attribute] = []
         self.opens: list[Open] = []
         self.rows = Rows()
+        self.below: Frame | None = None
+        """Of a DataFrame: what it was made of, where a filter or an order of it may find a column too."""
         self._index: dict[str | None, list[Attribute]] = {}
         if relation is not None:
             self.add(relation)
@@ -215,6 +247,24 @@ class Frame:
     def relation(self) -> Relation:
         return Relation(self.attributes, self.rows, self.opens)
 
+    def over(
+        self,
+        attributes: list[Attribute] | None = None,
+        opens: list[Open] | None = None,
+        rows: Rows | None = None,
+    ) -> Frame:
+        """Return what an operation makes of this: its own columns and rows where no others are given."""
+        made = Frame()
+        made.rows = self.rows if rows is None else rows
+        if attributes is None and opens is None:
+            made.attributes, made.opens, made._index = self.attributes, self.opens, self._index
+        else:
+            made.take(
+                self.attributes if attributes is None else attributes, self.opens if opens is None else opens
+            )
+        made.below = self
+        return made
+
     @property
     def shown(self) -> list[Attribute]:
         """What `*` means."""
@@ -224,6 +274,10 @@ class Frame:
         """Return what `qualifier.*` means; Spark shows the keys that USING hides first."""
         found = [a for a in self.attributes if a.qualifier[-len(qualifier) :] == qualifier]
         return sorted(found, key=lambda a: not a.hidden)
+
+    def named(self, name: str) -> list[Attribute]:
+        """Return the columns of a name, hidden ones too."""
+        return self._index.get(name, [])
 
     def find(self, parts: Parts) -> tuple[list[Attribute], int]:
         """Return the known columns that a reference may mean, and how many parts name them."""
@@ -263,6 +317,8 @@ class Environment:
     """Named windows, lower case."""
     variables: frozenset[str] = frozenset()
     """Of a lambda: its arguments; what is in them comes with the array that it is called on."""
+    pulls_up: bool = False
+    """Whether a column that the frame does not have is looked for below it."""
 
     def known(self, parts: Parts) -> tuple[list[Attribute], int]:
         """Return the columns of this query that a reference may mean, and how many parts name them."""
@@ -272,6 +328,10 @@ class Environment:
         found, length = self.frame.find(parts)
         if not found and output is not None:
             return [output], 1
+        below = self.frame.below if self.pulls_up else None
+        while not found and below is not None:
+            found, length = below.find(parts)
+            below = below.below
         return found, length
 
     def is_literal(self, parts: Parts) -> bool:

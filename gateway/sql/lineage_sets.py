@@ -49,37 +49,36 @@ class Branches:
     """What a chain of set operations gives so far."""
 
     def __init__(self, first: Relation) -> None:
-        self._columns = [_Column(a) for a in first.attributes]
+        self._columns = [_Column(a) for a in first.attributes if not a.hidden]
         self._rows = Rows(parents=[first.rows])
         self._opens = list(first.opens)
         self._distinct = False
         self.cost = 0
         """Of what was added last."""
 
-    def add(self, operation: exp.SetOperation, right: Relation) -> None:
-        """Add the right side of an operation."""
+    def add(self, kind: str, right: Relation, *, distinct: bool, by_name: bool) -> None:
+        """Add the right side of an operation: of a UNION, EXCEPT or INTERSECT."""
         self.cost = 0
-        values = self._matched(operation, right)
-        if isinstance(operation, exp.Union):
+        values = self._matched(right, by_name=by_name)
+        if kind == "UNION":
             for column, value in values:
                 self.cost += column.add(value)
             self._rows.parents.append(right.rows)
             self._opens += right.opens
-            self._distinct = operation.args.get("distinct") is not False
+            self._distinct = distinct
             return
         # Rows of the left side are kept or not as the right side has them: a semi or an anti join.
         self._settle()
         compared = merged(value for column, value in values for value in (column.attribute().value, value))
         self.cost += len(compared.dependencies)
-        kind = operation.key.upper()
         self._rows = Rows(
             [Condition(Clause.JOIN, kind, [Part(kind, compared.dependencies, by_row=False)])],
             [self._rows, right.rows, *compared.rows],
         )
 
-    def _matched(self, operation: exp.SetOperation, right: Relation) -> list[tuple[_Column, Value]]:
+    def _matched(self, right: Relation, *, by_name: bool) -> list[tuple[_Column, Value]]:
         theirs = [a for a in right.attributes if not a.hidden]
-        if operation.args.get("by_name"):
+        if by_name:
             return self._by_name(theirs)
         if len(theirs) == len(self._columns):
             return [(column, a.value) for column, a in zip(self._columns, theirs, strict=True)]
@@ -114,3 +113,13 @@ class Branches:
         self._settle()
         attributes = [column.attribute() for column in self._columns]
         return Relation(attributes, self._rows, [replace(o, qualifier=()) for o in self._opens])
+
+
+def add_operation(branches: Branches, operation: exp.SetOperation, right: Relation) -> None:
+    """Add the right side of an operation that is written in SQL."""
+    branches.add(
+        operation.key.upper(),
+        right,
+        distinct=operation.args.get("distinct") is not False,
+        by_name=bool(operation.args.get("by_name")),
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.lineage import (
@@ -16,7 +16,6 @@ from gateway.model.lineage import (
     StatementLineage,
 )
 from gateway.model.reading import Reading, RelationRole
-from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
@@ -123,6 +122,8 @@ class Sources:
         self._reading: list[TableName] = []
         self._datasets: list[Dataset] = []
         """Of each scan, by its number."""
+        self._together: dict[int, list[int]] = {}
+        """Scans of several files that are read as one, by the first of them."""
 
     def scan(self, parts: Parts, names: Names) -> Relation:
         """Return the relation of a name that is read."""
@@ -174,15 +175,34 @@ class Sources:
         """Return a column of a relation whose columns are not known."""
         if unknown.scan is None:
             return unknown.value
-        dataset = self._dataset(unknown.scan)
-        masked = (
-            self.catalog.masks.get(TableName(*dataset.parts), frozenset()) if len(dataset.parts) == 3 else ()
-        )
-        number = self.vertices.number(unknown.scan, ColumnVertex(dataset, name))
-        return Value({number: IDENTITY << WAYS if name in masked else IDENTITY}, (), (name,))
+        scans = self._together.get(unknown.scan, [unknown.scan])
+        return self._column(scans, name)
 
-    def _dataset(self, scan: int) -> Dataset:
-        return self._datasets[scan]
+    def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> Relation:
+        """Return files by their locations, read as one. `columns`: names and types, none if not known."""
+        scans = []
+        for path in paths:
+            scans.append(self.vertices.scan())
+            self._datasets.append(Dataset(DatasetKind.PATH, (path,)))
+        if columns:
+            values = [(name, replace(self._column(scans, name), type=type_)) for name, type_ in columns]
+            return Relation([Attribute(name, value) for name, value in values], Rows())
+        self._together[scans[0]] = scans
+        unknown = Attribute(ANY_COLUMN, self._column(scans, ANY_COLUMN))
+        return Relation([unknown], Rows(), [Open((), scans[0])])
+
+    def _column(self, scans: Sequence[int], name: str) -> Value:
+        found: Dependencies = {}
+        for scan in scans:
+            dataset = self._datasets[scan]
+            masked = (
+                self.catalog.masks.get(TableName(*dataset.parts), frozenset())
+                if len(dataset.parts) == 3
+                else frozenset()
+            )
+            number = self.vertices.number(scan, ColumnVertex(dataset, name))
+            found[number] = IDENTITY << WAYS if name in masked else IDENTITY
+        return Value(found, (), (name,))
 
     # ---------------------------------------------------------------- views
 
@@ -246,6 +266,33 @@ class Sources:
 
     def _temp_view(self, name: str, made: StatementLineage) -> Relation:
         """Return a temporary view as what the statement that made it read."""
+        columns, rows = self._made(made)
+        dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
+        scan = self.vertices.scan()
+        self._datasets.append(dataset)
+        attributes = []
+        for vertex, value in columns:
+            step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
+            attributes.append(Attribute(vertex.column, step, (name,)))
+        return Relation(attributes, rows)
+
+    def kept(self, made: StatementLineage) -> Relation:
+        """Return a relation that Spark has kept as what the plan that made it read."""
+        if made.table_level:
+            raise Unclear(made.table_level)
+        columns, rows = self._made(made)
+        seen: set[str] = set()
+        attributes = []
+        for vertex, value in columns:
+            # Columns of one name were numbered for their vertices.
+            plain, _, count = vertex.column.rpartition("#")
+            name = plain if count.isdigit() and plain in seen else vertex.column
+            seen.add(name)
+            attributes.append(Attribute(name, value))
+        return Relation(attributes, rows)
+
+    def _made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], Rows]:
+        """Return what a statement made, by column, and its rows: both of what it read."""
         scans: dict[Dataset, int] = {}
 
         def numbered(sources: tuple[SourceColumn, ...]) -> Dependencies:
@@ -261,9 +308,6 @@ class Sources:
                 found[key] = found.get(key, 0) | bits_of(source)
             return found
 
-        dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
-        scan = self.vertices.scan()
-        self._datasets.append(dataset)
         rows, own = _rows_of(made, numbered)
         values = {
             edge.targets[0]: Value(
@@ -272,12 +316,7 @@ class Sources:
             for edge in made.edges
             if edge.type is EdgeType.PROJECTION
         }
-        attributes = []
-        for vertex in made.columns:
-            value = values.get(vertex) or Value({}, own.get(vertex, ()))
-            step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
-            attributes.append(Attribute(vertex.column, step, (name,)))
-        return Relation(attributes, rows)
+        return [(v, values.get(v) or Value({}, own.get(v, ()))) for v in made.columns], rows
 
 
 def _rows_of(
@@ -319,36 +358,44 @@ def bits_of(source: SourceColumn) -> int:
     return bits
 
 
-def read_datasets(statement: LineageText, catalog: LineageCatalog) -> tuple[list[Dataset], list[Dataset]]:
-    """Return what a statement reads, as Spark's parser sees it: tables and the like, and views on the way."""
+def read_datasets(
+    reads: Iterable[tuple[Parts, Names]], catalog: LineageCatalog
+) -> tuple[list[Dataset], list[Dataset]]:
+    """Return what is read by names, each with what names mean where it stands: tables and the like, and views
+    on the way."""
     inputs: dict[Dataset, None] = {}
     views: dict[Dataset, None] = {}
-    stack = [statement]
+    stack = list(reads)
+    stack.reverse()
     while stack:
-        text = stack.pop()
-        for relation in text.reading.relations:
-            if relation.role is not RelationRole.SCAN:
-                continue
-            resolved = text.names.table(relation.parts)
-            dataset = dataset_of(relation.parts, text.names, catalog)
-            if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
-                if dataset not in views:
-                    stack.append(body)
-                views[dataset] = None
-            elif dataset.kind is DatasetKind.TEMP_VIEW and dataset.parts[0] in catalog.temp_views:
-                made = catalog.temp_views[dataset.parts[0]]
-                inputs.update(dict.fromkeys(made.inputs))
-                views.update(dict.fromkeys((*made.views, dataset)))
-            else:
-                inputs[dataset] = None
+        parts, names = stack.pop()
+        resolved = names.table(parts)
+        dataset = dataset_of(parts, names, catalog)
+        if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
+            if dataset not in views:
+                stack += reversed(scans_of(body))
+            views[dataset] = None
+        elif dataset.kind is DatasetKind.TEMP_VIEW and dataset.parts[0] in catalog.temp_views:
+            made = catalog.temp_views[dataset.parts[0]]
+            inputs.update(dict.fromkeys(made.inputs))
+            views.update(dict.fromkeys((*made.views, dataset)))
+        else:
+            inputs[dataset] = None
     return list(inputs), list(views)
 
 
-def target_of(
-    relation: ReadRelation, names: Names, catalog: LineageCatalog
-) -> tuple[Dataset, TableName | None]:
-    """Return what a relation that is written to means: never a temporary view."""
-    resolved = names.new_table(relation.parts)
+def scans_of(text: LineageText) -> list[tuple[Parts, Names]]:
+    """Return the names that a text reads, as Spark's parser sees them."""
+    return [
+        (relation.parts, text.names)
+        for relation in text.reading.relations
+        if relation.role is RelationRole.SCAN
+    ]
+
+
+def target_of(parts: Parts, names: Names, catalog: LineageCatalog) -> tuple[Dataset, TableName | None]:
+    """Return what the name of something that is written to means: never a temporary view."""
+    resolved = names.new_table(parts)
     if isinstance(resolved, Ungovernable):
-        return dataset_of(relation.parts, names, catalog), None
+        return dataset_of(parts, names, catalog), None
     return catalog.dataset(resolved), resolved.folded()

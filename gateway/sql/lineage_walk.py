@@ -33,11 +33,18 @@ from gateway.sql.analyse_tree import (
 from gateway.sql.lineage_expressions import Ctes, Expressions, Written
 from gateway.sql.lineage_generators import generated
 from gateway.sql.lineage_grouping import group_items, order_items, orders_all
-from gateway.sql.lineage_joins import key_columns, using_attributes
+from gateway.sql.lineage_joins import (
+    keep_unmatched,
+    key_columns,
+    key_parts,
+    merged_keys,
+    rejecting,
+    using_attributes,
+)
 from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     NOTHING,
-    TRANSFORMED,
     Attribute,
     Condition,
     Environment,
@@ -215,7 +222,7 @@ class Walk(Expressions):
                 self.decide(rows, clause, condition.this, after, ctes)
         if (distinct := args.get("distinct")) is not None:
             only(distinct, frozenset())
-            self.decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
+            decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
         found = Relation(attributes, rows, opens)
         return self.ordered(node, found, frame, outer, ctes, groups, windows)
 
@@ -306,7 +313,7 @@ class Walk(Expressions):
             if orders_all(clause):
                 self.references.add(("all",))
             if name != "distribute":
-                self.decide_by(relation.rows, Clause.SORT, Written(clause, self.text), merged(values))
+                decide_by(relation.rows, Clause.SORT, Written(clause, self.text), merged(values))
         for name in ("limit", "offset"):
             if (clause := node.args.get(name)) is not None:
                 self.operands([clause], places[0], ctes)
@@ -332,7 +339,13 @@ class Walk(Expressions):
             first = first.this
         branches = Branches(self.query(first, outer, ctes))
         for operation in reversed(chain):
-            branches.add(operation, self.query(operation.expression, outer, ctes))
+            right = self.query(operation.expression, outer, ctes)
+            branches.add(
+                operation.key.upper(),
+                right,
+                distinct=operation.args.get("distinct") is not False,
+                by_name=bool(operation.args.get("by_name")),
+            )
             self.spend(branches.cost)
         return self._modified(node, branches.relation(), outer, ctes)
 
@@ -463,70 +476,24 @@ class Walk(Expressions):
         own = {id(a) for a in left_columns}
         theirs = {id(a) for a in right.attributes}
         frame.add(right.relation())
-        rejects = _rejecting(side, kind, own, theirs)
+        rejects = rejecting(side, kind, own, theirs)
         pairs: dict[str, tuple[Attribute, Attribute]] = {}
         if keys:
             pairs = using_attributes(self, keys, Frame(Relation(left_columns, Rows(), left_opens)), right)
-            parts = [
-                Part(
-                    f"{name} = {name}",
-                    merged((a.value, b.value)).dependencies,
-                    by_row=True,
-                    not_null=tuple(key for one in (a, b) if rejects(one) for key in one.value.dependencies),
-                )
-                for name, (a, b) in pairs.items()
-            ]
+            parts = key_parts(pairs, rejects)
             written = f"{method or 'USING'} ({', '.join(keys)})"
-            self.decide_by(frame.rows, Clause.JOIN, written, Value(NOTHING), parts)
+            decide_by(frame.rows, Clause.JOIN, written, Value(NOTHING), parts)
         if (on := args.get("on")) is not None:
             outer_join = side in ("LEFT", "RIGHT", "FULL") and kind not in ("SEMI", "ANTI")
             condition = self.decide(
                 frame.rows, Clause.JOIN, on, Environment(frame, outer), ctes, rejects=rejects
             )
             if outer_join:
-                for part in condition.parts:
-                    part.by_row = part.by_row and len(part.not_null) > 0
+                keep_unmatched(condition)
         if kind in ("SEMI", "ANTI"):
             frame.take(left_columns, left_opens)
         if keys:
-            frame.take(_merged_keys(frame, pairs, side, kind), frame.opens)
-
-
-def _rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable[[Attribute], bool]:
-    """Return which columns a join's equations keep NULLs out of: both sides' or, of outer joins, those of the
-    side whose rows may be missing."""
-    if side == "FULL":
-        return lambda attribute: False
-    if kind == "ANTI" or (side == "LEFT" and kind != "SEMI"):
-        return lambda attribute: id(attribute) in theirs
-    if side == "RIGHT":
-        return lambda attribute: id(attribute) in own
-    return lambda attribute: True
-
-
-def _merged_keys(
-    frame: Frame, pairs: dict[str, tuple[Attribute, Attribute]], side: str, kind: str
-) -> list[Attribute]:
-    """Return the columns after a USING or NATURAL join: the keys first, once, and the other side's hidden."""
-    keys, hidden = [], []
-    for name, (left, right) in pairs.items():
-        match side:
-            case "RIGHT":
-                keys.append(right)
-                hidden.append(left)
-            case "FULL":
-                both = merged((left.value, right.value), TRANSFORMED)
-                written = replace(both, written=(f"coalesce({name}, {name})",))
-                keys.append(Attribute(name, written))
-                hidden += (left, right)
-            case _:
-                keys.append(left)
-                hidden.append(right)
-    gone = {id(a) for a in (*keys, *hidden)}
-    rest = [a for a in frame.attributes if id(a) not in gone]
-    if kind in ("SEMI", "ANTI"):
-        hidden = []
-    return [*keys, *rest, *(replace(a, hidden=True) for a in hidden)]
+            frame.take(merged_keys(frame, pairs, side, kind), frame.opens)
 
 
 def _subquery(relation: Relation) -> Relation:

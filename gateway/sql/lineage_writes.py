@@ -63,7 +63,7 @@ def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     if command.node in _CREATES:
         return [_create(command, statement, catalog)]
     if command.node in _CHANGES:
-        dataset, table = target_of(_target(reading, command.node), statement.names, catalog)
+        dataset, table = target_of(_target(reading, command.node).parts, statement.names, catalog)
         return [Write(operation=_CHANGES[command.node], dataset=dataset, table=table)]
     if command.node == "InsertIntoDir":
         return [_into_directory(command, statement)]
@@ -89,7 +89,9 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     found = []
     for i, (span, command) in enumerate(heads):
         end = heads[i + 1][0].start if i + 1 < len(heads) else None
-        dataset, table = target_of(_target(statement.reading, command.node, span), statement.names, catalog)
+        dataset, table = target_of(
+            _target(statement.reading, command.node, span).parts, statement.names, catalog
+        )
         partitions = command.fields.get("partitionSpec")
         static = (
             [key for key, value in partitions.items() if value is not None]
@@ -124,7 +126,7 @@ def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalo
         if command.node == "CreateViewCommand":
             dataset = Dataset(kind, tuple(part.lower() for part in relation.parts[-1:]))
         else:
-            dataset, table = target_of(relation, statement.names, catalog)
+            dataset, table = target_of(relation.parts, statement.names, catalog)
             dataset = Dataset(kind, dataset.parts)
         after = relation.span.end if relation.span is not None else 0
     prefix = command.span.start if command.span is not None else 0

@@ -37,6 +37,14 @@ def metadata_of(data: bytes) -> tuple[str, ...]:
         raise _unreadable() from error
 
 
+def columns_of(data: bytes) -> tuple[str, ...]:
+    """Return the names of the columns of an Arrow stream. Raises ProtobufError where it cannot be read."""
+    try:
+        return tuple(pa.ipc.read_schema(pa.py_buffer(data)).names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable() from error
+
+
 def _metadata(schema: pa.Schema) -> Iterator[str]:
     pending = list(schema)
     while pending:

@@ -45,6 +45,8 @@ class Dependencies:
     """Base columns in conditions of joins and filters and in the keys of groups."""
     windows: Columns
     """Base columns that windows are partitioned and ordered by; they are in no output's."""
+    distinct: Columns
+    """Base columns in the keys by which a DataFrame drops duplicates."""
 
 
 def dependencies(plan: str) -> Dependencies:
@@ -59,6 +61,7 @@ def dependencies(plan: str) -> Dependencies:
                 [reading.of.get(number, NONE) for number in outputs],
                 frozenset(reading.deciding),
                 frozenset(reading.windows),
+                frozenset(reading.distinct),
             )
         loops = reading.loops
 
@@ -149,6 +152,7 @@ class _Reading:
         self.last: dict[int, str] = {}
         self.deciding: set[str] = set()
         self.windows: set[str] = set()
+        self.distinct: set[str] = set()
         self.loops = dict(loops or {})
         """Of each recursion, what its columns were found to depend on in the pass before."""
         self._ctes: dict[str, list[int]] = {}
@@ -240,6 +244,9 @@ class _Reading:
                 return first if "Semi" in text or "Anti" in text else [*first, *right]
             case "Filter":
                 self.deciding |= self.columns(node.text, inner)
+                return first
+            case "Deduplicate":
+                self.distinct |= self.columns(node.text)
                 return first
             case "Union":
                 return self._union(below)

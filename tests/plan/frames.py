@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql.connect import plan as plans
 from pyspark.sql.connect.dataframe import DataFrame
+from pyspark.sql.connect.tvf import TableValuedFunction
 
 from gateway.wire.connect import pb
 
@@ -25,6 +26,16 @@ class _Session:
 
     def __init__(self) -> None:
         self.client = self._client = _Client()
+
+    def table(self, name: str) -> Frame:
+        return table(name)
+
+    def sql(self, text: str) -> Frame:
+        return sql(text)
+
+    @property
+    def tvf(self) -> Any:
+        return TableValuedFunction(SESSION)
 
 
 SESSION: Any = _Session()

@@ -1,0 +1,309 @@
+"""The walk over the relations of a plan: what each gives, bottom-up, once, without recursion.
+
+What it does not know raises Unclear, and the plan gets table-level lineage. Only queries within expressions
+and lateral joins recurse, and SQL that reads relations of the plan; how deeply and how often is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import cast
+
+from gateway.model.lineage import StatementLineage
+from gateway.plan.analyse_relations import INPUTS
+from gateway.plan.lineage_expressions import Texts
+from gateway.plan.lineage_generators import generated
+from gateway.plan.lineage_joins import TwoInputs
+from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
+from gateway.plan.lineage_sources import columns_in, local_names
+from gateway.plan.reading import PlanReading
+from gateway.plan.walk_sources import is_registrable
+from gateway.sql.analyse_scope import Unclear
+from gateway.sql.lineage_extraction import Bound, Extraction
+from gateway.sql.lineage_scope import NOTHING, Attribute, Environment, Frame, Open, Relation, Rows, Value
+from gateway.sql.names import Names
+from gateway.wire.connect import Message, pb
+
+MAX_NESTED = 20
+"""Queries within queries; each is a level of recursion."""
+MAX_TWINS = 64
+"""Relations of one id, as in a join of a DataFrame with itself, that a column of it may be of."""
+
+
+class Walk(TwoInputs):
+    """One walk over one plan."""
+
+    def __init__(
+        self,
+        reading: PlanReading,
+        texts: Texts,
+        names: Names,
+        kept: Mapping[str, StatementLineage],
+        extraction: Extraction,
+    ) -> None:
+        super().__init__(extraction, texts)
+        self.names = names
+        self.kept = kept
+        self._parts = {id(read.relation): read.parts for read in reading.tables}
+        self._references: dict[int, pb.Relation] = {}
+        """Relations that subqueries refer to by their plan_id."""
+        self._aliases: dict[str, pb.Relation] = {}
+        self._by_id: dict[int, list[tuple[int, int, Frame]]] = {}
+        """Relations by their plan_id: their number in the order of the walk, their level, what they give."""
+        self._walked = 0
+        self._start = 0
+        """Number of the first relation below the one that is walked."""
+        self._nested = 0
+
+    # ---------------------------------------------------------------- relations
+
+    def relation(self, root: pb.Relation, outer: Outer) -> Frame:
+        """Walk a relation and those that it reads, and return what it gives."""
+        self.extraction.budget.step()
+        order: list[_Step] = []
+        stack = [(root, 0)]
+        while stack:
+            relation, level = stack.pop()
+            step = self._step(relation, level)
+            order.append(step)
+            stack += [(each, level + 1) for each in step.inputs]
+        self.spend(len(order))
+        results: list[tuple[Frame, int]] = []
+        for step in reversed(order):
+            count = len(step.inputs)
+            inputs = results[len(results) - count :]
+            del results[len(results) - count :]
+            start = inputs[0][1] if inputs else self._walked
+            before, self._start = self._start, start
+            frame = self._made(step, [frame for frame, _ in inputs], outer)
+            self._start = before
+            if step.relation.common.HasField("plan_id"):
+                same = self._by_id.setdefault(step.relation.common.plan_id, [])
+                same.append((self._walked, step.level + self._nested * 1_000_000, frame))
+            self._walked += 1
+            results.append((frame, start))
+        return results[0][0]
+
+    def _step(self, relation: pb.Relation, level: int) -> _Step:
+        case = relation.WhichOneof("rel_type") or ""
+        message: Message = getattr(relation, case) if case else relation
+        if case == "set_op":
+            chain = [relation.set_op]
+            while chain[-1].left_input.WhichOneof("rel_type") == "set_op":
+                chain.append(chain[-1].left_input.set_op)
+            chain.reverse()
+            inputs = [chain[0].left_input, *(each.right_input for each in chain)]
+            return _Step(relation, level, case, message, inputs, chain)
+        if case == "with_relations":
+            self.bind(relation.with_relations)
+        names = INPUTS.get(case, ())
+        if case == "group_map" and not relation.group_map.HasField("initial_input"):
+            names = names[:1]
+        return _Step(relation, level, case, message, [getattr(message, name) for name in names])
+
+    def _made(self, step: _Step, inputs: list[Frame], outer: Outer) -> Frame:
+        case = step.case
+        if case == "set_op":
+            return self.set_operations(step.chain, inputs, outer)
+        if (one := _ONE.get(case)) is not None:
+            return one(self, step.message, inputs[0], outer)
+        if (several := _SEVERAL.get(case)) is not None:
+            return several(self, step.message, inputs, outer)
+        if (leaf := _LEAVES.get(case)) is not None:
+            return Frame(leaf(self, step.relation, step.message, outer))
+        raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
+
+    # ---------------------------------------------------------------- relations that read no other
+
+    def _read(self, relation: pb.Relation, read: pb.Read, outer: Outer) -> Relation:
+        sources = self.extraction.sources
+        if read.WhichOneof("read_type") == "named_table":
+            return sources.scan(self._parts[id(relation)], self.names)
+        source = read.data_source
+        columns = columns_in(source.schema) if source.HasField("schema") else []
+        paths = paths_of(source)
+        if paths and not is_registrable(source.format or "parquet"):
+            return sources.files(paths, columns)
+        names = [name for name, _ in columns]
+        return of_whole(names, Value(NOTHING), Rows()).relation()
+
+    def _changes(self, relation: pb.Relation, changes: pb.RelationChanges, outer: Outer) -> Relation:
+        found = self.extraction.sources.scan(self._parts[id(relation)], self.names)
+        return Relation(found.attributes, found.rows, [*found.opens, Open((), None)])
+
+    def _sql(self, relation: pb.Relation, sql: pb.SQL, outer: Outer) -> Relation:
+        text, bound = self.text(relation)
+        found = self.extraction.query(text, bound)
+        attributes = [Attribute(a.name, a.value) for a in found.attributes if not a.hidden]
+        return Relation(attributes, found.rows, [Open((), o.scan, o.value) for o in found.opens])
+
+    def _range(self, relation: pb.Relation, message: pb.Range, outer: Outer) -> Relation:
+        return Relation([Attribute("id", Value(NOTHING))], Rows())
+
+    def _local(self, relation: pb.Relation, local: pb.LocalRelation, outer: Outer) -> Relation:
+        return of_whole(local_names(local), Value(NOTHING), Rows()).relation()
+
+    def _opaque(self, relation: pb.Relation, message: Message, outer: Outer) -> Relation:
+        """Return data that come from no table: what the client has sent before, and the like."""
+        return of_whole([], Value(NOTHING), Rows()).relation()
+
+    def _kept(self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer) -> Relation:
+        made = self.kept.get(message.relation_id)
+        if made is None:
+            raise Unclear("a relation that Spark has kept, and whose lineage is not known")
+        return self.extraction.sources.kept(made)
+
+    def _function(
+        self, relation: pb.Relation, call: pb.UnresolvedTableValuedFunction, outer: Outer
+    ) -> Relation:
+        place = outer or Environment(Frame())
+        types = [self.type_of(argument, place) for argument in call.arguments[:]]
+        value = self.operands(call.arguments, place)
+        found = generated(call, value, types)
+        return Relation(found.attributes, Rows(parents=list(value.rows)), found.opens)
+
+    def _user_function(
+        self, relation: pb.Relation, call: pb.CommonInlineUserDefinedTableFunction, outer: Outer
+    ) -> Relation:
+        value = self.operands(call.arguments, outer or Environment(Frame()))
+        names = names_of_type(call.python_udtf.return_type)
+        return of_whole(names, value, Rows(parents=list(value.rows))).relation()
+
+    # ---------------------------------------------------------------- references by id and by alias
+
+    def by_plan_id(self, plan_id: int) -> Sequence[Frame]:
+        """Return relations of an id: those below the one that is walked, the nearest first, then others."""
+        below: list[tuple[int, Frame]] = []
+        others: list[Frame] = []
+        for number, level, frame in reversed(self._by_id.get(plan_id, [])[-MAX_TWINS:]):
+            if number >= self._start:
+                below.append((level, frame))
+            else:
+                others.append(frame)
+        return [*(frame for _, frame in sorted(below, key=lambda each: each[0])), *others]
+
+    def bind(self, message: pb.WithRelations) -> None:
+        """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
+        for reference in message.references:
+            self._references[reference.common.plan_id] = reference
+            if reference.WhichOneof("rel_type") == "subquery_alias":
+                self._aliases[reference.subquery_alias.alias.lower()] = reference
+
+    def bound(self, names: Iterable[str]) -> Bound:
+        return {name: partial(self._aliased, name) for name in names}
+
+    def _aliased(self, name: str) -> Relation:
+        if name not in self._aliases:
+            raise Unclear(f"`{name}` is bound nowhere")
+        return self.lateral(self._aliases[name], None).relation()
+
+    def subquery(self, plan_id: int, place: Environment) -> Frame:
+        reference = self._references.get(plan_id)
+        if reference is None:
+            raise Unclear("a subquery refers to a relation that is not beside it")
+        return self.lateral(reference, place)
+
+    def lateral(self, relation: pb.Relation, place: Outer) -> Frame:
+        if self._nested >= MAX_NESTED:
+            raise Unclear("the plan has too many queries within queries")
+        self._nested += 1
+        frame = self.relation(relation, place)
+        self._nested -= 1
+        return frame
+
+
+class _Step:
+    """A relation that is to be walked, and what it reads."""
+
+    __slots__ = ("case", "chain", "inputs", "level", "message", "relation")
+
+    def __init__(
+        self,
+        relation: pb.Relation,
+        level: int,
+        case: str,
+        message: Message,
+        inputs: Sequence[pb.Relation],
+        chain: Sequence[pb.SetOperation] = (),
+    ) -> None:
+        self.relation, self.level, self.case, self.message = relation, level, case, message
+        self.inputs, self.chain = inputs, chain
+
+
+def paths_of(source: pb.Read.DataSource) -> list[str]:
+    """Return the locations of the files that are read."""
+    return [*source.paths[:], *(value for key, value in source.options.items() if key.lower() == "path")]
+
+
+# Called with the message of their case only; a test compares them with the cases of `Relation`.
+_ONE = cast(
+    "Mapping[str, Callable[[Walk, Message, Frame, Outer], Frame]]",
+    {
+        **dict.fromkeys(
+            (
+                "limit", "offset", "tail", "sample", "repartition", "repartition_by_expression", "hint",
+                "show_string", "html_string", "with_relations", "collect_metrics", "with_watermark",
+            ),
+            Walk.same,
+        ),
+        "project": Walk.projection,
+        "filter": Walk.filter,
+        "sort": Walk.sort,
+        "aggregate": Walk.aggregate,
+        "deduplicate": Walk.deduplicate,
+        "subquery_alias": Walk.subquery_alias,
+        "to_df": Walk.to_df,
+        "to_schema": Walk.to_schema,
+        "with_columns": Walk.with_columns,
+        "with_columns_renamed": Walk.with_columns_renamed,
+        "drop": Walk.drop,
+        "unpivot": Walk.unpivot,
+        "transpose": Walk.transpose,
+        "parse": Walk.parse,
+        "map_partitions": Walk.map_partitions,
+        "apply_in_pandas_with_state": Walk.apply_in_pandas_with_state,
+        "fill_na": Walk.fill_na,
+        "drop_na": Walk.drop_na,
+        "replace": Walk.replace,
+        "sample_by": Walk.sample_by,
+        "describe": Walk.describe,
+        "summary": Walk.describe,
+        "crosstab": Walk.crosstab,
+        "cov": Walk.statistic,
+        "corr": Walk.statistic,
+        "approx_quantile": Walk.approx_quantile,
+        "freq_items": Walk.freq_items,
+    },
+)  # fmt: skip
+_SEVERAL = cast(
+    "Mapping[str, Callable[[Walk, Message, Sequence[Frame], Outer], Frame]]",
+    {
+        "join": Walk.join,
+        "as_of_join": Walk.as_of_join,
+        "nearest_by_join": Walk.nearest_by_join,
+        "zip": Walk.zip,
+        "lateral_join": Walk.lateral_join,
+        "group_map": Walk.group_map,
+        "co_group_map": Walk.co_group_map,
+    },
+)
+_LEAVES = cast(
+    "Mapping[str, Callable[[Walk, pb.Relation, Message, Outer], Relation]]",
+    {
+        "read": Walk._read,
+        "relation_changes": Walk._changes,
+        "sql": Walk._sql,
+        "range": Walk._range,
+        "local_relation": Walk._local,
+        "cached_local_relation": Walk._opaque,
+        "chunked_cached_local_relation": Walk._opaque,
+        "common_inline_user_defined_data_source": Walk._opaque,
+        "cached_remote_relation": Walk._kept,
+        "unresolved_table_valued_function": Walk._function,
+        "common_inline_user_defined_table_function": Walk._user_function,
+    },
+)
+FOLLOWED = frozenset({"set_op", *_ONE, *_SEVERAL, *_LEAVES})
+NOT_FOLLOWED = frozenset({"catalog", "ml_relation", "extension", "unknown"})
+"""Relations whose columns are those of no table, or of objects that nobody can look into."""

@@ -1,0 +1,143 @@
+"""What references mean, and what is laid on rows: what walks over texts and over plans have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+from gateway.model.lineage import Clause
+from gateway.sql.analyse_scope import Parts, Unclear
+from gateway.sql.lineage_functions import struct_fields
+from gateway.sql.lineage_scope import (
+    AGGREGATION,
+    NOTHING,
+    TRANSFORMED,
+    WAYS,
+    WINDOW,
+    Attribute,
+    Condition,
+    Environment,
+    Open,
+    Part,
+    Rows,
+    Sum,
+    Value,
+    merged,
+)
+
+
+class References(ABC):
+    """What a walk has come by, and how it finds what a name means."""
+
+    def __init__(self) -> None:
+        self.references: set[Parts] = set()
+        self.star_references: set[Parts] = set()
+        self.guessed: dict[str, None] = {}
+
+    @abstractmethod
+    def spend(self, work: int) -> None:
+        """Count work; raise Unclear when it is too much."""
+
+    @abstractmethod
+    def opened(self, unknown: Open, name: str) -> Value:
+        """Return a column of a relation whose columns are not known."""
+
+    def reference(self, parts: Parts, place: Environment) -> Attribute:
+        """Return the column that a reference means; raise Unclear when there is none."""
+        self.references.add(parts)
+        found = self._known(parts, place) or self._guess(parts, place)
+        if found is None:
+            if place.is_literal(parts):
+                return Attribute(None, Value(NOTHING))
+            raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+        return found
+
+    def _known(self, parts: Parts, place: Environment) -> Attribute | None:
+        around: Environment | None = place
+        while around is not None:
+            if parts[0] in around.variables:
+                return Attribute(parts[-1], Value(NOTHING))
+            found, length = around.known(parts)
+            if found:
+                return self._one(found, parts, length)
+            around = around.parent
+        return None
+
+    def _one(self, found: list[Attribute], parts: Parts, length: int) -> Attribute:
+        attribute = found[0]
+        if len(found) > 1:
+            if any(other.value is not attribute.value for other in found):
+                self.guessed[".".join(parts)] = None
+            attribute = Attribute(parts[length - 1], merged(other.value for other in found))
+        if length < len(parts):
+            return Attribute(parts[-1], attribute.value.within(TRANSFORMED, (".".join(parts),)))
+        return attribute
+
+    def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
+        """Look among the relations whose columns are not known, those of the innermost query first."""
+        around: Environment | None = place
+        while around is not None:
+            unknown, at = around.frame.candidates(parts)
+            if unknown:
+                if len(unknown) > 1:
+                    self.guessed[".".join(parts)] = None
+                value = merged(self.opened(one, parts[at]) for one in unknown)
+                if at + 1 < len(parts):
+                    value = value.within(TRANSFORMED, (".".join(parts),))
+                return Attribute(parts[-1], value)
+            around = around.parent
+        return None
+
+    def shown(self, qualifier: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
+        """Return what `qualifier.*` shows, or `*` without a qualifier."""
+        self.star_references.add(qualifier)
+        frame = place.frame
+        if not qualifier:
+            if not frame.shown and not frame.opens and place.parent is None and not frame.rows.parents:
+                raise Unclear("a star without a FROM clause")
+            return frame.shown, frame.opens
+        shown = frame.qualified(qualifier)
+        unknown = [o for o in frame.opens if o.qualifier[-len(qualifier) :] == qualifier]
+        if not shown and not unknown:
+            shown, unknown = self._fields(qualifier, place)
+        return shown, unknown
+
+    def _fields(self, parts: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
+        """Return the fields of `struct.*`."""
+        self.references.discard(parts)
+        found = self._known(parts, place) or self._guess(parts, place)
+        if found is None:
+            raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")
+        value = found.value.within(TRANSFORMED)
+        names = struct_fields(found.value.type)
+        if names is None:
+            return [Attribute("*", value)], [Open((), None, value)]
+        return [Attribute(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names], []
+
+
+def grouped(place: Environment, found: Sum) -> None:
+    """Note over which groups an aggregate is computed: those of the innermost query that has some."""
+    if place.groups is not None:
+        found.decided_by((place.groups,))
+
+
+def add_conjunct(
+    condition: Condition, rows: Rows, written: object, value: Value, keys: Iterable[int] = ()
+) -> None:
+    """Add one conjunct to a condition on rows. `keys`: columns whose NULLs it keeps out by comparing them."""
+    alone = not value.rows and not any(
+        (bits | bits >> WAYS) & (AGGREGATION | WINDOW) for bits in value.dependencies.values()
+    )
+    condition.parts.append(Part(written, value.dependencies, alone, tuple(keys) if alone else ()))
+    rows.parents += value.rows
+
+
+def decide_by(
+    rows: Rows, clause: Clause, written: object, value: Value, parts: Iterable[Part] | None = None
+) -> Condition:
+    """Lay something on rows that is no boolean: keys, groups, an order."""
+    parts = [Part(written, value.dependencies, by_row=False)] if parts is None else list(parts)
+    condition = Condition(clause, written, parts)
+    rows.conditions.append(condition)
+    rows.parents += value.rows
+    return condition
