@@ -49,11 +49,8 @@ class Walk(TwoInputs):
         self._references: dict[int, pb.Relation] = {}
         """Relations that subqueries refer to by their plan_id."""
         self._aliases: dict[str, pb.Relation] = {}
-        self._by_id: dict[int, list[tuple[int, int, Frame]]] = {}
-        """Relations by their plan_id: their number in the order of the walk, their level, what they give."""
-        self._walked = 0
-        self._start = 0
-        """Number of the first relation below the one that is walked."""
+        self._by_id: dict[int, list[Frame]] = {}
+        """What relations give, by their plan_id, in the order of the walk."""
         self._nested = 0
 
     # ---------------------------------------------------------------- relations
@@ -62,30 +59,24 @@ class Walk(TwoInputs):
         """Walk a relation and those that it reads, and return what it gives."""
         self.extraction.budget.step()
         order: list[_Step] = []
-        stack = [(root, 0)]
+        stack = [root]
         while stack:
-            relation, level = stack.pop()
-            step = self._step(relation, level)
+            step = self._step(stack.pop())
             order.append(step)
-            stack += [(each, level + 1) for each in step.inputs]
+            stack += step.inputs
         self.spend(len(order))
-        results: list[tuple[Frame, int]] = []
+        results: list[Frame] = []
         for step in reversed(order):
             count = len(step.inputs)
             inputs = results[len(results) - count :]
             del results[len(results) - count :]
-            start = inputs[0][1] if inputs else self._walked
-            before, self._start = self._start, start
-            frame = self._made(step, [frame for frame, _ in inputs], outer)
-            self._start = before
+            frame = self._made(step, inputs, outer)
             if step.relation.common.HasField("plan_id"):
-                same = self._by_id.setdefault(step.relation.common.plan_id, [])
-                same.append((self._walked, step.level + self._nested * 1_000_000, frame))
-            self._walked += 1
-            results.append((frame, start))
-        return results[0][0]
+                self._by_id.setdefault(step.relation.common.plan_id, []).append(frame)
+            results.append(frame)
+        return results[0]
 
-    def _step(self, relation: pb.Relation, level: int) -> _Step:
+    def _step(self, relation: pb.Relation) -> _Step:
         case = relation.WhichOneof("rel_type") or ""
         message: Message = getattr(relation, case) if case else relation
         if case == "set_op":
@@ -94,13 +85,13 @@ class Walk(TwoInputs):
                 chain.append(chain[-1].left_input.set_op)
             chain.reverse()
             inputs = [chain[0].left_input, *(each.right_input for each in chain)]
-            return _Step(relation, level, case, message, inputs, chain)
+            return _Step(relation, case, message, inputs, chain)
         if case == "with_relations":
             self.bind(relation.with_relations)
         names = INPUTS.get(case, ())
         if case == "group_map" and not relation.group_map.HasField("initial_input"):
             names = names[:1]
-        return _Step(relation, level, case, message, [getattr(message, name) for name in names])
+        return _Step(relation, case, message, [getattr(message, name) for name in names])
 
     def _made(self, step: _Step, inputs: list[Frame], outer: Outer) -> Frame:
         case = step.case
@@ -173,15 +164,8 @@ class Walk(TwoInputs):
     # ---------------------------------------------------------------- references by id and by alias
 
     def by_plan_id(self, plan_id: int) -> Sequence[Frame]:
-        """Return relations of an id: those below the one that is walked, the nearest first, then others."""
-        below: list[tuple[int, Frame]] = []
-        others: list[Frame] = []
-        for number, level, frame in reversed(self._by_id.get(plan_id, [])[-MAX_TWINS:]):
-            if number >= self._start:
-                below.append((level, frame))
-            else:
-                others.append(frame)
-        return [*(frame for _, frame in sorted(below, key=lambda each: each[0])), *others]
+        """Return relations of an id, those first that were walked last: they are below, or nearest."""
+        return self._by_id.get(plan_id, [])[: -MAX_TWINS - 1 : -1]
 
     def bind(self, message: pb.WithRelations) -> None:
         """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
@@ -216,18 +200,17 @@ class Walk(TwoInputs):
 class _Step:
     """A relation that is to be walked, and what it reads."""
 
-    __slots__ = ("case", "chain", "inputs", "level", "message", "relation")
+    __slots__ = ("case", "chain", "inputs", "message", "relation")
 
     def __init__(
         self,
         relation: pb.Relation,
-        level: int,
         case: str,
         message: Message,
         inputs: Sequence[pb.Relation],
         chain: Sequence[pb.SetOperation] = (),
     ) -> None:
-        self.relation, self.level, self.case, self.message = relation, level, case, message
+        self.relation, self.case, self.message = relation, case, message
         self.inputs, self.chain = inputs, chain
 
 

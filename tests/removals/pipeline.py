@@ -369,7 +369,7 @@ REMOVALS = (
     ),
     Removal(
         "names are written where markers stand",
-        "pipeline.plan_texts",
+        "plan.arguments",
         "if parts is not None and match.span(1) in markers:",
         "if parts is not None:",
         "test_pipeline_plans",

@@ -989,14 +989,14 @@ REMOVALS = (
     # Lineage
     Removal(
         "lineage knows every relation that Spark sees",
-        "sql.lineage",
+        "sql.lineage_extraction",
         "    if missing:\n",
         "    if False:\n",
         "sql.test_lineage",
     ),
     Removal(
         "lineage knows every column that Spark sees",
-        "sql.lineage",
+        "sql.lineage_extraction",
         "    if unseen:\n",
         "    if False:\n",
         "sql.test_lineage",
