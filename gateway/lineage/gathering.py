@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,9 @@ from gateway.sql.names import Names
 LookUp = Callable[[list[TableName]], Awaitable[CatalogSnapshot]]
 """Tables by name → a snapshot that knows all of them."""
 
+VIEWS_KEPT = 1000
+"""Readings of views that are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -27,13 +31,13 @@ class Gathered:
 
 @dataclass(slots=True, kw_only=True)
 class Gatherer:
-    """Reads statements and the views that they read. Keeps readings of views for as long as it lives."""
+    """Reads statements and the views that they read. Keeps the readings of the views that were read last."""
 
     reader: ReaderPort
     look_up: LookUp
     catalogs: frozenset[str]
     """Names of catalogs, lower case."""
-    _views: dict[ViewBody, LineageText | None] = field(default_factory=dict)
+    _views: OrderedDict[ViewBody, LineageText | None] = field(default_factory=OrderedDict)
 
     async def gather(
         self,
@@ -41,31 +45,36 @@ class Gatherer:
         context: SessionContext,
         temp_views: Mapping[str, StatementLineage],
         masks: Mapping[TableName, frozenset[str]],
+        look_up: LookUp | None = None,
     ) -> Gathered | NotParsed | NotRead:
         """Return a statement with what its names stand for, or why Spark's parser has no reading of it.
 
-        Raises what the look-up raises.
+        `look_up` is asked instead of the gatherer's own, where it is known what names stood for then. Raises
+        what the look-up raises.
         """
+        look_up = look_up or self.look_up
         reading = await self.reader.read(text)
         if not isinstance(reading, Reading):
             return reading
         statement = self._text(text, reading, context)
         views: dict[TableName, LineageText] = {}
         wanted = seen = _names_of(statement)
-        snapshot = await self.look_up(sorted(wanted, key=str))
+        snapshot = await look_up(sorted(wanted, key=str))
         while wanted:
             found: set[TableName] = set()
             for name in wanted:
                 table = snapshot.table(name)
                 if table is not None and table.view is not None:
                     body = await self._view(table.view)
+                    if isinstance(body, NotRead):
+                        return body
                     if body is not None:
                         views[name.folded()] = body
                         found |= _names_of(body)
             wanted = found - seen
             seen = seen | found
             if wanted:
-                snapshot = await self.look_up(sorted(wanted, key=str))
+                snapshot = await look_up(sorted(wanted, key=str))
         tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
         return Gathered(
             statement, LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
@@ -93,14 +102,19 @@ class Gatherer:
         # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
         return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.catalogs))
 
-    async def _view(self, view: ViewBody) -> LineageText | None:
-        if view not in self._views:
-            reading = await self.reader.read(view.text)
-            context = SessionContext(catalog=view.catalog, namespace=(view.database,))
-            self._views[view] = (
-                self._text(view.text, reading, context) if isinstance(reading, Reading) else None
-            )
-        return self._views[view]
+    async def _view(self, view: ViewBody) -> LineageText | NotRead | None:
+        if view in self._views:
+            self._views.move_to_end(view)
+            return self._views[view]
+        reading = await self.reader.read(view.text)
+        if isinstance(reading, NotRead):
+            return reading
+        context = SessionContext(catalog=view.catalog, namespace=(view.database,))
+        found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+        self._views[view] = found
+        if len(self._views) > VIEWS_KEPT:
+            self._views.popitem(last=False)
+        return found
 
 
 def _names_of(statement: LineageText) -> set[TableName]:
