@@ -190,7 +190,7 @@ def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> Record
         raise ValueError("not the record of a cleared statement")
     try:
         return _read(decided, body, end)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"an unreadable record: {type(error).__name__}: {error}") from None
 
 
