@@ -258,6 +258,9 @@ class Importer:
     async def _statement(self, statement: _Statement, session: _Session) -> None:
         self.report.statements += 1
         recorded = replace(statement.recorded, context=session.context)
+        if recorded.made is not None:
+            await self._bring(recorded, recorded.made, statement)
+            return
         gathered = await gather(self._gatherer, recorded, session.temp_views)
         if not isinstance(gathered, Gathered):
             self.report.unread.append(Unread(statement.name, statement.number, gathered))
@@ -268,6 +271,11 @@ class Importer:
         if lineage is None or recorded.outcome == NOT_FORWARDED:
             self.report.without += 1
             return
+        await self._bring(recorded, lineage, statement)
+
+    async def _bring(
+        self, recorded: RecordedStatement, lineage: StatementLineage, statement: _Statement
+    ) -> None:
         if lineage.table_level:
             self.report.table_level.append(Unread(statement.name, statement.number, lineage.table_level))
         self._made.learn(lineage)

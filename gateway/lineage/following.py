@@ -284,6 +284,8 @@ class Follower:
     async def _lineage(
         self, connection: Any, statement: RecordedStatement, depth: int
     ) -> StatementLineage | None:
+        if statement.made is not None:
+            return statement.made
         views = await self._temp_views(connection, statement.temp_views, depth)
         gathered = await gather(self.gatherer, statement, views)
         if not isinstance(gathered, Gathered):

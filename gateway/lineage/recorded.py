@@ -21,6 +21,8 @@ import orjson
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
+from gateway.model.lineage import StatementLineage
+from gateway.model.lineage_json import from_json
 from gateway.model.statement import AnswerFilter, Cleared, CreateTempView, ScanRecord, SessionContext
 
 Masks = Mapping[TableName, frozenset[str]]
@@ -181,6 +183,8 @@ class RecordedStatement:
     """The temporary views that it reads, by the statements that made them."""
     over: bool = False
     """Whether what its names stood for was too much for the record."""
+    made: StatementLineage | None = None
+    """Its lineage, where that was made before it was recorded, as a plan's is."""
 
 
 def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> RecordedStatement:
@@ -199,7 +203,10 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
     tables: Mapping[TableName, Table] | None = None
     masks: Masks = _masks_of_body(body)
     temp_views: dict[str, UUID] = {}
-    if kept is not None:
+    made = None
+    if kept is not None and "made" in kept:
+        made = from_json(kept["made"])
+    elif kept is not None:
         temp_views = {str(name).lower(): UUID(made) for name, made in kept.get("temp_views", {}).items()}
         if kept["tables"] is not None:
             tables, masks = unpack(kept["tables"])
@@ -207,8 +214,8 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         statement_id=UUID(decided.statement_id),
         time=datetime.fromisoformat(decided.time).astimezone(UTC),
         user=decided.user,
-        # What the record calls the statement's text is, of a plan, its rendering for people.
-        text=str(body["texts"][0] if "plan" in body else body["reqData"]),
+        # Of a plan, `reqData` is a rendering for people: an SQL text that is all of it is read instead.
+        text=str(body["texts"][0] if "plan" in body and made is None else body["reqData"]),
         session_id=str(body.get("sess", "")),
         context=SessionContext(
             catalog=str(body.get("catalog") or "spark_catalog"),
@@ -221,7 +228,8 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         tables=tables,
         masks=masks,
         temp_views=temp_views,
-        over=kept is not None and kept["tables"] is None,
+        over=kept is not None and made is None and kept["tables"] is None,
+        made=made,
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,10 +26,12 @@ from gateway.lineage.sinks import LineageSink
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.lineage_json import to_json
 from gateway.reader.pool import ReaderPool
 from tests.audit.ledgers import ask, running, shipped
 from tests.audit.samples import completed, fresh_id, until
 from tests.lineage.recorded import cleared, decided, scan, table
+from tests.lineage.statements import seen
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -216,6 +219,14 @@ async def test_lineage_travels_through_temporary_views(world: World) -> None:
     assert [e for e in await world.edges() if e.startswith("raw")] == ["raw.ssn -> out.who masked"]
 
 
+async def test_lineage_that_was_made_before_comes_as_it_is(world: World) -> None:
+    event = insert()
+    lineage = seen("raw.id -> out.n: count(id) AGGREGATION").lineage
+    await world.ran(replace(event, body={**event.body, "lineage": {"made": to_json(lineage)}}))
+    await world.followed()
+    assert await world.edges() == ["raw.id -> out.n"]
+
+
 async def test_a_temporary_view_that_the_record_does_not_have_stands_for_itself(world: World) -> None:
     read = cleared("INSERT INTO out SELECT 1, t FROM w", OUT, temp_views_read=frozenset("w"))
     await world.ran(decided(read, views={"w": fresh_id()}))
@@ -273,15 +284,7 @@ async def test_a_gateway_killed_before_the_end_has_it_after_the_restart(
 
 async def test_one_bad_statement_keeps_nobody_waiting(world: World) -> None:
     broken = insert()
-    broken = AuditEvent(
-        event_id=broken.event_id,
-        kind="decided",
-        time=broken.time,
-        statement_id=broken.statement_id,
-        gateway="g",
-        user="bob",
-        body={**broken.body, "lineage": {"tables": "nonsense"}},
-    )
+    broken = replace(broken, body={**broken.body, "lineage": {"tables": "nonsense"}})
     await world.ran(broken)
     await world.ran(decided(cleared("THIS IS NO SQL", RAW)))
     await world.ran(insert())

@@ -13,9 +13,11 @@ import pytest
 from gateway.lineage.recorded import LineageInput, masks_of, pack, read_statement, unpack
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import TableName
+from gateway.model.lineage_json import to_json
 from gateway.model.statement import AnswerFilter, AnswerRule
 from tests.audit.samples import completed, refused
 from tests.lineage.recorded import cleared, decided, name_of, scan, table
+from tests.lineage.statements import seen
 
 RAW = table("raw", "id ssn")
 VIEW = table("people", "name", view="SELECT ssn AS name FROM raw")
@@ -48,6 +50,15 @@ def test_a_column_is_masked_where_every_scan_of_its_table_masks_it() -> None:
     old = replace(event, body={k: v for k, v in event.body.items() if k != "lineage"})
     assert read_statement(old).masks == {name_of("raw"): {"ssn"}}
     assert read_statement(old).tables is None
+
+
+def test_lineage_that_was_made_before_is_taken_as_it_is() -> None:
+    lineage = seen("raw.id -> out.id: id IDENTITY").lineage
+    event = with_lineage(decided(cleared("a rendering", RAW)), {"made": to_json(lineage)})
+    found = read_statement(replace(event, body={**event.body, "plan": "execute", "texts": []}))
+    assert found.made == lineage
+    assert found.text == "a rendering"
+    assert not found.over
 
 
 def test_too_many_tables_are_said_to_be() -> None:
@@ -99,6 +110,7 @@ def test_what_touches_nothing_has_none() -> None:
         {"tables": base64.b64encode(zlib.compress(bytes(65 * 1024 * 1024))).decode()},
         {"tables": None, "temp_views": {"v": "no id"}},
         {"tables": None, "temp_views": ["v"]},
+        {"made": {"version": 99}},
     ],
 )
 def test_a_broken_record_is_one_error(lineage: Any) -> None:
