@@ -25,7 +25,7 @@ from gateway.lineage.store import bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
-from gateway.model.lineage import StatementLineage
+from gateway.model.lineage import Operation, StatementLineage
 from gateway.sql.lineage import table_lineage
 
 log = structlog.get_logger(__name__)
@@ -98,7 +98,9 @@ class FollowerLimits:
     """Sizes and times of following."""
 
     batch: int = 50
-    """Statements that are read, made and brought at once: what is in memory."""
+    """Statements that are read and made at once: what is in memory."""
+    brought: int = 10
+    """Statements of one transaction of the graph: their rows are made on the event loop, about 0.4 ms each."""
     poll_s: float = 1.0
     """Seconds between looks at an empty queue."""
     left_s: float = 60.0
@@ -200,7 +202,11 @@ class Follower:
             return False
         seen, unmade = await self._made(connection, waiting)
         if seen:
-            brought = await self._bring(connection, seen)
+            brought = [
+                taken
+                for first in range(0, len(seen), self.limits.brought)
+                for taken in await self._bring(connection, seen[first : first + self.limits.brought])
+            ]
             refused = {one.statement_id for one in seen} - {one.statement_id for one in brought}
             for one in waiting:
                 if one.statement_id in refused:
@@ -275,7 +281,7 @@ class Follower:
     async def _one(self, connection: Any, waiting: Waiting) -> Seen | None:
         if waiting.decided is None:
             raise _Hopeless("the record no longer has its decision")
-        statement = _read(waiting.decided, waiting.end)
+        statement = await asyncio.to_thread(_read, waiting.decided, waiting.end)
         if statement.outcome == NOT_FORWARDED:
             return None
         lineage = await self._lineage(connection, statement, depth=0)
@@ -316,7 +322,7 @@ class Follower:
         if event is None:
             return None
         try:
-            return await self._lineage(connection, _read(event, None), depth + 1)
+            return await self._lineage(connection, await asyncio.to_thread(_read, event, None), depth + 1)
         except _Hopeless:
             return None
 
@@ -387,8 +393,12 @@ async def make(
 ) -> StatementLineage | None:
     """Return the lineage of a recorded statement; None where there is none."""
     if statement.over:
-        return table_lineage(gathered.statement, gathered.catalog, TOO_MUCH)
-    return await workers.lineage(gathered)
+        lineage = table_lineage(gathered.statement, gathered.catalog, TOO_MUCH)
+    else:
+        lineage = await workers.lineage(gathered)
+    if lineage is not None and lineage.operation is Operation.QUERY and not statement.runs_queries:
+        return None
+    return lineage
 
 
 def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:

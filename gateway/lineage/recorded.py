@@ -53,6 +53,10 @@ class LineageInput:
         if not self._is_wanted(cleared):
             return None
         kept: dict[str, Any] = {"tables": self._tables(cleared)}
+        if cleared.statement.plan is not None:
+            from gateway.plan.sql_text import is_command
+
+            kept["command"] = is_command(cleared.statement.plan.message)
         if views:
             kept["temp_views"] = dict(views)
         return kept
@@ -75,11 +79,9 @@ class LineageInput:
         if len(plan.message) > 8 * len(text) + _CACHED_BYTES:
             return False
         # pyspark's messages are there, or no plan would be.
-        from gateway.plan.sql_text import is_command, sql_of
+        from gateway.plan.sql_text import sql_of
 
-        if sql_of(plan.message) != text:
-            return False
-        return not (cleared.read_only and is_command(plan.message))
+        return sql_of(plan.message) == text
 
     def _tables(self, cleared: Cleared) -> str | None:
         """Return tables and views with their masks, packed; None where they are too much."""
@@ -183,6 +185,9 @@ class RecordedStatement:
     """The temporary views that it reads, by the statements that made them."""
     over: bool = False
     """Whether what its names stood for was too much for the record."""
+    runs_queries: bool = True
+    """Whether a query is run: of one that comes as a command of Spark Connect, Spark only looks at what it
+    would answer, and the client sends it again."""
     made: StatementLineage | None = None
     """Its lineage, where that was made before it was recorded, as a plan's is."""
 
@@ -229,6 +234,7 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         masks=masks,
         temp_views=temp_views,
         over=kept is not None and made is None and kept["tables"] is None,
+        runs_queries=kept is None or kept.get("command") is not True,
         made=made,
     )
 

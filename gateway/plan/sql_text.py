@@ -27,6 +27,5 @@ def sql_of(plan: bytes) -> str | None:
 
 
 def is_command(plan: bytes) -> bool:
-    """Whether a serialized `Plan` has a command, and not a relation: of a query, Spark then only looks at
-    what it would answer."""
+    """Whether a serialized `Plan` has a command, and not a relation."""
     return plan[:1] == b"\x12"

@@ -193,6 +193,15 @@ async def test_what_failed_is_there_and_did_not_finish(world: World) -> None:
     assert world.follower.figures.without == 1
 
 
+async def test_a_query_that_came_as_a_command_is_not_counted(world: World) -> None:
+    for text, kept in (("SELECT id FROM raw", False), (INSERT, True)):
+        event = decided(cleared(text, RAW, OUT))
+        lineage = {**event.body["lineage"], "command": True}
+        await world.ran(replace(event, body={**event.body, "lineage": lineage}))
+        await world.followed()
+        assert bool(await world.edges()) is kept
+
+
 async def test_views_are_those_of_the_record(world: World) -> None:
     view = table("people", "name", view="SELECT ssn AS name FROM raw")
     await world.ran(decided(cleared("INSERT INTO out SELECT 1, name FROM people", RAW, OUT, view)))

@@ -14,7 +14,7 @@ from gateway.lineage.recorded import LineageInput, masks_of, pack, read_statemen
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import TableName
 from gateway.model.lineage_json import to_json
-from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.model.statement import AnswerFilter, AnswerRule, PlanRequest
 from tests.audit.samples import completed, refused
 from tests.lineage.recorded import cleared, decided, name_of, scan, table
 from tests.lineage.statements import seen
@@ -59,6 +59,28 @@ def test_lineage_that_was_made_before_is_taken_as_it_is() -> None:
     assert found.made == lineage
     assert found.text == "a rendering"
     assert not found.over
+
+
+def sql_plan(text: str, *, command: bool) -> PlanRequest:
+    from gateway.wire.connect import pb, serialize
+
+    plan = pb.Plan()
+    relation = plan.command.sql_command.input if command else plan.root
+    relation.sql.query = text
+    return PlanRequest(kind="execute", message=serialize(plan))
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_the_text_of_a_plan_is_that_of_its_sql(command: bool) -> None:
+    verdict = cleared("spark.sql(...)", RAW, plan_texts=("SELECT * FROM raw",))
+    plan = sql_plan("SELECT * FROM raw", command=command)
+    sent = replace(verdict, statement=replace(verdict.statement, plan=plan))
+    found = read_statement(decided(sent))
+    assert found.text == "SELECT * FROM raw"
+    assert found.runs_queries is not command
+    assert LineageInput()(replace(sent, plan_texts=("id > 1",)), {}) is None
+    looked_at = replace(plan, kind="analyze")
+    assert LineageInput()(replace(sent, statement=replace(sent.statement, plan=looked_at)), {}) is None
 
 
 def test_too_many_tables_are_said_to_be() -> None:
