@@ -100,7 +100,7 @@ class FollowerLimits:
     batch: int = 50
     """Statements that are read and made at once: what is in memory."""
     brought: int = 10
-    """Statements of one transaction of the graph: their rows are made on the event loop, about 0.4 ms each."""
+    """Statements of one transaction of the graph: their rows are made on the event loop, 0.4 ms each."""
     poll_s: float = 1.0
     """Seconds between looks at an empty queue."""
     left_s: float = 60.0
@@ -247,8 +247,7 @@ class Follower:
                     self._again(statement, str(why), unmade)
                 except _Hopeless as why:
                     self._lose(statement, str(why))
-                except Exception as error:
-                    log.exception("lineage_unmade", statement_id=str(statement.statement_id))
+                except Exception as error:  # noqa: BLE001 - one statement must not keep all others waiting
                     self._again(statement, _why(error), unmade)
                 else:
                     self._tally(found)
@@ -263,6 +262,7 @@ class Follower:
     def _again(self, statement: Waiting, why: str, unmade: list[Waiting]) -> None:
         if statement.attempts + 1 < self.limits.attempts:
             unmade.append(statement)
+            log.warning("lineage_unmade", statement_id=str(statement.statement_id), reason=why)
         else:
             self._lose(statement, why)
 
@@ -295,7 +295,8 @@ class Follower:
         views = await self._temp_views(connection, statement.temp_views, depth)
         gathered = await gather(self.gatherer, statement, views)
         if not isinstance(gathered, Gathered):
-            raise _Unmade(gathered)
+            # Its own words may quote the statement, which no log has.
+            raise _Unmade("Spark's parser has no reading of it")
         return await make(self.workers, statement, gathered)
 
     async def _temp_views(
