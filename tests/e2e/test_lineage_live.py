@@ -173,7 +173,10 @@ def test_killed_as_soon_as_it_had_ended(gateway: RunningGateway, graph: Graph, e
     killed(gateway)
     until(graph.settled, "all that was recorded is in the graph")
     assert len(graph.statements(text)) == 1
-    assert graph.into(f"{endpoint}_killed") == {f"raw.id -> {endpoint}_killed.id"}
+    # Ends are on the disk a moment later: one that was not yet is unknown after the restart.
+    assert {edge.removesuffix(" unfinished") for edge in graph.into(f"{endpoint}_killed")} == {
+        f"raw.id -> {endpoint}_killed.id"
+    }
 
 
 def test_killed_between_decision_and_end(gateway: RunningGateway, graph: Graph) -> None:
