@@ -19,6 +19,7 @@ from gateway.frontends.users import set_user
 from gateway.lineage.recorded import LineageInput
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from tests.bench.figures import Record, median_ms
+from tests.bench.processes import GatewayProcesses, since
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.running import RunningGateway
 from tests.lineage.recorded import cleared
@@ -90,13 +91,18 @@ def measure(record: Record, both: dict[bool, RunningGateway], shape: str, rounds
     servers = {on: Server(gateway.host, gateway.port, "ada", PASSWORD) for on, gateway in both.items()}
     with RawClient(servers[True]) as on, RawClient(servers[False]) as off:
         clients = {True: on, False: off}
+        processes = {which: GatewayProcesses(gateway.pid) for which, gateway in both.items()}
+        before = {which: of.cpu() for which, of in processes.items()}
         for n in range(warm_up + count):
+            if n == warm_up:
+                before = {which: of.cpu() for which, of in processes.items()}
             # Whoever comes second finds warmer caches: they take turns.
             for which in (True, False) if n % 2 else (False, True):
                 text = SHAPES[shape].format(f"{n} {which}")
                 spent = clients[which].in_four_calls(text).total_s
                 if n >= warm_up:
                     laps[which].append(spent)
+        used = {which: since(before[which], of.cpu()) for which, of in processes.items()}
     ratio = median_ms(laps[True]) / median_ms(laps[False])
     added = median_ms([a - b for a, b in zip(laps[True], laps[False], strict=True)])
     record.add(
@@ -110,6 +116,18 @@ def measure(record: Record, both: dict[bool, RunningGateway], shape: str, rounds
         on_ms=median_ms(laps[True]),
         off_ms=median_ms(laps[False]),
         added_ms=added,
+    )
+    gateway_ms = {which: 1e3 * one.gateway_s / count for which, one in used.items()}
+    postgres_ms = {which: 1e3 * one.postgres_s / count for which, one in used.items()}
+    record.add(
+        SECTION,
+        f"CPU of a statement, {shape}",
+        f"gateway {gateway_ms[True]:.2f} ms on, {gateway_ms[False]:.2f} off; "
+        f"PostgreSQL {postgres_ms[True]:.2f} on, {postgres_ms[False]:.2f} off",
+        gateway_on_ms=gateway_ms[True],
+        gateway_off_ms=gateway_ms[False],
+        postgres_on_ms=postgres_ms[True],
+        postgres_off_ms=postgres_ms[False],
     )
 
 
