@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -378,14 +378,14 @@ async def gather(
     """Gather what a recorded statement's lineage is made of: by what the record says of its names, else by
     the gatherer's own look-up. Returns why, where the parser has no reading of it."""
     tables = statement.tables if statement.tables is not None else {} if statement.over else None
-    look_up = None
     if tables is not None:
         snapshot = CatalogSnapshot(version=0, catalogs=gatherer.catalogs, tables=tables)
 
         async def look_up(names: list[TableName]) -> CatalogSnapshot:
             return snapshot
 
-    gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks, look_up)
+        gatherer = replace(gatherer, look_up=look_up)
+    gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
     return gathered if isinstance(gathered, Gathered) else gathered.message
 
 

@@ -31,7 +31,11 @@ class Gathered:
 
 @dataclass(slots=True, kw_only=True)
 class Gatherer:
-    """Reads statements and the views that they read. Keeps the readings of the views that were read last."""
+    """Reads statements and the views that they read.
+
+    Keeps the readings of the views that were read last; one that `dataclasses.replace` made with another
+    look-up has the same.
+    """
 
     reader: ReaderPort
     look_up: LookUp
@@ -45,21 +49,18 @@ class Gatherer:
         context: SessionContext,
         temp_views: Mapping[str, StatementLineage],
         masks: Mapping[TableName, frozenset[str]],
-        look_up: LookUp | None = None,
     ) -> Gathered | NotParsed | NotRead:
         """Return a statement with what its names stand for, or why Spark's parser has no reading of it.
 
-        `look_up` is asked instead of the gatherer's own, where it is known what names stood for then. Raises
-        what the look-up raises.
+        Raises what the look-up raises.
         """
-        look_up = look_up or self.look_up
         reading = await self.reader.read(text)
         if not isinstance(reading, Reading):
             return reading
         statement = self._text(text, reading, context)
         views: dict[TableName, LineageText] = {}
         wanted = seen = _names_of(statement)
-        snapshot = await look_up(sorted(wanted, key=str))
+        snapshot = await self.look_up(sorted(wanted, key=str))
         while wanted:
             found: set[TableName] = set()
             for name in wanted:
@@ -74,7 +75,7 @@ class Gatherer:
             wanted = found - seen
             seen = seen | found
             if wanted:
-                snapshot = await look_up(sorted(wanted, key=str))
+                snapshot = await self.look_up(sorted(wanted, key=str))
         tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
         return Gathered(
             statement, LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
