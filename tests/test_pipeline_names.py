@@ -36,6 +36,11 @@ def names(verdict: Any) -> set[str]:
     return {name.table for name in verdict.names}
 
 
+def known(verdict: Any) -> set[str]:
+    assert all(table.columns for table in verdict.tables)
+    return {table.name.table for table in verdict.tables}
+
+
 JUDGED_BY = {
     "SELECT 1": set(),
     "SELECT * FROM FREE": {"free"},
@@ -56,6 +61,7 @@ async def test_a_read_rests_on_what_views_and_policies_read(
         await over_connect(world, reader, command(text)),
     ):
         assert names(verdict) == JUDGED_BY[text]
+        assert known(verdict) == JUDGED_BY[text]
 
 
 COMMANDS = {
@@ -75,6 +81,7 @@ COMMANDS = {
 async def test_a_command_rests_on_what_it_is_on(world: World, reader: ReaderPool, text: str) -> None:
     verdict = await over_thrift(world, reader, text)
     assert names(verdict) == COMMANDS[text]
+    assert known(verdict) == COMMANDS[text] - {"made"}
     assert isinstance(verdict, Cleared)
     assert not verdict.read_only
 

@@ -80,6 +80,7 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         limits=way.limits,
         stale=way.stale,
         principals=way.principals,
+        lineage_input=way.lineage_input,
         secrets=(upstream.token,) if upstream.token else (),
     )
 

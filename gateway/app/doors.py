@@ -19,6 +19,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Ledger
+from gateway.session.recorder import LineageInput
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
 from gateway.wire.rows import Cell
@@ -53,6 +54,7 @@ class Way:
     limits: SessionLimits
     stale: Callable[[], str | None]
     principals: Callable[[], Mapping[str, Principal]]
+    lineage_input: LineageInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         limits=way.limits,
         stale=way.stale,
         principals=way.principals,
+        lineage_input=way.lineage_input,
     )
 
 

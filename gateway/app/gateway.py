@@ -18,18 +18,22 @@ import structlog
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
+from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.catalog.live import LiveCatalog
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
+from gateway.lineage.following import Follower
+from gateway.lineage.workers import LineageWorkers
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.reader.pool import ReaderPool
@@ -159,7 +163,9 @@ class Gateway:
             limits=limits,
             stale=rules.stale,
             principals=lambda: users.principals,
+            lineage_input=lineage_input(settings.lineage),
         )
+        lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
         port = connect_port = 0
         if upstream.thrift is not None:
@@ -173,7 +179,7 @@ class Gateway:
             authenticator = self._authenticator(users, recorder)
             connect_port = await self._start_connect(way, upstream.connect, authenticator)
         api = self._make_ranger_admin(dsn, self._authenticator(users, recorder))
-        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, api)
+        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, api)
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s)]
         listeners = settings.listeners
@@ -239,6 +245,19 @@ class Gateway:
         self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
         return ledger
 
+    async def _start_lineage(
+        self, dsn: str, reader: ReaderPool, catalog: LiveCatalog, ledger: FileLedger
+    ) -> Follower | None:
+        settings = self._settings.lineage
+        if not settings.enabled:
+            return None
+        workers = LineageWorkers(settings.workers, deadline_s=settings.deadline_s)
+        await self._stack.enter_async_context(workers)
+        follower = make_follower(settings, dsn, reader, catalog, ledger.gateway, workers)
+        self.metrics.registry.register(LineageCollector(follower.figures))
+        self._background.append(follower.run())
+        return follower
+
     def _authenticator(self, users: UserFile, recorder: Recorder) -> Authenticator:
         logins = self._settings.logins
         return Authenticator(
@@ -293,6 +312,7 @@ class Gateway:
         reader: ReaderPool,
         upstream: Upstream,
         ledger: FileLedger,
+        lineage: Follower | None,
         api: RangerAdmin | None,
     ) -> int:
         async def parser() -> str | None:
@@ -311,11 +331,17 @@ class Gateway:
         async def user_file() -> str | None:
             return f"{len(users.faults)} faults; older users are in force" if users.faults else None
 
+        async def followed() -> str | None:
+            return trouble(lineage.figures) if lineage is not None else None
+
+        notes = {"policies": policies, "users": user_file}
+        if lineage is not None:
+            notes["lineage"] = followed
         listener = self._settings.listeners.admin
         admin = AdminListener(
             {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
-            notes={"policies": policies, "users": user_file},
+            notes=notes,
             mounted={} if api is None else {"/service": api.api.app},
         )
         self._stack.push_async_callback(admin.close)

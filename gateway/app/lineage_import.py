@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -16,7 +16,9 @@ from typing import Any
 from gateway.app.explaining import catalog_without_sessions, make_reader
 from gateway.audit.search import Found
 from gateway.errors import Faults
+from gateway.lineage.following import gather, make, seen_of
 from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
 from gateway.lineage.rows import Seen
 from gateway.lineage.store import bring
 from gateway.lineage.workers import LineageWorkers
@@ -184,12 +186,15 @@ class Importer:
                 _Statement(
                     name=script.name,
                     number=number,
-                    text=script.text(text),
-                    statement_id=uuid.uuid5(_IDS, f"{script.name}\0{number}\0{text}"),
-                    time=script.time,
-                    user=user,
-                    session_id=script.name,
-                    outcome=IMPORTED,
+                    recorded=RecordedStatement(
+                        statement_id=uuid.uuid5(_IDS, f"{script.name}\0{number}\0{text}"),
+                        time=script.time,
+                        user=user,
+                        text=script.text(text),
+                        session_id=script.name,
+                        context=session.context,
+                        outcome=IMPORTED,
+                    ),
                 ),
                 session,
             )
@@ -219,8 +224,7 @@ class Importer:
         sessions: dict[str, list[Found]] = {}
         for one in sorted(found, key=lambda f: f.event.time):
             body = one.event.body
-            # A plan's text in the record is for people; Spark's parser does not read it.
-            if body.get("verdict") == "cleared" and "plan" not in body and one.event.statement_id:
+            if _is_whole(one):
                 sessions.setdefault(str(body.get("sess", "")), []).append(one)
         await self._at_once(self._session(name, events, progress) for name, events in sessions.items())
         await self._flush()
@@ -228,25 +232,15 @@ class Importer:
     async def _session(self, name: str, events: Sequence[Found], progress: Progress) -> None:
         session = _Session(SessionContext())
         for one in events:
-            body = one.event.body
-            session.context = SessionContext(
-                catalog=str(body.get("catalog") or "spark_catalog"),
-                namespace=tuple(body.get("namespace") or ("default",)),
-                temp_views=frozenset(session.temp_views),
-            )
+            try:
+                recorded = read_statement(one.event, one.end)
+            except ValueError as error:
+                self.report.statements += 1
+                self.report.unread.append(Unread(one.event.statement_id, 1, str(error)))
+                continue
+            session.context = replace(recorded.context, temp_views=frozenset(session.temp_views))
             await self._statement(
-                _Statement(
-                    name=one.event.statement_id,
-                    number=1,
-                    text=str(body.get("reqData", "")),
-                    statement_id=uuid.UUID(one.event.statement_id),
-                    time=datetime.fromisoformat(one.event.time),
-                    user=one.event.user,
-                    session_id=name,
-                    outcome=str(one.end.body.get("outcome", "unknown")) if one.end else "unknown",
-                    masks=_masks(body),
-                ),
-                session,
+                _Statement(name=one.event.statement_id, number=1, recorded=recorded), session
             )
         progress(self.report)
 
@@ -263,32 +257,29 @@ class Importer:
 
     async def _statement(self, statement: _Statement, session: _Session) -> None:
         self.report.statements += 1
-        gathered = await self._gatherer.gather(
-            statement.text, session.context, session.temp_views, statement.masks
-        )
+        recorded = replace(statement.recorded, context=session.context)
+        if recorded.made is not None:
+            await self._bring(recorded, recorded.made, statement)
+            return
+        gathered = await gather(self._gatherer, recorded, session.temp_views)
         if not isinstance(gathered, Gathered):
-            self.report.unread.append(Unread(statement.name, statement.number, gathered.message))
+            self.report.unread.append(Unread(statement.name, statement.number, gathered))
             return
         wants = classify(gathered.statement.reading, gathered.statement.names)
-        lineage = await self._workers.lineage(gathered)
+        lineage = await make(self._workers, recorded, gathered)
         session.follow(wants.effects if isinstance(wants, Wants) else (), lineage)
-        if lineage is None:
+        if lineage is None or recorded.outcome == NOT_FORWARDED:
             self.report.without += 1
             return
+        await self._bring(recorded, lineage, statement)
+
+    async def _bring(
+        self, recorded: RecordedStatement, lineage: StatementLineage, statement: _Statement
+    ) -> None:
         if lineage.table_level:
             self.report.table_level.append(Unread(statement.name, statement.number, lineage.table_level))
         self._made.learn(lineage)
-        self._waiting.append(
-            Seen(
-                statement_id=statement.statement_id,
-                time=statement.time,
-                user=statement.user,
-                text=statement.text,
-                session_id=statement.session_id,
-                outcome=statement.outcome,
-                lineage=lineage,
-            )
-        )
+        self._waiting.append(seen_of(recorded, lineage))
         if len(self._waiting) >= BATCH:
             await self._flush()
 
@@ -303,13 +294,18 @@ class Importer:
 class _Statement:
     name: str
     number: int
-    text: str
-    statement_id: uuid.UUID
-    time: datetime
-    user: str
-    session_id: str
-    outcome: str
-    masks: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    recorded: RecordedStatement
+
+
+def _is_whole(found: Found) -> bool:
+    """Whether a recorded statement can be imported: one that still runs is the gateway's own to bring."""
+    body = found.event.body
+    if body.get("verdict") != "cleared" or not found.event.statement_id:
+        return False
+    if "lineage" in body:
+        return found.end is not None
+    # A plan's text in the record is for people; Spark's parser does not read it.
+    return "plan" not in body
 
 
 @dataclass(slots=True)
@@ -375,22 +371,6 @@ class MadeTables:
                     if vertex.dataset == target
                 )
                 self._made[name] = Table(name=name, kind=TableKind.TABLE, columns=columns)
-
-
-def _masks(body: Mapping[str, Any]) -> dict[TableName, frozenset[str]]:
-    """Return the columns that masks stood before, by the scans of a recorded statement."""
-    found: dict[TableName, frozenset[str]] = {}
-    for scan in body.get("scans") or ():
-        parts = str(scan.get("table", "")).lower().split(".")
-        columns = {
-            str(obligation["column"]).lower()
-            for obligation in scan.get("obligations") or ()
-            if obligation.get("type") != "ROW_FILTER" and obligation.get("column")
-        }
-        if columns and len(parts) == 3:
-            name = TableName(*parts)
-            found[name] = found.get(name, frozenset()) | columns
-    return found
 
 
 @asynccontextmanager

@@ -40,8 +40,13 @@ _REFUSALS = (
 
 _LIST = ", ".join(COLUMNS)
 _INSERT = f"""
-INSERT INTO sluice.audit_event ({_LIST})
-SELECT {_LIST} FROM arrivals WHERE kind <> 'abandoned' ON CONFLICT DO NOTHING"""
+WITH new AS (
+    INSERT INTO sluice.audit_event ({_LIST})
+    SELECT {_LIST} FROM arrivals WHERE kind <> 'abandoned' ON CONFLICT DO NOTHING
+    RETURNING kind, statement_id, time, gateway, body ? 'lineage' AS has_lineage
+)
+INSERT INTO sluice.lineage_queue (statement_id, decided_at, gateway)
+SELECT statement_id, time, gateway FROM new WHERE kind = 'decided' AND has_lineage ON CONFLICT DO NOTHING"""
 _INSERT_ABANDONED = f"""
 INSERT INTO sluice.audit_event ({_LIST})
 SELECT {_LIST} FROM arrivals a
@@ -51,6 +56,10 @@ WHERE kind = 'abandoned' AND NOT EXISTS (
 )
 ON CONFLICT DO NOTHING"""
 """Damage may have hidden from the recovery that a statement had ended; its end is here then."""
+_ENDED = """
+UPDATE sluice.lineage_queue q SET ready_at = now()
+FROM arrivals a
+WHERE a.kind IN ('completed', 'abandoned') AND q.statement_id = a.statement_id AND q.ready_at IS NULL"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +232,7 @@ class Shipper:
             await connection.copy_records_to_table("arrivals", records=rows, columns=COLUMNS)
             await connection.execute(_INSERT)
             await connection.execute(_INSERT_ABANDONED)
+            await connection.execute(_ENDED)
 
     async def _prepare(self, connection: Any, days: set[date]) -> None:
         missing = (days | days_ahead(datetime.now(UTC))) - self._days

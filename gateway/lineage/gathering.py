@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ from gateway.sql.names import Names
 
 LookUp = Callable[[list[TableName]], Awaitable[CatalogSnapshot]]
 """Tables by name → a snapshot that knows all of them."""
+
+VIEWS_KEPT = 1000
+"""Readings of views that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,17 @@ class Gathered:
 
 @dataclass(slots=True, kw_only=True)
 class Gatherer:
-    """Reads statements and the views that they read. Keeps readings of views for as long as it lives."""
+    """Reads statements and the views that they read.
+
+    Keeps the readings of the views that were read last; one that `dataclasses.replace` made with another
+    look-up has the same.
+    """
 
     reader: ReaderPort
     look_up: LookUp
     catalogs: frozenset[str]
     """Names of catalogs, lower case."""
-    _views: dict[ViewBody, LineageText | None] = field(default_factory=dict)
+    _views: OrderedDict[ViewBody, LineageText | None] = field(default_factory=OrderedDict)
 
     async def gather(
         self,
@@ -55,7 +63,8 @@ class Gatherer:
         statement = await self.text(text, context)
         if not isinstance(statement, LineageText):
             return statement
-        return Gathered(statement, await self.catalog(names_of(statement), temp_views, masks))
+        catalog = await self.catalog(names_of(statement), temp_views, masks)
+        return catalog if isinstance(catalog, NotRead) else Gathered(statement, catalog)
 
     async def text(
         self, text: str, context: SessionContext, *, expression: bool = False
@@ -69,8 +78,9 @@ class Gatherer:
         wanted: set[TableName],
         temp_views: Mapping[str, StatementLineage],
         masks: Mapping[TableName, frozenset[str]],
-    ) -> LineageCatalog:
-        """Return what names stand for, and what the views among them read. Raises what the look-up raises."""
+    ) -> LineageCatalog | NotRead:
+        """Return what names stand for, and what the views among them read; why a view was not read. Raises
+        what the look-up raises."""
         views: dict[TableName, LineageText] = {}
         seen = wanted
         snapshot = await self.look_up(sorted(wanted, key=str))
@@ -80,6 +90,8 @@ class Gatherer:
                 table = snapshot.table(name)
                 if table is not None and table.view is not None:
                     body = await self._view(table.view)
+                    if isinstance(body, NotRead):
+                        return body
                     if body is not None:
                         views[name.folded()] = body
                         found |= names_of(body)
@@ -112,14 +124,19 @@ class Gatherer:
         # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
         return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.catalogs))
 
-    async def _view(self, view: ViewBody) -> LineageText | None:
-        if view not in self._views:
-            reading = await self.reader.read(view.text)
-            context = SessionContext(catalog=view.catalog, namespace=(view.database,))
-            self._views[view] = (
-                self._text(view.text, reading, context) if isinstance(reading, Reading) else None
-            )
-        return self._views[view]
+    async def _view(self, view: ViewBody) -> LineageText | NotRead | None:
+        if view in self._views:
+            self._views.move_to_end(view)
+            return self._views[view]
+        reading = await self.reader.read(view.text)
+        if isinstance(reading, NotRead):
+            return reading
+        context = SessionContext(catalog=view.catalog, namespace=(view.database,))
+        found = self._text(view.text, reading, context) if isinstance(reading, Reading) else None
+        self._views[view] = found
+        if len(self._views) > VIEWS_KEPT:
+            self._views.popitem(last=False)
+        return found
 
 
 def names_of(statement: LineageText) -> set[TableName]:

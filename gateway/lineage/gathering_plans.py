@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway.lineage.gathering import Gatherer, names_of
 from gateway.model.catalog import TableName
 from gateway.model.lineage import StatementLineage
-from gateway.model.reading import Reading
+from gateway.model.reading import NotRead, Reading
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.plan.arguments import names_by_argument, with_named_arguments
 from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage, table_written
@@ -43,7 +43,7 @@ async def gather_plan(
     temp_views: Mapping[str, StatementLineage],
     kept: Mapping[str, StatementLineage],
     masks: Mapping[TableName, frozenset[str]],
-) -> GatheredPlan | Malformed | NotGovernable:
+) -> GatheredPlan | Malformed | NotGovernable | NotRead:
     """Return a plan with what its names stand for, or why it is none that runs.
 
     `kept`: lineage of the plans that made relations that Spark keeps, by their ids. Raises what the look-up
@@ -68,7 +68,8 @@ async def gather_plan(
     plan = LineagePlan(
         request=request, names=names, statements=statements, expressions=expressions, kept=kept
     )
-    return GatheredPlan(plan, await gatherer.catalog(wanted, temp_views, masks))
+    catalog = await gatherer.catalog(wanted, temp_views, masks)
+    return catalog if isinstance(catalog, NotRead) else GatheredPlan(plan, catalog)
 
 
 async def _statement(gatherer: Gatherer, text: SqlText, context: SessionContext) -> LineageText | None:

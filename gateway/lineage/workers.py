@@ -7,7 +7,11 @@ process stops.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import multiprocessing
+import os
+import signal
+import sys
 from contextlib import AbstractAsyncContextManager
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -18,6 +22,8 @@ from gateway.model.lineage import StatementLineage
 
 _SPAWN = multiprocessing.get_context("spawn")
 """Not forked: the gateway has threads and sockets that a child must not have."""
+_PR_SET_PDEATHSIG = 1
+"""Of prctl(2)."""
 
 
 class HasLineage(Protocol):
@@ -118,8 +124,22 @@ class _Worker:
             process.join()
 
 
+def _end_with_parent() -> None:
+    """Have the kernel end this process with its parent, whatever it is at; only Linux has that.
+
+    The kernel means the parent's thread: those of asyncio's executor live as long as its loop.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:
+        sys.exit()
+
+
 def _serve(pipe: Connection) -> None:
-    """Answer until the other end closes."""
+    """Answer until the other end closes. Statements that clients wait for come first on a busy machine."""
+    os.nice(10)
+    _end_with_parent()
     while True:
         try:
             gathered = pipe.recv()

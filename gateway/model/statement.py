@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision, Obligation
 from gateway.model.principal import Principal
 
@@ -244,6 +244,8 @@ class Cleared:
     names: frozenset[TableName] = frozenset()
     """Every table and view (folded) that it was judged by: what it reads, what views and policies within
     read, what its commands are on. Spark must find the same under these names."""
+    tables: tuple[Table, ...] = ()
+    """Those of them that there are, as the catalog had them when it was judged, by name."""
     read_only: bool = False
     """Whether all that it does is answer: then what came of it can still be withheld."""
     effects: tuple[SessionEffect, ...] = ()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
@@ -78,6 +78,7 @@ async def judge(
         snapshot_version=snapshot.version,
         catalog_version=snapshot.catalog.version,
         names=outcome.names,
+        tables=_known(outcome.names, snapshot),
         read_only=not outcome.reading.commands,
         effects=outcome.wants.effects,
         answer=outcome.answer,
@@ -168,6 +169,10 @@ def _sorted(tables: Iterable[TableName]) -> tuple[TableName, ...]:
     return tuple(sorted(tables, key=str))
 
 
+def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
+    return tuple(t for name in _sorted(names) if (t := snapshot.catalog.table(name)) is not None)
+
+
 def _by_user(principals: Iterable[Principal]) -> tuple[Principal, ...]:
     return tuple(sorted(principals, key=lambda principal: principal.user))
 
@@ -192,6 +197,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         snapshot_version=judging.snapshot.version,
         catalog_version=judging.snapshot.catalog.version,
         names=plan.names,
+        tables=_known(plan.names, judging.snapshot),
         read_only=plan.read_only,
         effects=settled(plan.effects, judging.snapshot.catalog),
         answer=plan.answer,

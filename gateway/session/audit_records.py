@@ -74,10 +74,11 @@ def decided(
     session: str = "",
     operation: str = "",
     repository: str = "spark",
+    lineage: Mapping[str, Any] | None = None,
 ) -> AuditEvent:
     """Build the record of a verdict. `duration_us` is the time that judging took, `snapshot` the version
     that the statement was judged under when the verdict itself does not say, `operation` the id that client
-    and Spark know a plan's execution by."""
+    and Spark know a plan's execution by, `lineage` what its lineage will be made of."""
     statement = verdict.statement
     cleared = isinstance(verdict, Cleared)
     body: dict[str, Any] = {
@@ -104,6 +105,8 @@ def decided(
         body["forwarded_sha256"] = digest(verdict.forwarded)
         body["readers_agree"] = verdict.readers_agree
         body["scans"] = [parts.of_scan(scan) for scan in verdict.scans]
+        if lineage is not None:
+            body["lineage"] = lineage
         if statement.plan is not None:
             body["forwarded_plan_sha256"] = hashlib.sha256(verdict.forwarded_plan).hexdigest()
             body["texts"] = list(verdict.plan_texts)

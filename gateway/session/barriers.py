@@ -167,13 +167,14 @@ def settle(
     *,
     finished: bool,
     stopped: bool,
+    statement_id: str = "",
 ) -> bool:
     """Put a statement's effects in force. False when what names mean is no longer certain.
 
     `stopped`: it ended neither FINISHED nor with an error of Spark's, so that it may have done its work.
     """
     if finished:
-        session.finished(cleared, policies_version)
+        session.finished(cleared, policies_version, statement_id)
         return True
     if stopped:
         for effect in cleared.effects:

@@ -206,6 +206,7 @@ class Execution:
                     client=session.client,
                     session=session.handle,
                     judged_s=time.perf_counter() - begun,
+                    views=session.views_made_by(verdict),
                 )
                 if waited is not None:
                     waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
@@ -405,6 +406,7 @@ class Execution:
             operation.policies_version,
             finished=operation.state == FINISHED,
             stopped=operation.state not in (FINISHED, ERROR),
+            statement_id=operation.statement_id,
         )
 
     async def _settle_pending(self, session: Session) -> None:

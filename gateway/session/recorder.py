@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import structlog
 
@@ -12,7 +12,7 @@ from gateway.errors import LedgerUnavailable, SluiceError
 from gateway.model.audit import AuditEvent
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
-from gateway.model.statement import Client, Refused, Verdict
+from gateway.model.statement import Cleared, Client, Refused, Verdict
 from gateway.session import audit_records
 from gateway.session.audit_records import Outcome
 from gateway.session.identifiers import Handle, new_event_id, now
@@ -43,11 +43,29 @@ class Ending(Protocol):
     def backend_id(self) -> str: ...
 
 
+LineageInput = Callable[[Cleared, Mapping[str, str]], Mapping[str, Any] | None]
+"""A clearance and the temporary views that it reads, by the statements that made them → what the record keeps
+so that lineage can be made of it later, as JSON; None for what has none."""
+
+_NO_VIEWS: Mapping[str, str] = {}
+
+
+def no_lineage(cleared: Cleared, views: Mapping[str, str]) -> None:
+    """Keep nothing for lineage."""
+
+
 class Recorder:
     """Knows the gateway's name and how each thing that happens becomes an event."""
 
-    def __init__(self, ledger: Ledger, gateway: str, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        gateway: str,
+        metrics: Metrics,
+        lineage_input: LineageInput = no_lineage,
+    ) -> None:
         self._ledger = ledger
+        self._lineage_input = lineage_input
         self._gateway = gateway
         self._metrics = metrics
 
@@ -60,8 +78,12 @@ class Recorder:
         session: Handle | str,
         judged_s: float,
         operation: str = "",
+        views: Mapping[str, str] = _NO_VIEWS,
     ) -> None:
-        """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded."""
+        """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded.
+
+        `views` are the temporary views that the statement reads, by the statements that made them.
+        """
         event = audit_records.decided(
             verdict,
             event_id=statement_id,
@@ -72,6 +94,7 @@ class Recorder:
             duration_us=round(judged_s * 1_000_000),
             session=str(session),
             operation=operation,
+            lineage=self._lineage_input(verdict, views) if isinstance(verdict, Cleared) else None,
         )
         await self._decided(event, refused=isinstance(verdict, Refused))
 

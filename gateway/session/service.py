@@ -38,7 +38,7 @@ from gateway.session.ports import (
     Ledger,
     RelayedFrame,
 )
-from gateway.session.recorder import Recorder
+from gateway.session.recorder import LineageInput, Recorder, no_lineage
 from gateway.session.results import Results
 from gateway.session.session import Session
 from gateway.session.verdicts import Verdicts
@@ -88,12 +88,13 @@ class Sessions:
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
         principals: Callable[[], Mapping[str, Principal]] = dict,
+        lineage_input: LineageInput = no_lineage,
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
         are those of every endpoint of the process; `principals` are those who may log in now."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
-        self.recorder = Recorder(ledger, gateway, self.metrics)
+        self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
         self._backend = backend
         self._clock = clock
         self._verdicts = Verdicts(

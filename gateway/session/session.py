@@ -89,6 +89,8 @@ class TempView:
     were made from."""
     names: frozenset[TableName] = frozenset()
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
+    statement_id: str = ""
+    """The statement that made it, as the record knows it."""
     words: frozenset[str] = field(init=False, repr=False, compare=False)
     """Everything in its text that could be a name without backticks, lower case."""
 
@@ -201,14 +203,14 @@ class NamesInForce:
         if not cleared.plain:
             self.views_guarded = True
 
-    def finished(self, cleared: Cleared, policies_version: int) -> None:
+    def finished(self, cleared: Cleared, policies_version: int, statement_id: str = "") -> None:
         """Put in force what a statement that Spark has FINISHED changes."""
         for effect in cleared.effects:
             match effect:
                 case UseNamespace():
                     self.context = _used(self.context, effect)
                 case CreateTempView():
-                    self._remember(effect.name, cleared, policies_version)
+                    self._remember(effect.name, cleared, policies_version, statement_id)
                 case RegisterCode():
                     self.add_handle(effect.handle)
                 case ChangeSetting():
@@ -316,6 +318,13 @@ class NamesInForce:
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
 
+    def views_made_by(self, verdict: Verdict) -> dict[str, str]:
+        """Return the temporary views that a statement reads itself, by the statements that made them."""
+        if not isinstance(verdict, Cleared):
+            return {}
+        read = ((name, self.views.get(name)) for name in sorted(verdict.temp_views_read))
+        return {name: view.statement_id for name, view in read if view is not None}
+
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
         found: dict[int, Judged] = {}
@@ -359,7 +368,7 @@ class NamesInForce:
         now = self.views.get(name)
         return now is not None and any(judged is now.made for judged in view.basis or ())
 
-    def _remember(self, name: str, cleared: Cleared, policies_version: int) -> None:
+    def _remember(self, name: str, cleared: Cleared, policies_version: int, statement_id: str) -> None:
         folded = name.lower()
         view = TempView(
             name=name,
@@ -368,6 +377,7 @@ class NamesInForce:
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
+            statement_id=statement_id,
         )
         # Before the view takes the name: a DataFrame's may read the one that it replaces.
         read = cleared if view.inlined else replace(cleared, temp_views_read=frozenset())

@@ -353,6 +353,24 @@ class LedgerSettings(Section):
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
 
 
+class LineageSettings(Section):
+    """Column lineage of the statements that run: made of the audit record when they have ended."""
+
+    enabled: bool = True
+    """Whether the record keeps what lineage is made of, and the graph gets it."""
+    queries: bool = True
+    """Whether plain queries are in the graph too, and not only what writes or makes a view."""
+    workers: Count = 1
+    """Processes that make lineage, one statement at a time each."""
+    deadline_s: Seconds = 10.0
+    """Seconds that one statement may take; after that only its tables are known."""
+    batch: Count = 50
+    """Statements that are read from the record and brought into the graph at once."""
+    tables_bytes: Bytes = 256 * 1024
+    """Bytes, compressed, that the record keeps of the tables and views of one statement. Where they are more,
+    only its tables are known."""
+
+
 class SessionSettings(Section):
     """Limits of sessions and statements."""
 
@@ -411,6 +429,7 @@ class Settings(Section):
     policies: PolicySettings = PolicySettings()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
+    lineage: LineageSettings = LineageSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()

@@ -18,6 +18,8 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
 from tests.audit.samples import cleared, completed, fresh_id, login, now, refused
+from tests.lineage.recorded import cleared as cleared_by_judge
+from tests.lineage.recorded import decided as with_lineage
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "audit.md").read_text("utf-8")
 NAMED = set(re.findall(r"`([A-Za-z_0-9]+)`", TEXT))
@@ -36,6 +38,7 @@ def keys(value: Any) -> Iterator[str]:
 
 EVENTS: list[AuditEvent] = [
     cleared(),
+    with_lineage(cleared_by_judge("SELECT 1"), views={"user": fresh_id()}),
     refused(),
     login(),
     completed(cleared(), "failed", error="no", sqlstate="22012"),

@@ -25,7 +25,18 @@ SESSIONS = 1000
 QUICK = os.environ.get("SLUICE_BENCH_QUICK", "") not in ("", "0")
 """Whether a tenth of everything will do, to try the benchmarks themselves."""
 HERE = Path(__file__).parent
-ROOMS = ("policy", "lineage", "judge", "connect_judge", "ledger", "session", "statement", "fetch", "connect")
+ROOMS = (
+    "policy",
+    "lineage",
+    "judge",
+    "connect_judge",
+    "ledger",
+    "session",
+    "statement",
+    "fetch",
+    "connect",
+    "lineage_live",
+)
 ORDER = tuple(f"test_{what}_figures.py" for what in ROOMS)
 RECORD = pytest.StashKey[Record]()
 

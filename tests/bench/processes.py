@@ -60,7 +60,9 @@ class GatewayProcesses:
         self.gateway = psutil.Process(pid)
         children = self.gateway.children(recursive=True)
         self._readers = [child for child in children if "sluice.ReaderMain" in child.cmdline()]
-        self._others = [child for child in children if child not in self._readers]
+        # What makes lineage is Python's; it comes with the first statement and may be replaced.
+        ours = [child for child in children if "multiprocessing" in " ".join(child.cmdline())]
+        self._others = [child for child in children if child not in (*self._readers, *ours)]
         assert self._readers, "the gateway has a parser"
 
     def cpu(self) -> CpuUsed:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import pickle
 import signal
+import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
 from gateway.lineage.gathering import Gathered, Gatherer
@@ -72,3 +77,33 @@ async def test_a_worker_that_was_killed_is_replaced(reader: ReaderPool) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+ASKING = """
+import asyncio, pickle, sys
+from gateway.lineage.workers import LineageWorkers
+
+async def ask():
+    async with LineageWorkers(1, deadline_s=120) as workers:
+        await workers.lineage(pickle.load(open(sys.argv[1], "rb")))
+        print(workers.pids[0], flush=True)
+        await asyncio.sleep(3600)
+
+asyncio.run(ask())
+"""
+
+
+async def test_a_worker_that_hangs_ends_with_a_gateway_that_is_killed(
+    reader: ReaderPool, tmp_path: Path
+) -> None:
+    statement = tmp_path / "statement"
+    statement.write_bytes(pickle.dumps(await gathered(reader, SQL)))
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ASKING, str(statement), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    worker = psutil.Process(int(await parent.stdout.readline()))
+    worker.suspend()
+    parent.kill()
+    await parent.wait()
+    await asyncio.to_thread(worker.wait, 120)

@@ -635,6 +635,27 @@ async def test_a_view_that_would_be_written_the_same_stays() -> None:
     assert world.judge.judged[-1].context.temp_views == {"v"}
 
 
+async def test_the_record_of_a_read_names_the_statement_that_made_its_view() -> None:
+    world = World()
+    names(world)
+    world.judge.reads = {"SELECT * FROM v": frozenset({"v"})}
+    handle = await open_session(world)
+    await run(world, handle, CREATE)
+    (made,) = world.ledger.of("decided")
+    world.backend.fail[f"{CREATE} again"] = ("[X] no", "42000")
+    with pytest.raises(StatementFailed):
+        await run(world, handle, f"{CREATE} again")
+    await run(world, handle, "SELECT * FROM v")
+    assert world.ledger.of("decided")[-1].body["lineage"] == {"temp_views": {"v": made.statement_id}}
+    # A view that was made again is another statement's, under the masks of then.
+    world.new_policies()
+    world.judge.mark = " /* other mask */"
+    await run(world, handle, "SELECT * FROM v")
+    *_, again, read = world.ledger.of("decided")
+    assert again.body["reqData"] == CREATE
+    assert read.body["lineage"] == {"temp_views": {"v": again.statement_id}}
+
+
 async def test_a_view_under_another_mask_is_made_again() -> None:
     world = World()
     names(world)

@@ -88,6 +88,7 @@ class Endings:
             operation.policies_version,
             finished=finished,
             stopped=stopped,
+            statement_id=operation.statement_id,
         )
         operation.hold.end(self._limits.unsettled_s if stopped else 0)
         await self.surely(self._recorder.completed(operation, outcome, reason))

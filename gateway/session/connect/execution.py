@@ -285,6 +285,7 @@ class ConnectExecution:
                 client=client,
                 session=session.session_id,
                 judged_s=time.perf_counter() - begun,
+                views=session.views_made_by(verdict),
                 operation=wanted.operation_id,
             )
             if isinstance(verdict, Refused):

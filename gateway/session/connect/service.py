@@ -36,7 +36,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, RpcError
-from gateway.session.recorder import Recorder
+from gateway.session.recorder import LineageInput, Recorder, no_lineage
 from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
 
@@ -67,6 +67,7 @@ class ConnectSessions:
         clock: Callable[[], float] = time.monotonic,
         stale: Callable[[], str | None] = lambda: None,
         principals: Callable[[], Mapping[str, Principal]] = dict,
+        lineage_input: LineageInput = no_lineage,
         secrets: Sequence[str] = (),
     ) -> None:
         """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
@@ -74,7 +75,7 @@ class ConnectSessions:
         client may read in what Spark says, as its token."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
-        self.recorder = Recorder(ledger, gateway, self.metrics)
+        self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
         self._backend = backend
         self._clock = clock
         self._verdicts = Verdicts(

@@ -1,0 +1,108 @@
+"""The running gateway's own lineage: the record's input for it, and who follows the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import asyncpg
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gateway.audit.lineage_queue import LineageQueue
+from gateway.database.migrate import migrate
+from gateway.lineage.following import Follower, FollowerFigures, FollowerLimits
+from gateway.lineage.gathering import Gatherer
+from gateway.lineage.recorded import LineageInput
+from gateway.lineage.sinks import LineageSink
+from gateway.lineage.workers import LineageWorkers
+from gateway.reader.port import ReaderPort
+from gateway.session import recorder
+from gateway.session.ports import Catalog
+from gateway.settings.models import LineageSettings
+
+LATE_S = 300.0
+"""Seconds after which a statement that waits is worth telling of."""
+
+
+def lineage_input(settings: LineageSettings) -> recorder.LineageInput:
+    """Return what the record keeps of cleared statements for their lineage."""
+    if not settings.enabled:
+        return recorder.no_lineage
+    return LineageInput(queries=settings.queries, tables_bytes=settings.tables_bytes)
+
+
+def make_follower(
+    settings: LineageSettings,
+    dsn: str,
+    reader: ReaderPort,
+    catalog: Catalog,
+    gateway: str,
+    workers: LineageWorkers,
+    sinks: Sequence[LineageSink] = (),
+) -> Follower:
+    """Return who makes lineage of the record of `gateway`, not running."""
+    return Follower(
+        connect=lambda: _connect(dsn),
+        queue=LineageQueue(gateway),
+        gatherer=Gatherer(reader=reader, look_up=catalog.look_up, catalogs=catalog.snapshot.catalogs),
+        workers=workers,
+        sinks=sinks,
+        limits=FollowerLimits(batch=settings.batch),
+    )
+
+
+async def _connect(dsn: str) -> Any:
+    connection = await asyncpg.connect(
+        dsn,
+        timeout=10,
+        command_timeout=60,
+        server_settings={"application_name": "sluice-lineage", "timezone": "UTC"},
+    )
+    try:
+        await migrate(connection)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def trouble(figures: FollowerFigures) -> str | None:
+    """Say what is wrong with following, None when nothing is. Statements run all the same."""
+    if figures.error:
+        return f"lineage is not being made: {figures.error}"
+    if figures.oldest_s > LATE_S:
+        return f"{figures.waiting} statements wait for their lineage, the oldest for {figures.oldest_s:.0f} s"
+    return None
+
+
+class LineageCollector(Collector):
+    """Asks for the follower's figures whenever the page is printed."""
+
+    def __init__(self, figures: FollowerFigures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counters and gauges."""
+        figures = self._figures
+        made = CounterMetricFamily(
+            "sluice_lineage_statements",
+            "Statements by what became of their lineage: columns, tables only, none to be had, lost",
+            labels=["lineage"],
+        )
+        made.add_metric(["columns"], figures.made)
+        made.add_metric(["tables"], figures.table_level)
+        made.add_metric(["none"], figures.without)
+        made.add_metric(["lost"], figures.lost)
+        yield made
+        yield CounterMetricFamily(
+            "sluice_lineage_not_sunk", "Statements that a sink did not take", value=figures.not_sunk
+        )
+        yield GaugeMetricFamily(
+            "sluice_lineage_waiting", "Ended statements whose lineage is not made yet", value=figures.waiting
+        )
+        yield GaugeMetricFamily(
+            "sluice_lineage_oldest_seconds",
+            "Seconds for which the oldest of them has waited",
+            value=figures.oldest_s,
+        )

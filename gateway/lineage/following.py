@@ -1,0 +1,424 @@
+"""Follows the audit record: makes the lineage of each statement that has ended, for the graph.
+
+Nothing but the record feeds it. What was not made when the gateway ended is in the queue at the next start,
+and a statement that is made twice counts once. So it may fail, and a gateway may be killed, at any point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
+from gateway.lineage.rows import Seen
+from gateway.lineage.sinks import LineageSink
+from gateway.lineage.store import bring
+from gateway.lineage.workers import LineageWorkers
+from gateway.model.audit import AuditEvent
+from gateway.model.catalog import CatalogSnapshot, TableName
+from gateway.model.lineage import Operation, StatementLineage
+from gateway.sql.lineage import table_lineage
+
+log = structlog.get_logger(__name__)
+
+_REFUSALS = (
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+    asyncpg.IntegrityConstraintViolationError,
+    TypeError,
+    ValueError,
+    OverflowError,
+)
+"""What PostgreSQL, or asyncpg's encoders, answer when a value is at fault and not the server or the way."""
+MAX_VIEW_DEPTH = 32
+"""Temporary views that are made of temporary views."""
+TOO_MUCH = "its tables were too many for the record"
+
+
+class Waiting(Protocol):
+    """A statement that has ended, with what the record has of it."""
+
+    @property
+    def statement_id(self) -> UUID: ...
+
+    @property
+    def attempts(self) -> int:
+        """How often making its lineage has failed."""
+        ...
+
+    @property
+    def decided(self) -> AuditEvent | None:
+        """None when the record no longer has it."""
+        ...
+
+    @property
+    def end(self) -> AuditEvent | None: ...
+
+
+class Queue(Protocol):
+    """Statements of the record whose lineage is to be made; each method takes a connection to it and may
+    raise what that raises."""
+
+    async def take(self, connection: Any, limit: int) -> Sequence[Waiting]:
+        """Return the gateway's own, those first that have waited longest."""
+        ...
+
+    async def take_left(self, connection: Any, limit: int) -> Sequence[Waiting]:
+        """Return those that any gateway has left."""
+        ...
+
+    async def decided(self, connection: Any, statement_id: UUID) -> AuditEvent | None:
+        """Return the decision on a statement; None when the record does not have it."""
+        ...
+
+    async def done(self, connection: Any, statements: Iterable[UUID]) -> None:
+        """Take statements out."""
+        ...
+
+    async def failed(self, connection: Any, statements: Iterable[UUID], pause_s: float) -> None:
+        """Let statements wait for another attempt."""
+        ...
+
+    async def behind(self, connection: Any) -> tuple[int, float]:
+        """Return how many of the gateway's own wait, and for how many seconds the oldest has."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerLimits:
+    """Sizes and times of following."""
+
+    batch: int = 50
+    """Statements that are read and made at once: what is in memory."""
+    brought: int = 10
+    """Statements of one transaction of the graph: their rows are made on the event loop, 0.4 ms each."""
+    poll_s: float = 1.0
+    """Seconds between looks at an empty queue."""
+    left_s: float = 60.0
+    """Seconds between looks at what other gateways have left, while there is nothing of one's own."""
+    attempts: int = 5
+    """Attempts after which a statement is given up; the record still has it."""
+    retry_s: float = 2.0
+    """Seconds before the second attempt; each further one comes after twice the time."""
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 10.0
+    """Seconds between attempts to reach the database."""
+    sink_attempts: int = 3
+    sink_timeout_s: float = 30.0
+    """Seconds that a sink has to take a batch."""
+    views: int = 256
+    """Lineages of temporary views that are kept, for statements that read them."""
+
+
+@dataclass(slots=True)
+class FollowerFigures:
+    """How following goes, for metrics and the readiness page."""
+
+    made: int = 0
+    """Statements whose columns are known."""
+    table_level: int = 0
+    """Statements of which only tables are known."""
+    without: int = 0
+    """Statements that move no rows and show none, or that Spark never received."""
+    lost: int = 0
+    """Statements that were given up."""
+    not_sunk: int = 0
+    """Statements that a sink did not take, counted for each sink."""
+    waiting: int = 0
+    oldest_s: float = 0.0
+    """Seconds for which the oldest of them has waited."""
+    error: str = ""
+    """Why nothing is followed at the moment; empty when it is."""
+
+
+class _Unmade(Exception):
+    """Why a statement has no lineage now; another attempt may have it."""
+
+
+class _Hopeless(Exception):
+    """Why a statement never will have."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Follower:
+    """Follows one gateway's part of the record. `run` never returns; cancel it."""
+
+    connect: Callable[[], Awaitable[Any]]
+    """Returns a connection to the record and the graph, whose tables are there. Its errors are temporary."""
+    queue: Queue
+    gatherer: Gatherer
+    workers: LineageWorkers
+    sinks: Sequence[LineageSink] = ()
+    limits: FollowerLimits = field(default_factory=FollowerLimits)
+    figures: FollowerFigures = field(default_factory=FollowerFigures)
+    _views: OrderedDict[UUID, StatementLineage | None] = field(default_factory=OrderedDict)
+    _broken: set[int] = field(default_factory=set)
+    """Positions of the sinks that did not take their last batch."""
+    _left_at: float = float("-inf")
+    _counted_at: float = float("-inf")
+    _record: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A connection answers one question at a time."""
+
+    async def run(self) -> None:
+        """Connect and follow, and begin again after any failure."""
+        pause = self.limits.first_pause_s
+        while True:
+            connection = None
+            followed = 0
+            try:
+                connection = await self.connect()
+                self.figures.error = ""
+                while True:
+                    if not await self.step(connection):
+                        await asyncio.sleep(self.limits.poll_s)
+                    followed += 1
+            except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
+                self.figures.error = _why(error)
+                log.warning("lineage_interrupted", error=self.figures.error, pause_s=pause)
+            finally:
+                if connection is not None:
+                    connection.terminate()
+            if followed:
+                pause = self.limits.first_pause_s
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self.limits.longest_pause_s)
+
+    async def step(self, connection: Any) -> bool:
+        """Make the lineage of the next statements; False when there were none."""
+        waiting = await self.queue.take(connection, self.limits.batch)
+        if not waiting and self._looks_for_left():
+            waiting = await self.queue.take_left(connection, self.limits.batch)
+        await self._count(connection)
+        if not waiting:
+            return False
+        seen, unmade = await self._made(connection, waiting)
+        if seen:
+            brought = [
+                taken
+                for first in range(0, len(seen), self.limits.brought)
+                for taken in await self._bring(connection, seen[first : first + self.limits.brought])
+            ]
+            refused = {one.statement_id for one in seen} - {one.statement_id for one in brought}
+            for one in waiting:
+                if one.statement_id in refused:
+                    self._again(one, "the database does not take it", unmade)
+            await self._sink(brought)
+        failed = {one.statement_id for one in unmade}
+        await self.queue.done(connection, [w.statement_id for w in waiting if w.statement_id not in failed])
+        for one in unmade:
+            await self.queue.failed(connection, [one.statement_id], self.limits.retry_s * 2**one.attempts)
+        return True
+
+    def _looks_for_left(self) -> bool:
+        now = time.monotonic()
+        if now - self._left_at < self.limits.left_s:
+            return False
+        self._left_at = now
+        return True
+
+    async def _count(self, connection: Any) -> None:
+        now = time.monotonic()
+        if now - self._counted_at >= self.limits.poll_s:
+            self._counted_at = now
+            self.figures.waiting, self.figures.oldest_s = await self.queue.behind(connection)
+
+    # -- making ------------------------------------------------------------------------------------------
+
+    async def _made(self, connection: Any, waiting: Sequence[Waiting]) -> tuple[list[Seen], list[Waiting]]:
+        """Return what has lineage, and what is to be tried again."""
+        seen: list[Seen] = []
+        unmade: list[Waiting] = []
+        limit = asyncio.Semaphore(2 * self.workers.processes)
+
+        async def one(statement: Waiting) -> None:
+            async with limit:
+                try:
+                    found = await self._one(connection, statement)
+                except _Unmade as why:
+                    self._again(statement, str(why), unmade)
+                except _Hopeless as why:
+                    self._lose(statement, str(why))
+                except Exception as error:  # noqa: BLE001 - one statement must not keep all others waiting
+                    self._again(statement, _why(error), unmade)
+                else:
+                    self._tally(found)
+                    if found is not None:
+                        seen.append(found)
+
+        async with asyncio.TaskGroup() as group:
+            for statement in waiting:
+                group.create_task(one(statement))
+        return seen, unmade
+
+    def _again(self, statement: Waiting, why: str, unmade: list[Waiting]) -> None:
+        if statement.attempts + 1 < self.limits.attempts:
+            unmade.append(statement)
+            log.warning("lineage_unmade", statement_id=str(statement.statement_id), reason=why)
+        else:
+            self._lose(statement, why)
+
+    def _lose(self, statement: Waiting, why: str) -> None:
+        self.figures.lost += 1
+        log.error("lineage_lost", statement_id=str(statement.statement_id), reason=why)
+
+    def _tally(self, seen: Seen | None) -> None:
+        if seen is None:
+            self.figures.without += 1
+        elif seen.lineage.table_level:
+            self.figures.table_level += 1
+        else:
+            self.figures.made += 1
+
+    async def _one(self, connection: Any, waiting: Waiting) -> Seen | None:
+        if waiting.decided is None:
+            raise _Hopeless("the record no longer has its decision")
+        statement = await asyncio.to_thread(_read, waiting.decided, waiting.end)
+        if statement.outcome == NOT_FORWARDED:
+            return None
+        lineage = await self._lineage(connection, statement, depth=0)
+        return None if lineage is None else seen_of(statement, lineage)
+
+    async def _lineage(
+        self, connection: Any, statement: RecordedStatement, depth: int
+    ) -> StatementLineage | None:
+        if statement.made is not None:
+            return statement.made
+        views = await self._temp_views(connection, statement.temp_views, depth)
+        gathered = await gather(self.gatherer, statement, views)
+        if not isinstance(gathered, Gathered):
+            # Its own words may quote the statement, which no log has.
+            raise _Unmade("Spark's parser has no reading of it")
+        return await make(self.workers, statement, gathered)
+
+    async def _temp_views(
+        self, connection: Any, made_by: Mapping[str, UUID], depth: int
+    ) -> dict[str, StatementLineage]:
+        """Return the lineage of the statements that made temporary views; of one that the record no longer
+        has, the view's name stands for itself."""
+        found: dict[str, StatementLineage] = {}
+        if depth >= MAX_VIEW_DEPTH:
+            return found
+        for name, statement_id in made_by.items():
+            if statement_id in self._views:
+                self._views.move_to_end(statement_id)
+            else:
+                self._keep(statement_id, await self._view(connection, statement_id, depth))
+            lineage = self._views[statement_id]
+            if lineage is not None:
+                found[name] = lineage
+        return found
+
+    async def _view(self, connection: Any, statement_id: UUID, depth: int) -> StatementLineage | None:
+        async with self._record:
+            event = await self.queue.decided(connection, statement_id)
+        if event is None:
+            return None
+        try:
+            return await self._lineage(connection, await asyncio.to_thread(_read, event, None), depth + 1)
+        except _Hopeless:
+            return None
+
+    def _keep(self, statement_id: UUID, lineage: StatementLineage | None) -> None:
+        self._views[statement_id] = lineage
+        if len(self._views) > self.limits.views:
+            self._views.popitem(last=False)
+
+    async def _bring(self, connection: Any, seen: Sequence[Seen]) -> list[Seen]:
+        """Bring statements into the graph; return those that the database took."""
+        try:
+            await bring(connection, seen)
+        except _REFUSALS as error:
+            if len(seen) == 1:
+                log.error("lineage_refused", statement_id=str(seen[0].statement_id), error=_why(error))
+                return []
+            return [taken for one in seen for taken in await self._bring(connection, [one])]
+        return list(seen)
+
+    # -- sinks -------------------------------------------------------------------------------------------
+
+    async def _sink(self, seen: Sequence[Seen]) -> None:
+        """Give every sink what the graph has; one that has failed before gets one attempt."""
+        for position, sink in enumerate(self.sinks):
+            attempts = 1 if position in self._broken else self.limits.sink_attempts
+            for attempt in range(attempts):
+                if attempt:
+                    await asyncio.sleep(self.limits.first_pause_s * 2**attempt)
+                try:
+                    async with asyncio.timeout(self.limits.sink_timeout_s):
+                        await sink.put(seen)
+                except Exception as error:  # noqa: BLE001 - whatever a sink raises, the graph goes on
+                    log.warning("lineage_sink_failed", sink=type(sink).__name__, error=_why(error))
+                else:
+                    self._broken.discard(position)
+                    break
+            else:
+                self._broken.add(position)
+                self.figures.not_sunk += len(seen)
+
+
+def _read(decided: AuditEvent, end: AuditEvent | None) -> RecordedStatement:
+    try:
+        return read_statement(decided, end)
+    except ValueError as error:
+        raise _Hopeless(str(error)) from None
+
+
+async def gather(
+    gatherer: Gatherer, statement: RecordedStatement, views: Mapping[str, StatementLineage]
+) -> Gathered | str:
+    """Gather what a recorded statement's lineage is made of: by what the record says of its names, else by
+    the gatherer's own look-up. Returns why, where the parser has no reading of it."""
+    tables = statement.tables if statement.tables is not None else {} if statement.over else None
+    if tables is not None:
+        snapshot = CatalogSnapshot(version=0, catalogs=gatherer.catalogs, tables=tables)
+
+        async def look_up(names: list[TableName]) -> CatalogSnapshot:
+            return snapshot
+
+        gatherer = replace(gatherer, look_up=look_up)
+    gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
+    return gathered if isinstance(gathered, Gathered) else gathered.message
+
+
+async def make(
+    workers: LineageWorkers, statement: RecordedStatement, gathered: Gathered
+) -> StatementLineage | None:
+    """Return the lineage of a recorded statement; None where there is none."""
+    if statement.over:
+        lineage = table_lineage(gathered.statement, gathered.catalog, TOO_MUCH)
+    else:
+        lineage = await workers.lineage(gathered)
+    if lineage is not None and lineage.operation is Operation.QUERY and not statement.runs_queries:
+        return None
+    return lineage
+
+
+def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:
+    """Return a recorded statement with its lineage, as the graph takes it."""
+    return Seen(
+        statement_id=statement.statement_id,
+        time=statement.time,
+        user=statement.user,
+        text=statement.text,
+        session_id=statement.session_id,
+        outcome=statement.outcome,
+        ended=statement.ended,
+        error=statement.error,
+        lineage=lineage,
+    )
+
+
+def _why(error: BaseException) -> str:
+    """Name an error without its text, which may quote a statement."""
+    if isinstance(error, BaseExceptionGroup):
+        return _why(error.exceptions[0])
+    return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__

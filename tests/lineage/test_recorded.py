@@ -1,0 +1,150 @@
+"""The record keeps of a statement what its lineage is made of, whatever becomes of tables and policies."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from gateway.lineage.recorded import LineageInput, masks_of, pack, read_statement, unpack
+from gateway.model.audit import AuditEvent
+from gateway.model.catalog import TableName
+from gateway.model.lineage_json import to_json
+from gateway.model.statement import AnswerFilter, AnswerRule, PlanRequest
+from tests.audit.samples import completed, refused
+from tests.lineage.recorded import cleared, decided, name_of, scan, table
+from tests.lineage.statements import seen
+
+RAW = table("raw", "id ssn")
+VIEW = table("people", "name", view="SELECT ssn AS name FROM raw")
+
+
+def with_lineage(event: AuditEvent, lineage: Any) -> AuditEvent:
+    return replace(event, body={**event.body, "lineage": lineage})
+
+
+def test_what_was_written_is_read_again() -> None:
+    verdict = cleared("SELECT * FROM people", RAW, VIEW, scans=(scan("raw", "SSN"),))
+    event = decided(verdict, views={"v": "019365a0-0000-7000-8000-000000000001"})
+    found = read_statement(event, completed(event, "failed", error="no", sqlstate="22012"))
+    assert found.text == "SELECT * FROM people"
+    assert found.context.namespace == ("lab",)
+    assert found.context.temp_views == {"v"}
+    assert found.temp_views == {"v": UUID("019365a0-0000-7000-8000-000000000001")}
+    assert found.tables == {name_of("raw"): RAW, name_of("people"): VIEW}
+    assert found.masks == {name_of("raw"): {"ssn"}}
+    assert (found.outcome, found.error) == ("failed", "no")
+    assert found.ended is not None
+    assert not found.over
+
+
+def test_a_column_is_masked_where_every_scan_of_its_table_masks_it() -> None:
+    assert masks_of([scan("raw", "ssn", "id"), scan("raw", "ssn")]) == {name_of("raw"): {"ssn"}}
+    assert masks_of([scan("raw", "ssn"), scan("raw")]) == {}
+    event = decided(cleared("SELECT 1", RAW, scans=(scan("raw", "ssn", "id"), scan("raw", "ssn"))))
+    assert read_statement(event).masks == {name_of("raw"): {"ssn"}}
+    old = replace(event, body={k: v for k, v in event.body.items() if k != "lineage"})
+    assert read_statement(old).masks == {name_of("raw"): {"ssn"}}
+    assert read_statement(old).tables is None
+
+
+def test_lineage_that_was_made_before_is_taken_as_it_is() -> None:
+    lineage = seen("raw.id -> out.id: id IDENTITY").lineage
+    event = with_lineage(decided(cleared("a rendering", RAW)), {"made": to_json(lineage)})
+    found = read_statement(replace(event, body={**event.body, "plan": "execute", "texts": []}))
+    assert found.made == lineage
+    assert found.text == "a rendering"
+    assert not found.over
+
+
+def sql_plan(text: str, *, command: bool) -> PlanRequest:
+    from gateway.wire.connect import pb, serialize
+
+    plan = pb.Plan()
+    relation = plan.command.sql_command.input if command else plan.root
+    relation.sql.query = text
+    return PlanRequest(kind="execute", message=serialize(plan))
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_the_text_of_a_plan_is_that_of_its_sql(command: bool) -> None:
+    verdict = cleared("spark.sql(...)", RAW, plan_texts=("SELECT * FROM raw",))
+    plan = sql_plan("SELECT * FROM raw", command=command)
+    sent = replace(verdict, statement=replace(verdict.statement, plan=plan))
+    found = read_statement(decided(sent))
+    assert found.text == "SELECT * FROM raw"
+    assert found.runs_queries is not command
+    assert LineageInput()(replace(sent, plan_texts=("id > 1",)), {}) is None
+    looked_at = replace(plan, kind="analyze")
+    assert LineageInput()(replace(sent, statement=replace(sent.statement, plan=looked_at)), {}) is None
+
+
+def test_too_many_tables_are_said_to_be() -> None:
+    wide = table("wide", " ".join(f"column_{i * 7919 % 10007}" for i in range(3000)))
+    event = decided(cleared("SELECT * FROM wide", wide), input_=LineageInput(tables_bytes=2000))
+    assert event.body["lineage"] == {"tables": None}
+    assert read_statement(event).over
+
+
+def test_a_table_is_packed_again_when_it_or_its_masks_change() -> None:
+    write = LineageInput()
+    plain = cleared("SELECT * FROM raw", RAW)
+    first = write(plain, {})
+    assert first == write(plain, {})
+    other = cleared("SELECT * FROM raw", table("raw", "id ssn more"))
+    masked = cleared("SELECT * FROM raw", RAW, scans=(scan("raw", "ssn"),))
+    packed = [found["tables"] for v in (plain, other, masked) if (found := write(v, {})) is not None]
+    assert len(set(packed)) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "queries", "kept"),
+    [
+        ({}, True, True),
+        ({"read_only": True}, True, True),
+        ({"read_only": True}, False, False),
+        ({"read_only": True, "makes": "v"}, False, True),
+        ({"answer": AnswerRule(filter=AnswerFilter.TABLES)}, True, False),
+    ],
+)
+def test_which_statements_are_kept(changes: dict[str, Any], queries: bool, kept: bool) -> None:
+    event = decided(cleared("SELECT 1", RAW, **changes), input_=LineageInput(queries=queries))
+    assert ("lineage" in event.body) is kept
+
+
+def test_what_touches_nothing_has_none() -> None:
+    assert LineageInput()(replace(cleared("SELECT 1"), decisions=()), {}) is None
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [
+        [],
+        {},
+        {"tables": "no base64"},
+        {"tables": base64.b64encode(b"no zlib").decode()},
+        {"tables": base64.b64encode(zlib.compress(b"no json")).decode()},
+        {"tables": base64.b64encode(zlib.compress(b'[["x"]]')).decode()},
+        {"tables": base64.b64encode(zlib.compress(bytes(65 * 1024 * 1024))).decode()},
+        {"tables": None, "temp_views": {"v": "no id"}},
+        {"tables": None, "temp_views": ["v"]},
+        {"made": {"version": 99}},
+    ],
+)
+def test_a_broken_record_is_one_error(lineage: Any) -> None:
+    with pytest.raises(ValueError, match="record"):
+        read_statement(with_lineage(decided(cleared("SELECT 1", RAW)), lineage))
+
+
+def test_no_lineage_of_what_was_refused() -> None:
+    with pytest.raises(ValueError, match="cleared"):
+        read_statement(refused())
+
+
+def test_names_that_are_no_text_are_too_much() -> None:
+    assert pack([table("raw", "a\ud800")], {}) is None
+    assert unpack(pack([RAW], {}) or "") == ({TableName("spark_catalog", "lab", "raw"): RAW}, {})
