@@ -17,7 +17,7 @@ from gateway.app.explaining import catalog_without_sessions, make_reader
 from gateway.audit.search import Found
 from gateway.errors import Faults
 from gateway.lineage.gathering import Gathered, Gatherer
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import IMPORTED, Seen
 from gateway.lineage.store import bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -29,8 +29,6 @@ from gateway.sql.classify import classify
 from gateway.sql.scripts import statements_of
 from gateway.sql.wants import Wants
 
-IMPORTED = "imported"
-"""The outcome of a statement of a script: nobody saw it run."""
 BATCH = 200
 """Statements of one transaction."""
 _IDS = uuid.UUID("6f1d5a1e-5a0b-4f0e-9d3c-1f7c0a9b2e44")
