@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
+from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults
 from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.rows import IMPORTED, Seen
+from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -156,12 +159,18 @@ class Importer:
     """Reads statements, gathers what their names mean, makes their lineage in processes, and brings it."""
 
     def __init__(
-        self, gatherer: Gatherer, workers: LineageWorkers, made: MadeTables, connection: Any
+        self,
+        gatherer: Gatherer,
+        workers: LineageWorkers,
+        made: MadeTables,
+        connection: Any,
+        sink: LineageSink | None = None,
     ) -> None:
         self._gatherer = gatherer
         self._workers = workers
         self._made = made
         self._connection = connection
+        self._sink = sink
         self._waiting: list[Seen] = []
         self._bringing = asyncio.Lock()
         self.report = Report()
@@ -242,6 +251,8 @@ class Importer:
                     user=one.event.user,
                     session_id=name,
                     outcome=str(one.end.body.get("outcome", "unknown")) if one.end else "unknown",
+                    ended=datetime.fromisoformat(one.end.time) if one.end else None,
+                    error=str(one.end.body.get("error") or "") if one.end else "",
                     masks=_masks(body),
                 ),
                 session,
@@ -284,6 +295,8 @@ class Importer:
                 text=statement.text,
                 session_id=statement.session_id,
                 outcome=statement.outcome,
+                ended=statement.ended,
+                error=statement.error,
                 lineage=lineage,
             )
         )
@@ -295,6 +308,8 @@ class Importer:
             batch, self._waiting = self._waiting, []
             if batch:
                 self.report.new += await bring(self._connection, batch)
+            if batch and self._sink is not None:
+                await self._sink.put(batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +322,8 @@ class _Statement:
     user: str
     session_id: str
     outcome: str
+    ended: datetime | None = None
+    error: str = ""
     masks: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
 
 
@@ -393,20 +410,36 @@ def _masks(body: Mapping[str, Any]) -> dict[TableName, frozenset[str]]:
 
 @asynccontextmanager
 async def importing(
-    settings: Settings, connection: Any, *, tables: Path | None, processes: int, deadline_s: float
+    settings: Settings,
+    connection: Any,
+    *,
+    tables: Path | None,
+    processes: int,
+    deadline_s: float,
+    events: Path | None = None,
 ) -> AsyncIterator[Importer]:
     """Make ready to import, with the tables of a running Spark or of a file.
 
-    Raises Faults for a broken file, BackendUnavailable when Spark or the parser is not there.
+    `events`: a file that gets the statements as OpenLineage events. Raises Faults for a broken file,
+    BackendUnavailable when Spark or the parser is not there.
     """
     async with (
         make_reader(settings.reader) as reader,
         catalog_without_sessions(settings, reader, tables) as catalog,
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
+        AsyncExitStack() as stack,
     ):
         made = MadeTables(catalog)
+        sink = None
+        if events is not None:
+            writer = make_writer(
+                settings.lineage.openlineage,
+                tables=lambda name: catalog.snapshot.table(name),
+                spark_version=reader.spark_version,
+            )
+            sink = await stack.enter_async_context(FileSink(events, writer))
         catalogs = frozenset(name.lower() for name in settings.policies.catalogs)
         gatherer = Gatherer(
             reader=reader, look_up=made.look_up, catalogs=catalogs | catalog.snapshot.catalogs
         )
-        yield Importer(gatherer, workers, made, connection)
+        yield Importer(gatherer, workers, made, connection, sink)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.policy.reserved import reserved_place
+from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
 Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
@@ -348,6 +349,12 @@ class LedgerSettings(Section):
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
 
 
+class LineageSettings(Section):
+    """Column lineage of statements; docs/lineage.md tells of it."""
+
+    openlineage: OpenLineageSettings = OpenLineageSettings()
+
+
 class SessionSettings(Section):
     """Limits of sessions and statements."""
 
@@ -406,6 +413,7 @@ class Settings(Section):
     policies: PolicySettings = PolicySettings()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
+    lineage: LineageSettings = LineageSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()

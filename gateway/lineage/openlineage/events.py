@@ -97,7 +97,9 @@ class EventWriter:
 
     def _lines(self, seen: Seen) -> Iterator[bytes]:
         for texts, columns in ((self.texts, True), (False, True), (False, False)):
-            lines = [orjson.dumps(e, option=orjson.OPT_APPEND_NEWLINE) for e in self._fit(seen, texts, columns)]
+            lines = [
+                orjson.dumps(e, option=orjson.OPT_APPEND_NEWLINE) for e in self._fit(seen, texts, columns)
+            ]
             if all(len(line) <= MAX_EVENT_BYTES for line in lines):
                 break
         yield from lines

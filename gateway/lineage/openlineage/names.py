@@ -65,9 +65,7 @@ class Naming:
             return None
         # Clients of Spark Connect choose ids of sessions, so an id is one session of one user only.
         name = storable(f"{seen.user}\0{seen.session_id}")
-        return str(uuid.uuid5(_SESSIONS, name)), Identifier(
-            self.namespace, f"session.{storable(seen.user)}"
-        )
+        return str(uuid.uuid5(_SESSIONS, name)), Identifier(self.namespace, f"session.{storable(seen.user)}")
 
     def dataset(self, dataset: Dataset, seen: Seen) -> Identifier:
         """Return what a dataset is called."""
