@@ -15,13 +15,17 @@ from gateway.settings.section import Bytes, Name, Seconds, Secret, Section
 
 def _job_name(template: str) -> str:
     try:
-        parts = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+        fields = [field for field in Formatter().parse(template) if field[1] is not None]
     except ValueError as error:
         raise ValueError(f"`{template}`: {error}") from None
-    unknown = sorted(parts - JOB_PARTS)
-    if unknown:
-        raise ValueError(f"`{{{unknown[0]}}}` is none of {', '.join(sorted(JOB_PARTS))}")
+    for _, name, details, conversion in fields:
+        if name not in JOB_PARTS or details or conversion:
+            known = ", ".join(f"`{{{part}}}`" for part in sorted(JOB_PARTS))
+            raise ValueError(f"`{template}` may hold nothing in braces but {known}")
     return template
+
+
+JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_job_name)]
 
 
 class OpenLineageHttp(Section):
@@ -68,10 +72,9 @@ class OpenLineageSettings(Section):
     http: OpenLineageHttp | None = None
     namespace: Name = "sluice"
     """Namespace of jobs, and of datasets whose catalog is not in `catalogs`."""
-    job: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_job_name)] = (
-        "{operation}.{target}"
-    )
-    """Name of the job that a statement is a run of; `{user}` may stand in it as well."""
+    job: JobName = "{operation}.{target}"
+    """Name of the job that a statement is a run of; `{user}` may stand in it as well. Statements of one name
+    are runs of one job, whatever their texts."""
     catalogs: dict[str, Name] = Field(default_factory=dict)
     """Spark catalog → namespace of its data source in OpenLineage's naming, such as `hive://metastore:9083`;
     `postgres://db:5432/sales` for a JDBC catalog of the database `sales`."""

@@ -1,8 +1,8 @@
 """Makes the OpenLineage events of a statement: START, and COMPLETE, FAIL or ABORT; a job event for a script.
 
 Versions of facets are those of OpenLineage's specification 2-0-2. What a statement's lineage says is in the
-`columnLineage` facet of what it writes: sources of a column's values, and conditions that bear on some columns,
-in `fields`; conditions that bear on all of a dataset's rows in `dataset`.
+`columnLineage` facet of what it writes: sources of a column's values, and conditions that bear on some
+columns, in `fields`; conditions that bear on all of a dataset's rows in `dataset`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from gateway import __version__
-from gateway.lineage.openlineage.names import Naming
+from gateway.lineage.openlineage.names import Identifier, Naming
 from gateway.lineage.rows import EXPRESSION_CHARS, IMPORTED, Seen, storable
 from gateway.model.catalog import Table, TableName
 from gateway.model.lineage import (
@@ -96,17 +96,16 @@ class EventWriter:
         return _Making(self, seen, self.texts if texts is None else texts, columns).events()
 
     def _lines(self, seen: Seen) -> Iterator[bytes]:
-        for texts, columns in ((self.texts, True), (False, True), (False, False)):
-            lines = [
-                orjson.dumps(e, option=orjson.OPT_APPEND_NEWLINE) for e in self._fit(seen, texts, columns)
-            ]
+        lines = [_line(event) for event in self.events(seen)]
+        for columns in (True, False):
             if all(len(line) <= MAX_EVENT_BYTES for line in lines):
                 break
+            lines = [_line(event) for event in self._shortened(seen, columns)]
         yield from lines
 
-    def _fit(self, seen: Seen, texts: bool, columns: bool) -> list[Event]:
-        events = self.events(seen, texts=texts, columns=columns)
-        if self.texts and not texts:
+    def _shortened(self, seen: Seen, columns: bool) -> list[Event]:
+        events = self.events(seen, texts=False, columns=columns)
+        if self.texts:
             # The statement itself says most, and most are short.
             for event in events:
                 event["job"]["facets"]["sql"] = _sql(storable(seen.text[:CUT_CHARS]))
@@ -125,11 +124,11 @@ class _Making:
     def events(self) -> list[Event]:
         seen, lineage = self.seen, self.seen.lineage
         written = list(dict.fromkeys((*lineage.targets, *_ends_of(lineage))))
-        read = [
-            dataset
-            for dataset in dict.fromkeys((*lineage.inputs, *lineage.views, *_sources_of(lineage)))
-            if dataset not in written or dataset in lineage.inputs
-        ]
+        named: dict[Identifier, Dataset] = {}
+        for dataset in (*lineage.inputs, *lineage.views, *_sources_of(lineage)):
+            # Two may have one name: a path with a slash at its end, and without.
+            named.setdefault(self.writer.naming.dataset(dataset, seen), dataset)
+        read = list(named.values())
         job = self._job()
         whole: Event = {
             "producer": PRODUCER,
@@ -282,8 +281,8 @@ class _Making:
             yield {
                 "type": transformation.subtype.type.value,
                 "subtype": transformation.subtype.value,
-                "description": storable(edge.expression[:EXPRESSION_CHARS]) if self.texts else "",
                 "masking": transformation.masking,
+                **({"description": storable(edge.expression[:EXPRESSION_CHARS])} if self.texts else {}),
             }
 
     def _input_fields(self, sources: _Sources) -> list[Event]:
@@ -298,6 +297,10 @@ class _Making:
 
 _Sources = dict[ColumnVertex, dict[tuple[Any, ...], Event]]
 """Source → its transformations, each once."""
+
+
+def _line(event: Event) -> bytes:
+    return orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _facet(schema: str, **values: Any) -> Facet:

@@ -1,8 +1,8 @@
 """Sends events to a server by HTTP, one after the other, from the spool.
 
-What the server says decides: taken; refused for good, because of what is in the event (put aside); or anything
-else, also no answer at all, and then the event is sent again after a growing pause. An event may arrive more
-than once: servers go by its run.
+What the server says decides: taken; refused for good, because of what is in the event (put aside); or
+anything else, also no answer at all, and then the event is sent again after a growing pause. An event may
+arrive more than once: servers go by its run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SMALL_BYTES = 1024
 DOUBTS_AFTER = 8
 """Server errors for one event after which the next one is tried: is it the server, or this event?"""
 _OF_THE_WAY = frozenset({401, 403, 404, 405, 407, 408, 421, 423, 425, 429})
-"""Client errors that say nothing of the event: the login, the address, the pace. They end, and it is sent then."""
+"""Client errors that are about the login, the address or the pace, and not the event: it is sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class HttpOptions:
     url: str
     """All of it, such as `http://marquez:5000/api/v1/lineage`."""
     api_key: Callable[[], str] | None = None
-    """Sent as a bearer token; asked for each event, so that a changed one needs no restart; may raise Faults."""
+    """Sent as a bearer token; asked for each event, so that a new one needs no restart; may raise Faults."""
     tls: ssl.SSLContext | None = None
     """None: the system's authorities."""
     packed: bool = True
@@ -81,8 +81,10 @@ class _Answer(enum.Enum):
 
 
 class HttpSink:
-    """A `LineageSink`: when `put` returns, the events are in the spool and on the disk. Sends as long as it is
-    entered; what is not sent by then is sent after the next start."""
+    """A `LineageSink`: when `put` returns, the events are in the spool and on the disk.
+
+    It sends as long as it is entered; what is not sent by then is sent after the next start.
+    """
 
     def __init__(
         self, options: HttpOptions, spool: EventSpool, writer: EventWriter, *, random: Random | None = None
@@ -148,10 +150,10 @@ class HttpSink:
         while self.spool.has(entry.end):
             answer = await self._post(http, entry.line)
             broken += answer is _Answer.BROKEN
-            if answer is _Answer.BROKEN and broken >= DOUBTS_AFTER and others:
-                if await self._post(http, others[0].line) is _Answer.TAKEN:
-                    # The server is well: it fails because of this one, which must not hold up all others.
-                    answer = _Answer.REFUSED
+            doubtful = answer is _Answer.BROKEN and broken >= DOUBTS_AFTER and others
+            if doubtful and await self._post(http, others[0].line) is _Answer.TAKEN:
+                # The server is well: it fails because of this one, which must not hold up all others.
+                answer = _Answer.REFUSED
             if answer is _Answer.TAKEN:
                 self.progress.sent += 1
                 self.progress.trouble = ""

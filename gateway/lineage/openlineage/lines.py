@@ -111,7 +111,7 @@ def _same_file(fd: int, path: Path) -> bool:
 
 
 def _whole_lines(fd: int, path: Path) -> int:
-    """Return how many bytes of a file are whole lines. Raises Faults when the rest is no beginning of JSON."""
+    """Return how many bytes of a file are whole lines. Raises Faults when the rest is no part of one."""
     size = end = os.fstat(fd).st_size
     while end:
         begin = max(0, end - CHUNK_BYTES)

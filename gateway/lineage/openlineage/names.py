@@ -1,8 +1,8 @@
 """What jobs and datasets are called in OpenLineage, by its naming specification.
 
 A dataset is a namespace, which is the data source, and a name within it: `hive://metastore:9083` and
-`sales.orders`, `s3://bucket` and `raw/orders`. The gateway's settings say which data source a catalog of Spark
-is; a dataset of which nobody knows that is in the gateway's own namespace.
+`sales.orders`, `s3://bucket` and `raw/orders`. The gateway's settings say which data source a catalog of
+Spark is; a dataset of which nobody knows that is in the gateway's own namespace.
 """
 
 from __future__ import annotations

@@ -203,11 +203,11 @@ class EventSpool:
     def _fresh(self) -> _Segment:
         now = self._clock()
         last = self._segments[-1] if self._segments else None
-        if last is not None and last.fresh and last.size < self._segment_bytes:
-            # Its age is that of its last event, so there must not be much older ones in it.
-            if now - last.begun < self._limits.max_age_s / 8:
-                return last
         if last is not None:
+            # Its age is that of its last event, so there must not be much older ones in it.
+            young = now - last.begun < self._limits.max_age_s / 8
+            if last.fresh and young and last.size < self._segment_bytes:
+                return last
             last.fresh = False
             last.file.close()
         file = LineFile(self.directory / f"{self._next:012d}.jsonl")
@@ -272,7 +272,7 @@ class EventSpool:
     def _write_passed(self) -> None:
         path = self.directory / "sent"
         new = path.with_name("sent.new")
-        new.write_bytes(orjson.dumps(self._passed))
+        new.write_bytes(orjson.dumps(list(self._passed)))
         new.replace(path)
 
 
