@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -12,6 +14,7 @@ from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.openlineage.http import HttpOptions, HttpSink
 from gateway.lineage.openlineage.names import Naming
 from gateway.lineage.openlineage.spool import EventSpool, SpoolLimits
+from gateway.lineage.sinks import LineageSink
 from gateway.model.catalog import Table, TableName
 from gateway.settings.openlineage import OpenLineageHttp, OpenLineageSettings
 from gateway.sources.ranger_client import tls_context
@@ -36,25 +39,37 @@ def make_writer(
     )
 
 
-def make_sink(settings: OpenLineageSettings, writer: EventWriter) -> FileSink | HttpSink | None:
-    """Return where events go, to be entered before use; None when they go nowhere.
+async def open_sinks(
+    settings: OpenLineageSettings,
+    stack: AsyncExitStack,
+    registry: CollectorRegistry,
+    *,
+    tables: Callable[[TableName], Table | None],
+    spark_version: str,
+) -> tuple[LineageSink, ...]:
+    """Return where events go, nowhere when they are switched off; the stack closes it.
 
-    Raises Faults when a file of authorities cannot be used.
+    Raises Faults when another process has its files, or a file or secret cannot be used.
     """
-    if settings.transport == "file":
-        return FileSink(settings.file, writer)
-    if settings.transport == "http" and settings.http is not None:
-        return _http_sink(settings.http, writer)
-    return None
+    if settings.transport == "off":
+        return ()
+    writer = make_writer(settings, tables=tables, spark_version=spark_version)
+    if settings.transport == "file" or settings.http is None:
+        return (await stack.enter_async_context(FileSink(settings.file, writer)),)
+    sink = await stack.enter_async_context(_http_sink(settings.http, writer))
+    registry.register(OpenLineageCollector(sink))
+    return (sink,)
 
 
 def _http_sink(settings: OpenLineageHttp, writer: EventWriter) -> HttpSink:
-    if settings.api_key is not None:
-        settings.api_key.reveal()
+    key = settings.api_key
+    if key is not None:
+        # A key that is not there is told at the start, and not by a log.
+        key.reveal()
     options = HttpOptions(
         url=settings.url,
-        api_key=settings.api_key.reveal if settings.api_key is not None else None,
-        tls=tls_context(ca_file=str(settings.ca_file)) if settings.ca_file is not None else None,
+        api_key=None if key is None else key.reveal,
+        tls=None if settings.ca_file is None else tls_context(ca_file=str(settings.ca_file)),
         packed=settings.gzip,
         timeout_s=settings.timeout_s,
         longest_pause_s=settings.longest_pause_s,

@@ -7,6 +7,7 @@ signal is needed.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,8 @@ class FileSink:
         self._file = LineFile(path)
         self._lock = Lock(path.with_name(path.name + ".lock"), f"writes events to `{path}`")
         self._writer = writer
-        self._turn = asyncio.Lock()
+        # Held by threads: one whose `put` was given up may still be at work when the next one comes.
+        self._guard = threading.Lock()
 
     async def __aenter__(self) -> Self:
         """Take the file. Raises Faults when another process writes it, or nobody can."""
@@ -43,21 +45,24 @@ class FileSink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        async with self._turn:
-            self._file.close()
-            self._lock.release()
+        await asyncio.to_thread(self._close)
 
     async def put(self, seen: Sequence[Seen]) -> None:
         """Write the events of statements. Raises Faults when the file cannot be written; then some of them
         may be in it."""
-        async with self._turn:
-            await asyncio.to_thread(self._put, seen)
+        await asyncio.to_thread(self._put, seen)
 
     def _put(self, seen: Sequence[Seen]) -> None:
         self._append(self._writer.lines(seen))
 
     def _append(self, lines: bytes) -> None:
         try:
-            self._file.append(lines)
+            with self._guard:
+                self._file.append(lines)
         except OSError as error:
             raise Faults([f"{self._file.path}: cannot be written: {error.strerror or error}"]) from None
+
+    def _close(self) -> None:
+        with self._guard:
+            self._file.close()
+            self._lock.release()

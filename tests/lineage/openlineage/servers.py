@@ -1,4 +1,4 @@
-"""What tests of sending share: a server that does as a test wants, on a real socket, and what is sent to it."""
+"""What tests of sending share: a server that does as a test wants, on a real socket, and statements."""
 
 from __future__ import annotations
 
