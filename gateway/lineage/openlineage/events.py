@@ -139,10 +139,10 @@ class _Making:
         if seen.outcome == IMPORTED:
             return [{"eventTime": _time(seen.time), "schemaURL": f"{_EVENT}/JobEvent", **whole}]
         begin: Event = {
-            **whole,
             "eventType": "START",
             "eventTime": _time(seen.time),
             "schemaURL": f"{_EVENT}/RunEvent",
+            **whole,
             "run": {"runId": str(seen.statement_id), "facets": self._run_facets()},
             "inputs": [self._bare(dataset) for dataset in read],
             "outputs": [self._bare(dataset) for dataset in written],
@@ -157,10 +157,10 @@ class _Making:
                 "ErrorMessageRunFacet", message=storable(seen.error), programmingLanguage="SQL"
             )
         ended: Event = {
-            **whole,
             "eventType": end,
             "eventTime": _time(max(seen.ended or seen.time, seen.time)),
             "schemaURL": f"{_EVENT}/RunEvent",
+            **whole,
             "run": {"runId": str(seen.statement_id), "facets": facets},
         }
         return [begin, ended]
