@@ -172,6 +172,18 @@ async def test_an_endless_answer_is_not_read(tmp_path: Path) -> None:
         assert (sink.progress.sent, sink.progress.refused) == (1, 1)
 
 
+async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+    async with Server().running() as other, Server().running() as server:
+        answers: Iterator[Any] = iter([web.Response(status=307, headers={"Location": other.options.url})])
+        server.answer = lambda event: next(answers, 201)
+        options = replace(server.options, api_key=lambda: "not for others")
+        async with sink_of(server, tmp_path, options) as sink:
+            await sink.put([statement(0), statement(1)])
+            await server.until(lambda s: numbers(s.taken)[-1:] == names(1))
+    assert other.asked == []
+    assert numbers(server.taken) == names(0, 1)
+
+
 async def test_a_server_says_when_to_come_again_within_bounds(tmp_path: Path) -> None:
     tries = 0
 
