@@ -19,6 +19,7 @@ from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
+from gateway.app.openlineage import open_sinks
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
@@ -253,7 +254,14 @@ class Gateway:
             return None
         workers = LineageWorkers(settings.workers, deadline_s=settings.deadline_s)
         await self._stack.enter_async_context(workers)
-        follower = make_follower(settings, dsn, reader, catalog, ledger.gateway, workers)
+        sinks = await open_sinks(
+            settings.openlineage,
+            self._stack,
+            self.metrics.registry,
+            tables=lambda name: catalog.snapshot.table(name),
+            spark_version=reader.spark_version,
+        )
+        follower = make_follower(settings, dsn, reader, catalog, ledger.gateway, workers, sinks)
         self.metrics.registry.register(LineageCollector(follower.figures))
         self._background.append(follower.run())
         return follower

@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
+from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults
 from gateway.lineage.following import gather, make, seen_of
 from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import IMPORTED, Seen
+from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -31,8 +34,6 @@ from gateway.sql.classify import classify
 from gateway.sql.scripts import statements_of
 from gateway.sql.wants import Wants
 
-IMPORTED = "imported"
-"""The outcome of a statement of a script: nobody saw it run."""
 BATCH = 200
 """Statements of one transaction."""
 _IDS = uuid.UUID("6f1d5a1e-5a0b-4f0e-9d3c-1f7c0a9b2e44")
@@ -160,12 +161,18 @@ class Importer:
     """Reads statements, gathers what their names mean, makes their lineage in processes, and brings it."""
 
     def __init__(
-        self, gatherer: Gatherer, workers: LineageWorkers, made: MadeTables, connection: Any
+        self,
+        gatherer: Gatherer,
+        workers: LineageWorkers,
+        made: MadeTables,
+        connection: Any,
+        sink: LineageSink | None = None,
     ) -> None:
         self._gatherer = gatherer
         self._workers = workers
         self._made = made
         self._connection = connection
+        self._sink = sink
         self._waiting: list[Seen] = []
         self._bringing = asyncio.Lock()
         self.report = Report()
@@ -288,6 +295,8 @@ class Importer:
             batch, self._waiting = self._waiting, []
             if batch:
                 self.report.new += await bring(self._connection, batch)
+            if batch and self._sink is not None:
+                await self._sink.put(batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,20 +384,36 @@ class MadeTables:
 
 @asynccontextmanager
 async def importing(
-    settings: Settings, connection: Any, *, tables: Path | None, processes: int, deadline_s: float
+    settings: Settings,
+    connection: Any,
+    *,
+    tables: Path | None,
+    processes: int,
+    deadline_s: float,
+    events: Path | None = None,
 ) -> AsyncIterator[Importer]:
     """Make ready to import, with the tables of a running Spark or of a file.
 
-    Raises Faults for a broken file, BackendUnavailable when Spark or the parser is not there.
+    `events`: a file that gets the statements as OpenLineage events. Raises Faults for a broken file,
+    BackendUnavailable when Spark or the parser is not there.
     """
     async with (
         make_reader(settings.reader) as reader,
         catalog_without_sessions(settings, reader, tables) as catalog,
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
+        AsyncExitStack() as stack,
     ):
         made = MadeTables(catalog)
+        sink = None
+        if events is not None:
+            writer = make_writer(
+                settings.lineage.openlineage,
+                tables=lambda name: catalog.snapshot.table(name),
+                spark_version=reader.spark_version,
+            )
+            sink = await stack.enter_async_context(FileSink(events, writer))
         catalogs = frozenset(name.lower() for name in settings.policies.catalogs)
         gatherer = Gatherer(
             reader=reader, look_up=made.look_up, catalogs=catalogs | catalog.snapshot.catalogs
         )
-        yield Importer(gatherer, workers, made, connection)
+        yield Importer(gatherer, workers, made, connection, sink)

@@ -372,6 +372,12 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="S",
         help="import: seconds for one statement; default 10",
     )
+    parser.add_argument(
+        "--openlineage",
+        type=Path,
+        metavar="FILE",
+        help="import: append the statements to a file as OpenLineage events, one to a line",
+    )
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

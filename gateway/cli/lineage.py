@@ -82,6 +82,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
             tables=arguments.tables,
             processes=arguments.processes,
             deadline_s=arguments.deadline,
+            events=arguments.openlineage,
         ) as importer:
             if scripts:
                 await importer.scripts(scripts, getpass.getuser(), progress)

@@ -24,6 +24,8 @@ from gateway.model.lineage import (
 
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
+IMPORTED = "imported"
+"""The outcome of a statement of a script: nobody saw it run."""
 TABLE_LEVEL = "TABLE"
 """The subtype of an edge between tables whose columns nobody could read."""
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.policy.reserved import reserved_place
+from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
 Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
@@ -369,6 +370,8 @@ class LineageSettings(Section):
     tables_bytes: Bytes = 256 * 1024
     """Bytes, compressed, that the record keeps of the tables and views of one statement. Where they are more,
     only its tables are known."""
+    openlineage: OpenLineageSettings = OpenLineageSettings()
+    """Where lineage is told to others as well, as OpenLineage events."""
 
 
 class SessionSettings(Section):

@@ -13,6 +13,7 @@ import pytest
 from gateway.cli import exit_codes, main
 from gateway.database.migrate import migrate
 from gateway.lineage.store import bring
+from tests.lineage.openlineage.shapes import check
 from tests.lineage.statements import seen
 
 STATEMENTS = (
@@ -148,6 +149,36 @@ def test_scripts_become_one_graph_whatever_their_order(ask: Ask, tmp_path: Path)
     assert "raw.people.ssn" not in carried
     assert "3 statements: 0 new" not in ask(*arguments)[1]
     assert " 0 new in the graph" in ask(*arguments)[1]
+
+
+def test_imported_statements_are_events_too(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "tables.yaml").write_text(TABLES)
+    (tmp_path / "gateway.yaml").write_text(
+        "ledger: {dsn: {file: dsn}}\n"
+        "lineage: {openlineage: {namespace: shop, catalogs: {spark_catalog: 'hive://meta:9083'}}}\n"
+    )
+    (tmp_path / "totals.sql").write_text(SCRIPTS["a_totals.sql"])
+    events = tmp_path / "events.jsonl"
+    arguments = ("import", str(tmp_path / "totals.sql"), "--tables", str(tmp_path / "tables.yaml"))
+    code, out, _ = ask(*arguments, "--openlineage", str(events))
+    assert code == exit_codes.OK, out
+    told = [json.loads(line) for line in events.read_bytes().splitlines()]
+    for event in told:
+        check(event)
+    create = told[-1]
+    assert create["job"]["name"] == "create.spark_catalog.mart.totals"
+    (made,) = create["outputs"]
+    assert (made["namespace"], made["name"]) == ("hive://meta:9083", "mart.totals")
+    sources = {
+        column: [f"{s['name']}.{s['field']}" for s in field["inputFields"]]
+        for column, field in made["facets"]["columnLineage"]["fields"].items()
+    }
+    assert sources == {"name": ["raw.people.name"], "total": ["raw.orders.amount"]}
+    raw = {d["name"]: d["facets"]["schema"]["fields"] for d in create["inputs"] if "schema" in d["facets"]}
+    assert {"name": "amount", "type": "decimal(12,2)"} in raw["raw.orders"]
+    code, _, err = ask(*arguments, "--openlineage", str(tmp_path))
+    assert code == exit_codes.FAULTS
+    assert "cannot be written: Is a directory" in err
 
 
 def test_a_dbt_project_says_what_its_models_make(ask: Ask, tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Writes events to a file of JSON lines, for whoever reads or ships files.
+
+The file only grows. Whoever rotates it renames it, as logrotate does, and the next event is in a new file; no
+signal is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gateway.errors import Faults
+from gateway.lineage.openlineage.events import EventWriter
+from gateway.lineage.openlineage.lines import LineFile, Lock
+from gateway.lineage.rows import Seen
+
+
+class FileSink:
+    """A `LineageSink`: when `put` returns, the events are in the file and on the disk.
+
+    A statement that comes twice is in the file twice, with the same run.
+    """
+
+    def __init__(self, path: Path, writer: EventWriter) -> None:
+        self._file = LineFile(path)
+        self._lock = Lock(path.with_name(path.name + ".lock"), f"writes events to `{path}`")
+        self._writer = writer
+        # Held by threads: one whose `put` was given up may still be at work when the next one comes.
+        self._guard = threading.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Take the file. Raises Faults when another process writes it, or nobody can."""
+        await asyncio.to_thread(self._lock.take)
+        try:
+            await asyncio.to_thread(self._append, b"")
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._close)
+
+    async def put(self, seen: Sequence[Seen]) -> None:
+        """Write the events of statements. Raises Faults when the file cannot be written; then some of them
+        may be in it."""
+        await asyncio.to_thread(self._put, seen)
+
+    def _put(self, seen: Sequence[Seen]) -> None:
+        self._append(self._writer.lines(seen))
+
+    def _append(self, lines: bytes) -> None:
+        try:
+            with self._guard:
+                self._file.append(lines)
+        except OSError as error:
+            raise Faults([f"{self._file.path}: cannot be written: {error.strerror or error}"]) from None
+
+    def _close(self) -> None:
+        with self._guard:
+            self._file.close()
+            self._lock.release()

@@ -1,0 +1,92 @@
+"""What `lineage.openlineage` of the settings may hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Formatter
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gateway.lineage.openlineage.names import JOB_PARTS
+from gateway.settings.section import Bytes, Name, Seconds, Secret, Section
+
+
+def _job_name(template: str) -> str:
+    try:
+        fields = [field for field in Formatter().parse(template) if field[1] is not None]
+    except ValueError as error:
+        raise ValueError(f"`{template}`: {error}") from None
+    for _, name, details, conversion in fields:
+        if name not in JOB_PARTS or details or conversion:
+            known = ", ".join(f"`{{{part}}}`" for part in sorted(JOB_PARTS))
+            raise ValueError(f"`{template}` may hold nothing in braces but {known}")
+    return template
+
+
+JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_job_name)]
+
+
+class OpenLineageHttp(Section):
+    """A server that takes OpenLineage events, such as Marquez."""
+
+    url: Name
+    """All of its address, such as `http://marquez:5000/api/v1/lineage`."""
+    api_key: Secret | None = None
+    """What is sent as a bearer token, as `{env: NAME}` or `{file: PATH}`; read anew for every event."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that its certificate is checked with; by default the system's."""
+    gzip: bool = True
+    """Whether events are packed."""
+    timeout_s: Seconds = 30.0
+    """Seconds for one event, from connecting to the end of the answer."""
+    longest_pause_s: Seconds = 60.0
+    """Longest pause before an event is sent again; the first is half a second, and each is twice the last."""
+    spool: Path = Path("run/openlineage")
+    """Directory of events that the server has not taken yet; each gateway needs its own."""
+    spool_bytes: Annotated[Bytes, Field(ge=1024**2)] = 1024**3
+    """Bytes of it beyond which the oldest events are dropped and counted."""
+    spool_age_s: Annotated[Seconds, Field(ge=60)] = 7 * 86_400.0
+    """Seconds after which events are dropped and counted."""
+
+    @model_validator(mode="after")
+    def _is_an_address(self) -> OpenLineageHttp:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+            raise ValueError(f"`{self.url}` is not an address such as `http://marquez:5000/api/v1/lineage`")
+        if parts.username is not None:
+            raise ValueError("a login does not stand in `url`; `api_key` is for that")
+        if self.ca_file is not None and parts.scheme != "https":
+            raise ValueError("`ca_file` is for an `https` address")
+        return self
+
+
+class OpenLineageSettings(Section):
+    """Lineage as OpenLineage events; docs/lineage.md tells what is in them."""
+
+    transport: Literal["off", "file", "http"] = "off"
+    """Where events go: nowhere, to `file`, or to the server of `http`."""
+    file: Path = Path("run/openlineage.jsonl")
+    """One event to a line; it only grows, and may be renamed at any time. Each gateway needs its own."""
+    http: OpenLineageHttp | None = None
+    namespace: Name = "sluice"
+    """Namespace of jobs, and of datasets whose catalog is not in `catalogs`."""
+    job: JobName = "{operation}.{target}"
+    """Name of the job that a statement is a run of; `{user}` may stand in it as well. Statements of one name
+    are runs of one job, whatever their texts."""
+    catalogs: dict[str, Name] = Field(default_factory=dict)
+    """Spark catalog → namespace of its data source in OpenLineage's naming, such as `hive://metastore:9083`;
+    `postgres://db:5432/sales` for a JDBC catalog of the database `sales`."""
+    paths: Name = "file"
+    """Namespace of paths that name no file system, such as `hdfs://namenode:8020`."""
+    texts: bool = True
+    """Whether events hold texts of statements, expressions and errors, with the literals in them."""
+    queries: bool = True
+    """Whether plain queries make events. What they answer is a dataset that is named by their text."""
+
+    @model_validator(mode="after")
+    def _has_a_server(self) -> OpenLineageSettings:
+        if self.transport == "http" and self.http is None:
+            raise ValueError("`transport: http` needs a section `http` with a `url`")
+        return self
