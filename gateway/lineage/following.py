@@ -102,7 +102,8 @@ class FollowerLimits:
     brought: int = 10
     """Statements of one transaction of the graph: their rows are made on the event loop, 0.4 ms each."""
     poll_s: float = 1.0
-    """Seconds between looks at an empty queue."""
+    """Seconds between looks at the queue, unless the last batch was full: a few statements cost as much as
+    one."""
     left_s: float = 60.0
     """Seconds between looks at what other gateways have left, while there is nothing of one's own."""
     attempts: int = 5
@@ -178,7 +179,7 @@ class Follower:
                 connection = await self.connect()
                 self.figures.error = ""
                 while True:
-                    if not await self.step(connection):
+                    if await self.step(connection) < self.limits.batch:
                         await asyncio.sleep(self.limits.poll_s)
                     followed += 1
             except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
@@ -192,14 +193,14 @@ class Follower:
             await asyncio.sleep(pause)
             pause = min(2 * pause, self.limits.longest_pause_s)
 
-    async def step(self, connection: Any) -> bool:
-        """Make the lineage of the next statements; False when there were none."""
+    async def step(self, connection: Any) -> int:
+        """Make the lineage of the next statements; return how many there were."""
         waiting = await self.queue.take(connection, self.limits.batch)
         if not waiting and self._looks_for_left():
             waiting = await self.queue.take_left(connection, self.limits.batch)
         await self._count(connection)
         if not waiting:
-            return False
+            return 0
         seen, unmade = await self._made(connection, waiting)
         if seen:
             brought = [
@@ -216,7 +217,7 @@ class Follower:
         await self.queue.done(connection, [w.statement_id for w in waiting if w.statement_id not in failed])
         for one in unmade:
             await self.queue.failed(connection, [one.statement_id], self.limits.retry_s * 2**one.attempts)
-        return True
+        return len(waiting)
 
     def _looks_for_left(self) -> bool:
         now = time.monotonic()
