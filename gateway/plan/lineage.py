@@ -29,7 +29,7 @@ from gateway.sql.lineage_writes import Write, matched, writes_of
 from gateway.sql.names import Names
 from gateway.wire.connect import pb
 
-__all__ = ["LineagePlan", "names_read", "plan_lineage", "plan_table_lineage", "table_written"]
+__all__ = ["LineagePlan", "plan_lineage", "plan_table_lineage", "table_written"]
 
 _RELATION = "relation:"
 
@@ -73,11 +73,6 @@ def plan_table_lineage(plan: LineagePlan, catalog: LineageCatalog, why: str) -> 
     """Return which tables a plan reads and writes; `why` no more is known."""
     opened = _Opened.of(plan, catalog)
     return None if opened is None else replace(opened.found, table_level=why)
-
-
-def names_read(reading: PlanReading, names: Names) -> list[tuple[Parts, Names]]:
-    """Return the names of tables and views that a plan reads beside the SQL within it."""
-    return [(read.parts, names) for read in reading.tables]
 
 
 def table_written(reading: PlanReading, names: Names) -> TableName | None:
@@ -198,7 +193,7 @@ def _inputs(
     reading: PlanReading, plan: LineagePlan, catalog: LineageCatalog
 ) -> tuple[tuple[Dataset, ...], tuple[Dataset, ...]]:
     """Return what a plan reads, as the walk and Spark's parser see it, and the views on the way."""
-    reads = names_read(reading, plan.names)
+    reads: list[tuple[Parts, Names]] = [(read.parts, plan.names) for read in reading.tables]
     texts: Iterable[tuple[LineageText | None, frozenset[str]]] = (
         *((text, one.aliases) for one, text in zip(reading.texts, plan.statements, strict=False)),
         *((text, one.aliases) for one, text in zip(reading.expressions, plan.expressions, strict=False)),

@@ -126,6 +126,8 @@ class OneInput(Expressions):
     def fill_na(self, message: pb.NAFill, frame: Frame, outer: Outer) -> Frame:
         values = message.values[:]
         chosen = self._chosen(message.cols, frame)
+        if not values:
+            raise Unclear("a value that fills what is missing is missing itself")
         changed: dict[int, Attribute] = {}
         for i, attribute in enumerate(chosen):
             literal = values[i] if len(values) == len(message.cols) and i < len(values) else values[0]

@@ -17,14 +17,16 @@ from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import EdgeType, Operation, StatementLineage
+from gateway.model.lineage_json import from_json, to_json
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.plan import lineage_walk, lineage_writes
-from gateway.plan.lineage import LineagePlan, plan_lineage
+from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from gateway.wire import connect
 from tests.lineage_world import DATABASE, VIEWS, catalog_of, decides, flows, names, short, text_of
 from tests.plan import frames
+from tests.plan.building import complete, enter, is_map, message_at, places, set_scalar, value_type
 from tests.plan.frames import command, made, message, sql, table
 from tests.plan.lineage_programs import PROGRAMS
 
@@ -561,6 +563,51 @@ async def test_queries_that_refer_to_one_another_end(reader: ReaderPool) -> None
             inner.plan_id, inner.subquery_type = 1, 2
     found = await of_plan(reader, plan)
     assert found.table_level == "the plan has too many queries within queries"
+
+
+def _filled(top: Any) -> None:
+    """Give every relation and expression that has no case one: a table, and a column of it."""
+    pending = [top]
+    while pending:
+        item = pending.pop()
+        for field in item.DESCRIPTOR.fields:
+            inner = value_type(field)
+            if inner is None or is_map(field) or field.is_repeated or field.containing_oneof is not None:
+                continue
+            if inner.full_name == pb.Relation.DESCRIPTOR.full_name and not item.HasField(field.name):
+                getattr(item, field.name).read.named_table.unparsed_identifier = "c"
+            if inner.full_name == pb.Expression.DESCRIPTOR.full_name and not item.HasField(field.name):
+                getattr(item, field.name).unresolved_attribute.unparsed_identifier = "w"
+        for field, value in item.ListFields():
+            if value_type(field) is not None:
+                pending.extend(value.values() if is_map(field) else value if field.is_repeated else [value])
+
+
+async def test_no_plan_that_can_be_read_makes_it_raise(reader: ReaderPool) -> None:
+    """Each field of each message is there by itself, with a table and columns around it and without."""
+    catalog = await catalog_of(reader)
+    understood = 0
+    for place in places():
+        for fill in (True, False):
+            top, inner = message_at(place.message)
+            if not isinstance(top, pb.Plan):
+                break
+            if value_type(place.field) is not None:
+                enter(inner, place.field)
+            else:
+                set_scalar(inner, place.field, "w")
+            complete(top)
+            if fill:
+                _filled(top)
+            request = PlanRequest(kind="execute", message=top.SerializeToString())
+            plan = LineagePlan(request=request, names=names())
+            found = plan_lineage(plan, catalog)
+            whole = plan_table_lineage(plan, catalog, "why")
+            assert (found is None) == (whole is None)
+            if found is not None:
+                assert from_json(to_json(found)) == found
+                understood += not found.table_level
+    assert understood > 300
 
 
 async def test_lineage_of_a_plan_crosses_processes(reader: ReaderPool) -> None:
