@@ -204,8 +204,30 @@ REMOVALS = (
     Removal(
         "§2.2 prefixes and wildcards",
         "globs",
-        "return all(wild or own == other for (own, wild), other in zip(head, asked, strict=False))",
-        "return True",
+        "if found < 0 or not asked.startswith(begun, found):",
+        "if False:",
+        "matching",
+    ),
+    Removal(
+        "§2.2 a prefix goes on behind what follows a star",
+        "globs",
+        "place, free = found + len(begun), False",
+        "place = found + len(begun)",
+        "matching",
+    ),
+    Removal(
+        "§2.2 a child of a tree with wildcards may lie below it",
+        "matching",
+        """            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
+        return pattern.fullmatch(value) is not None
+
+
+def _token""",
+        """            return pattern.fullmatch(value) is not None
+        return pattern.fullmatch(value) is not None
+
+
+def _token""",
         "matching",
     ),
     Removal(
@@ -218,8 +240,14 @@ REMOVALS = (
     Removal(
         "§2.4 recursion goes by segment",
         "matching",
-        "return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))",
-        "return pattern.match(value) is not None",
+        """any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
+        return pattern.fullmatch(value) is not None
+
+    def reaches""",
+        """pattern.match(value) is not None
+        return pattern.fullmatch(value) is not None
+
+    def reaches""",
         "matching",
     ),
     Removal(
@@ -879,9 +907,11 @@ REMOVALS = (
     ),
     Removal(
         "§3.8 intervals out of range",
-        "ranger.times",
-        "if not (days >= 0 and 0 <= hours <= 23 and 0 <= minutes <= 59):",
-        "if False:",
+        "schedules",
+        """        if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
+            raise""",
+        """        if False:
+            raise""",
         "schedules",
     ),
     Removal(
