@@ -10,8 +10,10 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 from uuid import UUID
 
+from gateway.database.texts import storable
 from gateway.model.lineage import (
     ANY_COLUMN,
     ColumnVertex,
@@ -26,6 +28,8 @@ EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
 TABLE_LEVEL = "TABLE"
 """The subtype of an edge between tables whose columns nobody could read."""
+OWN = frozenset({DatasetKind.RESULT, DatasetKind.TEMP_VIEW})
+"""Kinds of datasets that are the user's whose statement made them, and nobody else's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,21 +72,21 @@ class EdgeRow:
 
 
 def dataset_name(dataset: Dataset, seen: Seen) -> str:
-    """Return the name by which a dataset is known in the graph, across statements and sessions."""
+    """Return the name by which a dataset is known in the graph, across statements and sessions.
+
+    What a query answers and a session's views are named by their user too: another user's are others.
+    """
     match dataset.kind:
         case DatasetKind.RESULT:
-            return "result:" + hashlib.sha256(seen.text.encode("utf-8", "replace")).hexdigest()[:16]
+            text = f"{len(seen.user)} {seen.user} {seen.text}"
+            return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
-            return storable(f"session:{seen.session_id}.{dataset}")
+            # Clients of Spark Connect choose their session ids, so two users may have the same one.
+            return storable(f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}")
         case DatasetKind.PATH:
             return storable("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:
             return storable(str(dataset))
-
-
-def storable(text: str) -> str:
-    """Return a text that PostgreSQL takes: no NUL, no lone surrogates."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 def _column(vertex: ColumnVertex, seen: Seen) -> tuple[str, str]:
