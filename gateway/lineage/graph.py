@@ -3,8 +3,8 @@
 A walk goes level by level, so an answer has the shortest way to every column first, and circles end. It is
 bounded by depth and by edges; where a bound cut it off, the answer says so.
 
-# INVARIANT (hidden is not there): an answer is that of a graph without the columns which the asker may not know
-of. So they are taken out before anything is counted, bounded or walked on from. Only `MOST_COLUMNS`, which
+INVARIANT (hidden is not there): an answer is that of a graph without the columns of which the asker may not
+know. So they are taken out before anything is counted, bounded or walked on from. Only `MOST_COLUMNS`, which
 bounds work, counts all of them.
 """
 
@@ -50,6 +50,10 @@ class Carries(enum.IntEnum):
     MASKED = 2
     """Values that a mask of a policy had in hand."""
     VALUES = 3
+
+
+class Ambiguous(Faults):
+    """A name could be of several tables, or of too many columns."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -148,7 +152,7 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[Column, ...]:
     """Return the columns that a dotted name means, from its end: `salary`, `employee.salary`,
     `hr.employee.salary`; `hr.employee` for all of a table.
 
-    Raises Faults when there is none, or when it could be of several tables.
+    Raises Faults when there is none, Ambiguous when it could be of several tables.
     """
     wanted = _plain(name)
     ends = wanted.split(".")
@@ -156,7 +160,7 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[Column, ...]:
         _FIND, "." + wanted, [".".join(ends[first:]) for first in range(len(ends))], MOST_COLUMNS + 1
     )
     if len(rows) > MOST_COLUMNS:
-        raise Faults([f"`{name}` could be too many columns; write more of its name"])
+        raise Ambiguous([f"`{name}` could be too many columns; write more of its name"])
     found = await knows([Column(row["dataset"], row["name"]) for row in rows])
     exact = {column for column in found if _plain(str(column)) == wanted}
     as_column = exact or {column for column in found if _ends_with(column, wanted)}
@@ -166,7 +170,7 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[Column, ...]:
         raise Faults([f"no statement in the lineage graph has `{name}`, or you may not know of it"])
     if len(datasets) > 1:
         shown = ", ".join(f"`{dataset}`" for dataset in datasets[:10])
-        raise Faults(
+        raise Ambiguous(
             [f"`{name}` could be of {shown}{' …' if len(datasets) > 10 else ''}; write more of its name"]
         )
     return tuple(sorted(chosen))
@@ -297,10 +301,10 @@ async def ways(
     answer = Ways(cut_off="" if up.cut_off == _goes_on(depth) else up.cut_off)
     leading = _Leading(up)
     tried = 0
-    # By the least length that it can come to, so that the shortest are found first.
-    open_ways: list[tuple[int, int, tuple[Edge, ...]]] = [(0, 0, ())]
+    # By the least length that it can come to, so that the shortest are found first; of these what is left.
+    open_ways: list[tuple[int, int, int, tuple[Edge, ...]]] = [(0, 0, 0, ())]
     while open_ways:
-        _, _, way = heapq.heappop(open_ways)
+        *_, way = heapq.heappop(open_ways)
         at = way[-1].target if way else source
         if way and covers(at, target):
             answer.found.append(way)
@@ -314,7 +318,7 @@ async def ways(
             tried += 1
             least = len(way) + 1 + leading.distance(edge.target)
             if edge.target not in passed and least <= depth:
-                heapq.heappush(open_ways, (least, tried, (*way, edge)))
+                heapq.heappush(open_ways, (least, least - len(way), tried, (*way, edge)))
         if tried > MOST_TRIED:
             answer.cut_off = "there are too many ways to try them all"
             break
@@ -543,5 +547,3 @@ def far(edge: Edge, direction: Direction) -> Column:
 def covers(one: Column, other: Column) -> bool:
     """Whether two columns are the same, or one of them is all of the other's dataset."""
     return one.dataset == other.dataset and (one.name == other.name or ANY_COLUMN in {one.name, other.name})
-
-

@@ -82,7 +82,9 @@ def dataset_name(dataset: Dataset, seen: Seen) -> str:
             return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
             # Clients of Spark Connect choose their session ids, so two users may have the same one.
-            return storable(f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}")
+            return storable(
+                f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}"
+            )
         case DatasetKind.PATH:
             return storable("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:

@@ -210,13 +210,15 @@ async def test_results_and_temporary_views_have_names_of_their_own(graph: Any) -
     one = seen("a.x -> b.x: x IDENTITY")
     view = Dataset(DatasetKind.TEMP_VIEW, ("v",))
     result = Dataset(DatasetKind.RESULT, ())
+    lineage = replace(one.lineage, inputs=(view,), targets=(result,), edges=(), columns=())
     for session in ("s1", "s2"):
-        lineage = replace(one.lineage, inputs=(view,), targets=(result,), edges=(), columns=())
         await bring(graph, [replace(one, statement_id=uuid.uuid4(), session_id=session, lineage=lineage)])
     names = {row["name"] for row in await graph.fetch("SELECT name FROM sluice.lineage_dataset")}
     assert {"session:bob/s1.v", "session:bob/s2.v"} < names
     assert len([name for name in names if name.startswith("result:")]) == 1
-    await bring(graph, [replace(one, statement_id=uuid.uuid4(), user="eve", session_id="s1", lineage=lineage)])
+    await bring(
+        graph, [replace(one, statement_id=uuid.uuid4(), user="eve", session_id="s1", lineage=lineage)]
+    )
     rows = await graph.fetch("SELECT name, user_name FROM sluice.lineage_dataset WHERE user_name = 'eve'")
     assert "session:eve/s1.v" in {row["name"] for row in rows}
     assert len(rows) == 2, "another user's views and results are others"
