@@ -9,6 +9,8 @@ SURROGATE = "\ufffd"
 def storable(text: str) -> str:
     """Return a text without NUL and lone surrogates, with a sign in the place of each."""
     text = text.replace("\0", NUL)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -253,11 +253,10 @@ async def walk(
     frontier = await steps.begin(answer.start)
     taken: set[int] = set()
     for level in range(1, depth + 1):
-        ends = await steps.ends(frontier)
-        if ends is None:
+        edges = await steps.next(frontier, most_edges + 1 + len(taken))
+        if edges is None:
             answer.cut_off = TOO_WIDE
             break
-        edges = await steps.edges(ends, most_edges + 1 + len(taken))
         reached: set[int] = set()
         for id_, there, edge in edges:
             best = min(carried.by(near(edge, direction)), edge.carries)
@@ -276,8 +275,7 @@ async def walk(
         if answer.cut_off or not frontier:
             break
     else:
-        ends = await steps.ends(frontier)
-        if ends is None or ends.far:
+        if await steps.next(frontier, 1) != []:
             answer.cut_off = _goes_on(depth)
     answer.reached = sorted(
         (
@@ -391,14 +389,6 @@ class _Columns:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    """Both ends of the edges of one step, by id."""
-
-    near: list[int]
-    far: list[int]
-
-
 class _Steps(_Columns):
     """Takes one step after the other, all edges from a set of columns at once."""
 
@@ -414,28 +404,32 @@ class _Steps(_Columns):
         )
         return {row["id"] for row in rows}
 
-    async def ends(self, frontier: set[int]) -> _Ends | None:
-        """Return the ends of all edges that lead on, those alone of which the asker may know; None when they
-        are too many to look at."""
-        beside = {row["id"] for row in await self._connection.fetch(_BESIDE, list(frontier))}
-        await self.look_at(beside)
-        near_ids = [id_ for id_ in beside if id_ in self.known]
-        rows = await self._connection.fetch(
-            _FAR.format(near=self._near, far=self._far), near_ids, MOST_COLUMNS + 1
-        )
-        if len(rows) > MOST_COLUMNS:
-            return None
-        await self.look_at(row["far"] for row in rows)
-        return _Ends(near_ids, [row["far"] for row in rows if row["far"] in self.known])
+    async def next(self, frontier: set[int], most: int) -> list[tuple[int, int, Edge]] | None:
+        """Return up to so many of the edges that lead on, each with its id and that of its far end; None when
+        the columns that they lead to are too many to look at."""
+        if self._knows is everything:
+            rows = await self._connection.fetch(self._sql(_ALL), list(frontier), most)
+            await self.look_at({row[end] for row in rows for end in ("source", "target")})
+        else:
+            beside = {row["id"] for row in await self._connection.fetch(_BESIDE, list(frontier))}
+            await self.look_at(beside)
+            near_ids = [id_ for id_ in beside if id_ in self.known]
+            found = await self._connection.fetch(self._sql(_FAR), near_ids, MOST_COLUMNS + 1)
+            if len(found) > MOST_COLUMNS:
+                return None
+            await self.look_at(row["far"] for row in found)
+            far_ids = [row["far"] for row in found if row["far"] in self.known]
+            rows = await self._connection.fetch(self._sql(_BETWEEN), near_ids, far_ids, most)
+        edges = []
+        for number, row in enumerate(rows):
+            edges.append((row["id"], row[self._far], self.edge(row)))
+            if number % 500 == 499:
+                await asyncio.sleep(0)  # statements share the event loop with us
+        edges.sort(key=lambda one: _names(one[2]))
+        return edges
 
-    async def edges(self, ends: _Ends, most: int) -> list[tuple[int, int, Edge]]:
-        """Return up to so many edges by their ends, each with its id and that of its far end."""
-        rows = await self._connection.fetch(
-            _BETWEEN.format(near=self._near, far=self._far), ends.near, ends.far, most
-        )
-        found = [(row["id"], row[self._far], self.edge(row)) for row in rows]
-        found.sort(key=lambda one: _names(one[2]))
-        return found
+    def _sql(self, template: str) -> str:
+        return template.format(near=self._near, far=self._far)
 
 
 def _names(edge: Edge) -> tuple[str, str, str, str, str, bool]:
@@ -471,6 +465,9 @@ _FIELDS = """id, source, target, subtype, masking, expression, statements, finis
 _BETWEEN = f"""
 SELECT {_FIELDS} FROM sluice.lineage_edge
   WHERE {{near}} = ANY($1::bigint[]) AND {{far}} = ANY($2::bigint[]) ORDER BY id LIMIT $3"""
+
+_ALL = f"""
+SELECT {_FIELDS} FROM sluice.lineage_edge WHERE {{near}} = ANY(ARRAY({_BESIDE})) LIMIT $2"""
 
 _EDGES_BY_ID = f"SELECT {_FIELDS} FROM sluice.lineage_edge WHERE id = ANY($1::bigint[])"
 

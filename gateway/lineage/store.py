@@ -12,14 +12,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import asyncpg
 
 from gateway.database.texts import storable
-from gateway.lineage.rows import OWN, Seen, columns_of, datasets_of, edges_of
+from gateway.lineage.rows import OWN, Ends, Rows, Seen, rows_of
 from gateway.model.lineage import Dataset, DatasetKind
+
+K = TypeVar("K")
 
 MOST_SHAPES = 5_000
 """Statements whose edges are remembered; some 10 KB each."""
@@ -27,9 +29,6 @@ MOST_COLUMNS = 200_000
 """Columns whose ids are remembered."""
 _TURN = 0x736C75696365204C
 """Key of the advisory lock under which the graph grows (`sluice L` in ASCII)."""
-
-_Ends = tuple[str, str]
-_Key = tuple[_Ends, _Ends, str, bool]
 
 _KNOWN = "SELECT id FROM sluice.lineage_statement WHERE id = ANY($1::uuid[])"
 
@@ -54,15 +53,16 @@ UNION ALL SELECT c.id, c.dataset, c.name FROM sluice.lineage_column c JOIN n USI
 
 _EDGES = """
 WITH n AS (
-  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::boolean[])
-    AS n (source, target, subtype, masking)),
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bigint[],
+    $7::boolean[], $8::timestamptz[], $9::timestamptz[], $10::uuid[])
+    AS n (source, target, subtype, masking, expression, statements, finished, first_seen, last_seen,
+      last_statement)),
 made AS (
   INSERT INTO sluice.lineage_edge (source, target, subtype, masking, expression, statements, finished,
     first_seen, last_seen, last_statement)
-  SELECT source, target, subtype, masking, '', 0, false, 'infinity', '-infinity', gen_random_uuid() FROM n
-  ON CONFLICT DO NOTHING RETURNING id, source, target, subtype, masking)
-SELECT * FROM made
-UNION ALL SELECT e.id, e.source, e.target, e.subtype, e.masking FROM sluice.lineage_edge e
+  SELECT * FROM n ON CONFLICT DO NOTHING RETURNING id, source, target, subtype, masking)
+SELECT *, true AS made FROM made
+UNION ALL SELECT e.id, e.source, e.target, e.subtype, e.masking, false FROM sluice.lineage_edge e
   JOIN n USING (source, target, subtype, masking)"""
 
 _STATEMENTS = """
@@ -91,28 +91,18 @@ class _Shape:
 
     seen: Seen
     """One of them."""
-    datasets: Mapping[str, Dataset]
-    columns: frozenset[_Ends]
-    edges: Mapping[_Key, str]
-    """With their expressions."""
+    rows: Rows
     edge_ids: list[int] = field(default_factory=list)
-    """In the order of `edges`; empty until they are known."""
+    """In the order of the edges; empty until they are known."""
     edge_ids_text: str = "{}"
     """As PostgreSQL writes an array."""
-
-    @classmethod
-    def of(cls, seen: Seen) -> _Shape:
-        edges: dict[_Key, str] = {}
-        for row in edges_of(seen):
-            edges.setdefault(row.key, row.expression)
-        return cls(seen, datasets_of(seen), frozenset(columns_of(seen)), edges)
 
     def is_of(self, seen: Seen) -> bool:
         """Whether a statement brings the same; its text and user are the same already."""
         if self.seen.lineage != seen.lineage:
             return False
         return self.seen.session_id == seen.session_id or all(
-            dataset.kind is not DatasetKind.TEMP_VIEW for dataset in self.datasets.values()
+            dataset.kind is not DatasetKind.TEMP_VIEW for dataset in self.rows.datasets.values()
         )
 
 
@@ -121,7 +111,7 @@ class Known:
 
     def __init__(self) -> None:
         self._shapes: OrderedDict[bytes, _Shape] = OrderedDict()
-        self.columns: dict[_Ends, int] = {}
+        self.columns: dict[Ends, int] = {}
 
     def shape(self, seen: Seen) -> _Shape:
         """Return what a statement brings."""
@@ -129,7 +119,7 @@ class Known:
         key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         shape = self._shapes.get(key)
         if shape is None or not shape.is_of(seen):
-            shape = self._shapes[key] = _Shape.of(seen)
+            shape = self._shapes[key] = _Shape(seen, rows_of(seen))
         self._shapes.move_to_end(key)
         return shape
 
@@ -162,7 +152,7 @@ class _Count:
         self.finished |= other.finished
         self.first = min(self.first, other.first)
         if other.last >= self.last:
-            self.last, self.statement, self.expression = other.last, other.statement, other.expression
+            self.last, self.statement = other.last, other.statement
 
 
 class _Gone(Exception):
@@ -217,8 +207,8 @@ async def _bring_fresh(
             counts[shape] = count
     datasets = await _put_datasets(connection, counts)
     await _put_columns(connection, counts, datasets, known.columns)
-    await _put_edges(connection, counts, known.columns)
-    about = {shape: _array(sorted(datasets[name] for name in shape.datasets)) for shape in counts}
+    counted = await _put_edges(connection, counts, known.columns)
+    about = {shape: _array(sorted(datasets[name] for name in shape.rows.datasets)) for shape in counts}
     of = [shapes[seen.statement_id] for seen in fresh]
     await connection.execute(
         _STATEMENTS,
@@ -231,7 +221,7 @@ async def _bring_fresh(
         [shape.edge_ids_text for shape in of],
         [about[shape] for shape in of],
     )
-    await _count_edges(connection, counts)
+    await _count_edges(connection, counts, counted)
 
 
 async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dict[str, int]:
@@ -240,7 +230,7 @@ async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dic
     users: dict[str, str | None] = {}
     times: dict[str, tuple[datetime, datetime]] = {}
     for shape, count in counts.items():
-        for name, dataset in shape.datasets.items():
+        for name, dataset in shape.rows.datasets.items():
             first, last = times.get(name, (count.first, count.last))
             if count.last >= last:
                 datasets[name] = dataset
@@ -259,10 +249,10 @@ async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dic
 
 
 async def _put_columns(
-    connection: Any, shapes: Iterable[_Shape], datasets: Mapping[str, int], columns: dict[_Ends, int]
+    connection: Any, shapes: Iterable[_Shape], datasets: Mapping[str, int], columns: dict[Ends, int]
 ) -> None:
     """Have every column of the shapes in the graph, and its id in `columns`."""
-    missing = {column for shape in shapes for column in shape.columns if column not in columns}
+    missing = {column for shape in shapes for column in shape.rows.columns if column not in columns}
     if not missing:
         return
     names = {datasets[dataset]: dataset for dataset, _ in missing}
@@ -271,50 +261,72 @@ async def _put_columns(
     columns.update(((names[row["dataset"]], row["name"]), row["id"]) for row in rows)
 
 
-async def _put_edges(connection: Any, shapes: Iterable[_Shape], columns: Mapping[_Ends, int]) -> None:
-    """Have every edge of the shapes in the graph, not counted yet, and its id with its shape."""
-    new = [shape for shape in shapes if len(shape.edge_ids) < len(shape.edges)]
+async def _put_edges(
+    connection: Any, counts: Mapping[_Shape, _Count], columns: Mapping[Ends, int]
+) -> set[int]:
+    """Have every edge of the shapes in the graph, and its id with its shape; return the ids of those that are
+    new to the graph. These are counted."""
+    new = [shape for shape in _in_time(counts) if len(shape.edge_ids) < len(shape.rows.edges)]
     if not new:
-        return
-    in_order = sorted(
-        {
+        return set()
+    keys = {
+        shape: [
             (columns[target], columns[source], subtype, masking)
-            for shape in new
-            for source, target, subtype, masking in shape.edges
-        }
-    )
-    rows = await connection.fetch(
+            for source, target, subtype, masking in shape.rows.edges
+        ]
+        for shape in new
+    }
+    edges: dict[tuple[int, int, str, bool], _Count] = {}
+    for shape in new:
+        _add(edges, keys[shape], shape, counts[shape])
+    in_order = sorted(edges)
+    rows = [edges[key] for key in in_order]
+    found = await connection.fetch(
         _EDGES,
         [source for _, source, _, _ in in_order],
         [target for target, _, _, _ in in_order],
         [subtype for _, _, subtype, _ in in_order],
         [masking for _, _, _, masking in in_order],
+        *_fields(rows),
     )
-    ids = {(row["target"], row["source"], row["subtype"], row["masking"]): row["id"] for row in rows}
+    ids = {(row["target"], row["source"], row["subtype"], row["masking"]): row["id"] for row in found}
     for shape in new:
-        shape.edge_ids = [
-            ids[columns[target], columns[source], subtype, masking]
-            for source, target, subtype, masking in shape.edges
-        ]
+        shape.edge_ids = [ids[key] for key in keys[shape]]
         shape.edge_ids_text = _array(shape.edge_ids)
+    return {row["id"] for row in found if row["made"]}
 
 
-async def _count_edges(connection: Any, counts: Mapping[_Shape, _Count]) -> None:
+async def _count_edges(connection: Any, counts: Mapping[_Shape, _Count], counted: set[int]) -> None:
     edges: dict[int, _Count] = {}
-    for shape, of_shape in sorted(counts.items(), key=lambda one: one[1].last):
-        for id_, expression in zip(shape.edge_ids, shape.edges.values(), strict=True):
-            count = replace(of_shape, expression=expression)
-            if id_ in edges:
-                edges[id_].also(count)
-            else:
-                edges[id_] = count
-    if not edges:
+    for shape in _in_time(counts):
+        _add(edges, shape.edge_ids, shape, counts[shape])
+    in_order = sorted(edges.keys() - counted)
+    if not in_order:
         return
-    in_order = sorted(edges)
-    rows = [edges[id_] for id_ in in_order]
-    done = await connection.execute(
-        _COUNTS,
-        in_order,
+    done = await connection.execute(_COUNTS, in_order, *_fields([edges[id_] for id_ in in_order]))
+    if done != f"UPDATE {len(in_order)}":
+        raise _Gone
+
+
+def _in_time(counts: Mapping[_Shape, _Count]) -> list[_Shape]:
+    return sorted(counts, key=lambda shape: counts[shape].last)
+
+
+def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Count) -> None:
+    """Count the edges of a shape, whose last statement is later than those of the shapes before it."""
+    for key, expression in zip(keys, shape.rows.edges.values(), strict=True):
+        count = edges.get(key)
+        if count is None:
+            edges[key] = replace(of_shape, expression=expression)
+        else:
+            count.also(of_shape)
+            count.expression = expression
+
+
+def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:
+    """Return counts as the columns of an array each: expression, statements, finished, first and last seen,
+    last statement."""
+    return (
         [row.expression for row in rows],
         [row.statements for row in rows],
         [row.finished for row in rows],
@@ -322,8 +334,6 @@ async def _count_edges(connection: Any, counts: Mapping[_Shape, _Count]) -> None
         [row.last for row in rows],
         [row.statement for row in rows],
     )
-    if done != f"UPDATE {len(rows)}":
-        raise _Gone
 
 
 def _array(ids: Iterable[int]) -> str:
