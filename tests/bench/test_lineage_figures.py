@@ -72,12 +72,12 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
         return frozenset(columns)
 
     async def best_of_three(column: Column, direction: Direction) -> tuple[float, Answer]:
-        times = []
+        tries = []
         for _ in range(3):
             began = time.perf_counter()
             answer = await walk(connection, [column], direction, everything, depth=10)
-            times.append(time.perf_counter() - began)
-        return 1e3 * min(times), answer
+            tries.append((1e3 * (time.perf_counter() - began), answer))
+        return min(tries, key=lambda one: one[0])
 
     columns = made.typical[: WALKS // 10 if quick else WALKS]
     walks = [await best_of_three(column, Direction.UP) for column in columns]
