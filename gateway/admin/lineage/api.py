@@ -57,7 +57,7 @@ TIMEOUT_S = 60.0
 MOST_CHARS = 4_000
 """Of one parameter."""
 MOST_ENDS = 50
-"""Columns on either side of a question for paths."""
+"""Pairs of columns of one question for paths."""
 DEPTH = 10
 LIMIT = 1_000
 PATHS = 20

@@ -259,6 +259,9 @@ async def test_pages_are_in_order_and_complete(answers: Answers) -> None:
         (["open.a, people.ssn -> top.t: a || ssn TRANSFORMATION"], False),
         (["open.a, people.mail -> top.t: a || mail TRANSFORMATION"], False),
         (["open.a, open_rows.r -> top.t: a || r TRANSFORMATION"], False),
+        # … and the words do not name it.
+        (["open.a, people.ssn -> top.t: a || z TRANSFORMATION"], False),
+        (["open.a -> top.t: a + 1 TRANSFORMATION", "people.ssn -> top.t: z = 'x' FILTER"], False),
         # The statement reads something hidden for something else: its name may be among the words.
         (["open.a -> top.t: a + 1 TRANSFORMATION", "secret.s -> open.z: s IDENTITY"], False),
         # It reads people, and the words name no hidden column.
