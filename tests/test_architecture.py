@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "database": frozenset({"errors", "model"}),
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
-    "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database"}),
+    "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
     "jobs": frozenset({"errors", "model", "policy"}),
     # The composition level.
     "settings": EVERYTHING,

@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import structlog
+from aiohttp import web
 
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
+from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.openlineage import open_sinks
 from gateway.app.ranger_admin import RangerAdmin
@@ -41,6 +43,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
+from gateway.session.ports import Catalog
 from gateway.session.recorder import Recorder
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener as AdminListenerSettings
@@ -179,8 +182,11 @@ class Gateway:
         if upstream.connect is not None:
             authenticator = self._authenticator(users, recorder)
             connect_port = await self._start_connect(way, upstream.connect, authenticator)
-        api = self._make_ranger_admin(dsn, self._authenticator(users, recorder))
-        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, api)
+        apis = {
+            **self._make_ranger_admin(dsn, self._authenticator(users, recorder)),
+            **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
+        }
+        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, apis)
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s)]
         listeners = settings.listeners
@@ -321,7 +327,7 @@ class Gateway:
         upstream: Upstream,
         ledger: FileLedger,
         lineage: Follower | None,
-        api: RangerAdmin | None,
+        apis: Mapping[str, Callable[[], web.Application]],
     ) -> int:
         async def parser() -> str | None:
             return None if reader.healthy else "no parser process can be asked"
@@ -350,19 +356,38 @@ class Gateway:
             {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
             notes=notes,
-            mounted={} if api is None else {"/service": api.api.app},
+            mounted=apis,
         )
         self._stack.push_async_callback(admin.close)
         tls = tls_context(listener.tls)
         return await listening(admin.start(listener.host, listener.port, tls=tls), listener)
 
-    def _make_ranger_admin(self, dsn: str, authenticator: Authenticator) -> RangerAdmin | None:
+    def _make_ranger_admin(
+        self, dsn: str, authenticator: Authenticator
+    ) -> dict[str, Callable[[], web.Application]]:
         settings = self._settings.listeners.admin.ranger
         if settings is None:
-            return None
+            return {}
         admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
         self._stack.push_async_callback(admin.close)
-        return admin
+        return {"/service": admin.api.app}
+
+    def _make_lineage_admin(
+        self, dsn: str, authenticator: Authenticator, rules: RulesInForce, catalog: Catalog
+    ) -> dict[str, Callable[[], web.Application]]:
+        settings = self._settings.listeners.admin.lineage
+        if settings is None:
+            return {}
+        admin = LineageAdmin(
+            settings,
+            dsn,
+            authenticator,
+            policies=lambda: rules.current,
+            stale=rules.stale,
+            catalog=catalog,
+        )
+        self._stack.push_async_callback(admin.close)
+        return {"/lineage": admin.api.app}
 
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:

@@ -23,7 +23,7 @@ from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
 from gateway.lineage.rows import IMPORTED, Seen
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import bring
+from gateway.lineage.store import Known, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
@@ -173,6 +173,7 @@ class Importer:
         self._made = made
         self._connection = connection
         self._sink = sink
+        self._known = Known()
         self._waiting: list[Seen] = []
         self._bringing = asyncio.Lock()
         self.report = Report()
@@ -294,7 +295,7 @@ class Importer:
         async with self._bringing:
             batch, self._waiting = self._waiting, []
             if batch:
-                self.report.new += await bring(self._connection, batch)
+                self.report.new += await bring(self._connection, batch, self._known)
             if batch and self._sink is not None:
                 await self._sink.put(batch)
 

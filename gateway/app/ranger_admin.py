@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,16 +11,11 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import Writing
+from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
-from gateway.model.principal import Principal
-from gateway.model.statement import Client
 from gateway.policy.documents import parse_document
 from gateway.settings.models import PolicySettings, RangerApiSettings
-
-RECORDED_AGAIN_S = 900.0
-"""How often a login that goes on asking is recorded: plugins ask every few seconds."""
-_MAX_REMEMBERED = 10_000
 
 
 class RangerAdmin:
@@ -37,10 +31,7 @@ class RangerAdmin:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises Faults when the service definitions of the rules cannot be read."""
-        self._authenticator = authenticator
-        self._clock = clock
-        self._recorded: OrderedDict[tuple[str, str], float] = OrderedDict()
-
+        self._logins = RestLogins(authenticator, "ranger-rest", clock)
         shipped = definitions(policies)
 
         async def prepare(writing: Writing) -> None:
@@ -53,23 +44,11 @@ class RangerAdmin:
             plugins=frozenset(settings.plugins),
             delegates_may_override=settings.delegates_may_override,
         )
-        self.api = RangerApi(self._store, Access(rights), self._login)
+        self.api = RangerApi(self._store, Access(rights), self._logins.log_in)
 
     async def close(self) -> None:
-        self._authenticator.close()
+        self._logins.close()
         await self._store.close()
-
-    async def _login(self, user: str, password: str, address: str) -> Principal:
-        key = (user, address)
-        fresh = self._clock() - self._recorded.get(key, float("-inf")) < RECORDED_AGAIN_S
-        client = Client(address=address, protocol="ranger-rest")
-        principal = await self._authenticator.login(user, password, client, record_success=not fresh)
-        if not fresh:
-            self._recorded[key] = self._clock()
-            self._recorded.move_to_end(key)
-            while len(self._recorded) > _MAX_REMEMBERED:
-                self._recorded.popitem(last=False)
-        return principal
 
 
 def definitions(policies: PolicySettings) -> list[Mapping[str, Any]]:

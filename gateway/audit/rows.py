@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from gateway.audit.segment import NO_STATEMENT, Entry, Mark
+from gateway.database.texts import storable
 from gateway.model.audit import AuditEvent
 
 COLUMNS = (
@@ -60,8 +61,6 @@ MAX_INDEXED_CHARACTERS = 400
 
 _STANDARD_LIBRARY = b'{"event_id": '
 """How its writer begins an event; orjson puts no space there."""
-_NUL = "\u2400"
-_SURROGATE = "\ufffd"
 _MARKS = {"completed": Mark.COMPLETED, "abandoned": Mark.ABANDONED}
 _KINDS = {
     Mark.CLEARED: "decided",
@@ -130,7 +129,7 @@ def _event_row(event: AuditEvent, payload: bytes) -> Row:
     # Most records cannot hold either character and are not walked through.
     suspect = b"\\u0000" in payload or payload.startswith(_STANDARD_LIBRARY)
     clean = _clean(event.body) if suspect else event.body
-    user, gateway = _text(event.user), _text(event.gateway)
+    user, gateway = storable(event.user), storable(event.gateway)
     changed = suspect and (clean != event.body or user != event.user or gateway != event.gateway)
     body = {key: value for key, value in clean.items() if key not in ("reqData", "forwarded")}
     return (
@@ -178,7 +177,7 @@ def unfit(entry: Entry, why: str) -> Row:
     key, time, gateway, user = uuid.UUID(bytes=digest[:16]), _time_of(entry.statement), "", ""
     try:
         fields = _load(entry.payload)
-        user, gateway = _short(_text(str(fields["user"]))), _short(_text(str(fields["gateway"])))
+        user, gateway = _short(storable(str(fields["user"]))), _short(storable(str(fields["gateway"])))
         key, time = uuid.UUID(str(fields["event_id"])), _time(str(fields["time"]))
     except (ValueError, KeyError, TypeError, OverflowError):
         pass  # the defaults stand
@@ -191,7 +190,7 @@ def unfit(entry: Entry, why: str) -> Row:
         "gateway": gateway,
         "user_name": user,
         "verdict": {Mark.CLEARED: "cleared", Mark.REFUSED: "refused"}.get(entry.mark),
-        "body": json.dumps({"unfit": _text(why)[:1000]}),
+        "body": json.dumps({"unfit": storable(why)[:1000]}),
         "original_record": entry.payload,
     }
     return tuple(values[column] for column in COLUMNS)
@@ -222,20 +221,11 @@ def event_of(found: Mapping[str, Any]) -> AuditEvent:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return _text(value)
+        return storable(value)
     if isinstance(value, Mapping):
-        return {_text(key): _clean(inner) for key, inner in value.items()}
+        return {storable(key): _clean(inner) for key, inner in value.items()}
     if isinstance(value, Sequence):
         return [_clean(inner) for inner in value]
-    return value
-
-
-def _text(value: str) -> str:
-    value = value.replace("\0", _NUL)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return "".join(_SURROGATE if "\ud800" <= c <= "\udfff" else c for c in value)
     return value
 
 

@@ -22,7 +22,7 @@ from gateway.cli.terminal import Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
-from gateway.lineage.graph import Answer, Carries, Column, Direction, Edge, find, walk, ways
+from gateway.lineage.graph import Answer, Carries, Column, Direction, Edge, everything, find, walk, ways
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
@@ -128,7 +128,7 @@ def _show_report(report: Report, arguments: argparse.Namespace, terminal: Termin
 async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     connection = await _connect(settings)
     try:
-        start = await find(connection, arguments.column, _everything)
+        start = await find(connection, arguments.column, everything)
         if arguments.to is not None:
             await _show_ways(connection, start, arguments, terminal)
         elif arguments.impact:
@@ -142,18 +142,13 @@ async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Term
     return exit_codes.OK
 
 
-async def _everything(datasets: Sequence[str]) -> frozenset[str]:
-    """Who can read the gateway's settings and reach its database may know of all that is in it."""
-    return frozenset(datasets)
-
-
 async def _show_walks(
     connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     chosen = [d for d, wanted in ((Direction.UP, arguments.up), (Direction.DOWN, arguments.down)) if wanted]
     answers = [
         await walk(
-            connection, start, direction, _everything, depth=arguments.depth, most_edges=arguments.limit
+            connection, start, direction, everything, depth=arguments.depth, most_edges=arguments.limit
         )
         for direction in chosen or Direction
     ]
@@ -175,7 +170,7 @@ async def _show_impact(
     connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     answer = await walk(
-        connection, start, Direction.DOWN, _everything, depth=arguments.depth, most_edges=arguments.limit
+        connection, start, Direction.DOWN, everything, depth=arguments.depth, most_edges=arguments.limit
     )
     if arguments.json:
         terminal.json(as_json(answer))
@@ -189,11 +184,14 @@ async def _show_impact(
 async def _show_ways(
     connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
-    ends = await find(connection, arguments.to, _everything)
+    ends = await find(connection, arguments.to, everything)
     found: list[tuple[Edge, ...]] = []
+    cut_off = ""
     for source in start:
         for target in ends:
-            found += await ways(connection, source, target, _everything, depth=arguments.depth)
+            answer = await ways(connection, source, target, everything, depth=arguments.depth)
+            found += answer.found
+            cut_off = cut_off or answer.cut_off
     if arguments.json:
         terminal.json([[edge_as_json(edge) for edge in way] for way in found])
         return
@@ -203,6 +201,8 @@ async def _show_ways(
             masked = ", masked" if edge.masking else ""
             terminal.line(f"  → {edge.target}  [{edge.subtype}{masked}]  {edge.expression}".rstrip())
             terminal.line(f"    last seen {edge.last_seen:%Y-%m-%d %H:%M} in {edge.last_statement}")
+    if cut_off:
+        terminal.line(f"… {cut_off}")
     if not found:
         terminal.line(f"no way from `{arguments.column}` to `{arguments.to}` within {arguments.depth} steps")
 

@@ -84,7 +84,7 @@ def edge_as_json(edge: Edge) -> dict[str, Any]:
         "finished": edge.finished,
         "first_seen": edge.first_seen.isoformat(),
         "last_seen": edge.last_seen.isoformat(),
-        "last_statement": str(edge.last_statement),
+        "last_statement": None if edge.last_statement is None else str(edge.last_statement),
     }
 
 

@@ -21,7 +21,7 @@ from gateway.lineage.gathering import Gathered, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
 from gateway.lineage.rows import Seen
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import bring
+from gateway.lineage.store import Known, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -162,6 +162,7 @@ class Follower:
     limits: FollowerLimits = field(default_factory=FollowerLimits)
     figures: FollowerFigures = field(default_factory=FollowerFigures)
     _views: OrderedDict[UUID, StatementLineage | None] = field(default_factory=OrderedDict)
+    _known: Known = field(default_factory=Known)
     _broken: set[int] = field(default_factory=set)
     """Positions of the sinks that did not take their last batch."""
     _left_at: float = float("-inf")
@@ -336,7 +337,7 @@ class Follower:
     async def _bring(self, connection: Any, seen: Sequence[Seen]) -> list[Seen]:
         """Bring statements into the graph; return those that the database took."""
         try:
-            await bring(connection, seen)
+            await bring(connection, seen, self._known)
         except _REFUSALS as error:
             if len(seen) == 1:
                 log.error("lineage_refused", statement_id=str(seen[0].statement_id), error=_why(error))

@@ -7,11 +7,13 @@ to `*`, the column that stands for all, so edges to every column of a target are
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 from uuid import UUID
 
+from gateway.database.texts import storable
 from gateway.model.lineage import (
     ANY_COLUMN,
     ColumnVertex,
@@ -28,6 +30,8 @@ IMPORTED = "imported"
 """The outcome of a statement of a script: nobody saw it run."""
 TABLE_LEVEL = "TABLE"
 """The subtype of an edge between tables whose columns nobody could read."""
+OWN = frozenset({DatasetKind.RESULT, DatasetKind.TEMP_VIEW})
+"""Kinds of datasets that are the user's whose statement made them, and nobody else's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,102 +58,84 @@ class Seen:
         return self.outcome == "finished"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeRow:
-    """An edge as it is kept. Names are (dataset, column), as `dataset_name` writes them."""
+Ends = tuple[str, str]
+"""A column as (dataset, column), named as the graph does."""
+Key = tuple[Ends, Ends, str, bool]
+"""An edge: source, target, subtype, whether a mask stood between."""
 
-    source: tuple[str, str]
-    target: tuple[str, str]
-    subtype: str
-    masking: bool
-    expression: str
 
-    @property
-    def key(self) -> tuple[tuple[str, str], tuple[str, str], str, bool]:
-        return self.source, self.target, self.subtype, self.masking
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the database keeps of a statement's lineage."""
+
+    datasets: Mapping[str, Dataset]
+    """Every dataset that it names, by the graph's name of it."""
+    columns: frozenset[Ends]
+    """Every column that it gives values or reads."""
+    edges: Mapping[Key, str]
+    """Edges from one column to one column, with their expressions."""
 
 
 def dataset_name(dataset: Dataset, seen: Seen) -> str:
-    """Return the name by which a dataset is known in the graph, across statements and sessions."""
+    """Return the name by which a dataset is known in the graph, across statements and sessions.
+
+    What a query answers and a session's views are named by their user too: another user's are others.
+    """
     match dataset.kind:
         case DatasetKind.RESULT:
-            return "result:" + hashlib.sha256(seen.text.encode("utf-8", "replace")).hexdigest()[:16]
+            text = f"{len(seen.user)} {seen.user} {seen.text}"
+            return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
-            return storable(f"session:{seen.session_id}.{dataset}")
+            # Clients of Spark Connect choose their session ids, so two users may have the same one.
+            return storable(
+                f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}"
+            )
         case DatasetKind.PATH:
             return storable("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:
             return storable(str(dataset))
 
 
-def storable(text: str) -> str:
-    """Return a text that PostgreSQL takes: no NUL, no lone surrogates."""
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-
-
-def _column(vertex: ColumnVertex, seen: Seen) -> tuple[str, str]:
-    return dataset_name(vertex.dataset, seen), storable(vertex.column)
-
-
-def datasets_of(seen: Seen) -> dict[str, Dataset]:
-    """Return every dataset that a statement's lineage names, by the graph's name of it."""
+def rows_of(seen: Seen) -> Rows:
+    """Return what a statement brings into the graph."""
     lineage = seen.lineage
-    named = {dataset_name(d, seen): d for d in (*lineage.inputs, *lineage.targets, *lineage.views)}
-    for edge in _edges(lineage):
-        for vertex in _vertices(edge):
-            named.setdefault(dataset_name(vertex.dataset, seen), vertex.dataset)
-    return named
+    names: dict[Dataset, str] = {}
 
+    def named(dataset: Dataset) -> str:
+        name = names.get(dataset)
+        if name is None:
+            name = names[dataset] = dataset_name(dataset, seen)
+        return name
 
-def columns_of(seen: Seen) -> set[tuple[str, str]]:
-    """Return every column that a statement gives values or reads, as (dataset, column)."""
-    lineage = seen.lineage
-    found = {_column(vertex, seen) for vertex in lineage.columns}
-    for row in edges_of(seen):
-        found |= {row.source, row.target}
-    return found
+    def column(vertex: ColumnVertex) -> Ends:
+        return named(vertex.dataset), storable(vertex.column)
 
-
-def edges_of(seen: Seen) -> list[EdgeRow]:
-    """Return a statement's edges from one column to one column, each once."""
-    rows: dict[object, EdgeRow] = {}
-    lineage = seen.lineage
+    for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
+        named(dataset)
+    columns = {column(vertex) for vertex in lineage.columns}
+    edges: dict[Key, str] = {}
     if lineage.table_level:
         for read in lineage.inputs:
             for written in lineage.targets:
-                row = EdgeRow(
-                    source=(dataset_name(read, seen), ANY_COLUMN),
-                    target=(dataset_name(written, seen), ANY_COLUMN),
-                    subtype=TABLE_LEVEL,
-                    masking=False,
-                    expression="",
-                )
-                rows.setdefault(row.key, row)
+                ends = (named(read), ANY_COLUMN), (named(written), ANY_COLUMN)
+                edges[*ends, TABLE_LEVEL, False] = ""
     all_columns = _columns_by_dataset(lineage.columns)
-    for edge in _edges(lineage):
-        targets = _targets(edge, all_columns)
-        for source in edge.sources:
-            for transformation in source.transformations:
+    for edge in (*lineage.edges, *lineage.view_edges):
+        targets = [column(target) for target in _targets(edge, all_columns)]
+        expression = storable(edge.expression[:EXPRESSION_CHARS])
+        for one in edge.sources:
+            source = column(one.column)
+            for transformation in one.transformations:
+                subtype = transformation.subtype.value
                 for target in targets:
-                    row = EdgeRow(
-                        source=_column(source.column, seen),
-                        target=_column(target, seen),
-                        subtype=transformation.subtype.value,
-                        masking=transformation.masking,
-                        expression=storable(edge.expression[:EXPRESSION_CHARS]),
-                    )
-                    rows.setdefault(row.key, row)
-    return list(rows.values())
-
-
-def _edges(lineage: StatementLineage) -> Iterator[LineageEdge]:
-    yield from lineage.edges
-    yield from lineage.view_edges
-
-
-def _vertices(edge: LineageEdge) -> Iterator[ColumnVertex]:
-    yield from (source.column for source in edge.sources)
-    yield from edge.targets
+                    edges.setdefault((source, target, subtype, transformation.masking), expression)
+    for source, target, _, _ in edges:
+        columns |= {source, target}
+    # The first one of a name, should two be written alike.
+    datasets: dict[str, Dataset] = {}
+    for dataset, name in names.items():
+        datasets.setdefault(name, dataset)
+    return Rows(datasets, frozenset(columns), edges)
 
 
 def _columns_by_dataset(columns: Iterable[ColumnVertex]) -> dict[Dataset, set[str]]:

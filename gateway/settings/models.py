@@ -94,9 +94,19 @@ class RangerApiSettings(Section):
         return self
 
 
+class LineageApiSettings(Section):
+    """Questions to the column lineage below `/lineage`, with logins from `users`; docs/admin-api.md tells
+    which. Everybody is told what policies let them know of. Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may know of all columns, and of everybody's statements."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+
 class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
-    Ranger's REST API, when it is switched on, with one."""
+    Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
 
     host: Name = "127.0.0.1"
     """Address to listen on."""
@@ -105,6 +115,7 @@ class AdminListener(Section):
     tls: Tls | None = None
     """Without it passwords cross the network in the clear."""
     ranger: RangerApiSettings | None = None
+    lineage: LineageApiSettings | None = None
 
 
 class Listeners(Section):

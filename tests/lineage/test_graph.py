@@ -14,7 +14,7 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.lineage.graph import Answer, Carries, Column, Direction, find, walk, ways
+from gateway.lineage.graph import Answer, Carries, Column, Direction, Ways, everything, find, walk, ways
 from gateway.lineage.store import bring
 from gateway.model.lineage import Dataset, DatasetKind, Operation, StatementLineage
 from tests.lineage.statements import BEGINNING, seen, table, vertex
@@ -28,10 +28,6 @@ async def graph(database: str) -> AsyncIterator[Any]:
     await migrate(connection)
     yield connection
     await connection.close()
-
-
-async def everything(datasets: Sequence[str]) -> frozenset[str]:
-    return frozenset(datasets)
 
 
 def column(name: str) -> Column:
@@ -136,15 +132,15 @@ async def test_what_the_asker_may_not_know_of_hides_what_lies_behind_it(graph: A
         [seen("a.x -> b.x: x IDENTITY"), seen("b.x -> c.x: x IDENTITY"), seen("a.x -> d.x: x IDENTITY")],
     )
 
-    async def all_but_b(datasets: Sequence[str]) -> frozenset[str]:
-        return frozenset(datasets) - {"spark_catalog.lab.b"}
+    async def all_but_b(columns: Sequence[Column]) -> frozenset[Column]:
+        return frozenset(columns) - {column("b.x")}
 
     assert reached(await walk(graph, [column("a.x")], DOWN, all_but_b)) == {"d.x": (1, "values")}
     with pytest.raises(Faults, match="may not know of it"):
         await find(graph, "b.x", all_but_b)
     with pytest.raises(Faults, match="may not know of it"):
         await find(graph, "nope.x", all_but_b)
-    assert await ways(graph, column("a.x"), column("c.x"), all_but_b) == []
+    assert await ways(graph, column("a.x"), column("c.x"), all_but_b) == Ways()
 
 
 async def test_a_name_is_found_from_its_end(graph: Any) -> None:
@@ -171,7 +167,7 @@ async def test_ways_between_two_columns_come_shortest_first(graph: Any) -> None:
             seen("c.x -> a.x: x IDENTITY"),
         ],
     )
-    found = await ways(graph, column("a.x"), column("c.x"), everything)
+    found = (await ways(graph, column("a.x"), column("c.x"), everything)).found
     assert [[str(e.target).rpartition("lab.")[2] for e in way] for way in found] == [["c.x"], ["b.x", "c.x"]]
 
 
@@ -205,7 +201,7 @@ async def test_gateways_that_bring_the_same_edges_at_once_do_not_stop_each_other
 async def test_names_that_postgresql_does_not_take_are_kept_as_it_can(graph: Any) -> None:
     odd = seen("a.x -> b.x: x IDENTITY")
     path = Dataset(DatasetKind.PATH, ("/data/\0/\ud800", "x"))
-    lineage = replace(odd.lineage, inputs=(path, Dataset(DatasetKind.PATH, ("/data/\ufffd/?", "x"))))
+    lineage = replace(odd.lineage, inputs=(path, Dataset(DatasetKind.PATH, ("/data/\u2400/\ufffd", "x"))))
     assert await bring(graph, [replace(odd, user="b\0b", lineage=lineage)]) == 1
     assert await graph.fetchval("SELECT count(*) FROM sluice.lineage_dataset WHERE kind = 'path'") == 1
 
@@ -214,12 +210,18 @@ async def test_results_and_temporary_views_have_names_of_their_own(graph: Any) -
     one = seen("a.x -> b.x: x IDENTITY")
     view = Dataset(DatasetKind.TEMP_VIEW, ("v",))
     result = Dataset(DatasetKind.RESULT, ())
+    lineage = replace(one.lineage, inputs=(view,), targets=(result,), edges=(), columns=())
     for session in ("s1", "s2"):
-        lineage = replace(one.lineage, inputs=(view,), targets=(result,), edges=(), columns=())
         await bring(graph, [replace(one, statement_id=uuid.uuid4(), session_id=session, lineage=lineage)])
     names = {row["name"] for row in await graph.fetch("SELECT name FROM sluice.lineage_dataset")}
-    assert {"session:s1.v", "session:s2.v"} < names
+    assert {"session:bob/s1.v", "session:bob/s2.v"} < names
     assert len([name for name in names if name.startswith("result:")]) == 1
+    await bring(
+        graph, [replace(one, statement_id=uuid.uuid4(), user="eve", session_id="s1", lineage=lineage)]
+    )
+    rows = await graph.fetch("SELECT name, user_name FROM sluice.lineage_dataset WHERE user_name = 'eve'")
+    assert "session:eve/s1.v" in {row["name"] for row in rows}
+    assert len(rows) == 2, "another user's views and results are others"
 
 
 def test_the_words_of_the_tests_mean_what_they_say() -> None:

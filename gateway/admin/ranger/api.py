@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Iterable
 
 import asyncpg
 import structlog
@@ -35,13 +30,17 @@ from gateway.admin.ranger.kinds import Conflict
 from gateway.admin.ranger.merging import NotMergeable
 from gateway.admin.ranger.searching import BadParameter
 from gateway.admin.ranger.store import Store
-from gateway.errors import AuthenticationFailed
-from gateway.model.principal import Principal
+from gateway.admin.requests import (
+    LOGIN,
+    Authenticate,
+    FromAnotherSite,
+    NotAuthenticated,
+    Turns,
+    log_in,
+    refuse_other_sites,
+)
 
 _log = structlog.get_logger(__name__)
-
-Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
-"""User, password and the client's address → who it is; None or AuthenticationFailed when it is nobody."""
 
 ROUTES: tuple[Route, ...] = (
     *transfers.ROUTES,  # before what takes `exportJson` for an id
@@ -83,7 +82,7 @@ class RangerApi:
         self._authenticate = authenticate
         self._routes = tuple(routes)
         self._timeout_s = timeout_s
-        self._turns = _Turns()
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/service`."""
@@ -95,7 +94,7 @@ class RangerApi:
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.StreamResponse:
-            principal = await self._principal(request)
+            principal = await log_in(request, self._authenticate)
             async with self._turns.of(principal.user):
                 return await route.handler(
                     Call(request=request, principal=principal, store=self._store, access=self._access)
@@ -116,65 +115,6 @@ class RangerApi:
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
             return _answer(as_rest_error(error))
 
-    async def _principal(self, request: web.Request) -> Principal:
-        user, password = credentials(request.headers.get("Authorization", ""))
-        try:
-            principal = await self._authenticate(user, password, request.remote or "")
-        except AuthenticationFailed as error:
-            raise RestError(401, error.message) from None
-        if principal is None:
-            raise RestError(401, "wrong user name or password")
-        return principal
-
-
-class _Turns:
-    """Turns of requests: a user's own limit first, then everybody's."""
-
-    def __init__(self) -> None:
-        self._all = asyncio.Semaphore(MAX_AT_ONCE)
-        self._own: dict[str, asyncio.Semaphore] = {}
-        self._asking: Counter[str] = Counter()
-
-    @asynccontextmanager
-    async def of(self, user: str) -> AsyncIterator[None]:
-        self._asking[user] += 1
-        own = self._own.setdefault(user, asyncio.Semaphore(MAX_OF_ONE))
-        try:
-            async with own, self._all:
-                yield
-        finally:
-            self._asking[user] -= 1
-            if not self._asking[user]:
-                del self._asking[user], self._own[user]
-
-
-def credentials(header: str) -> tuple[str, str]:
-    """Return user and password of HTTP Basic. Raises RestError 401."""
-    scheme, _, token = header.partition(" ")
-    try:
-        text = base64.b64decode(token.strip(), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
-        text = ""
-    user, colon, password = text.partition(":")
-    if scheme.lower() != "basic" or not user or not colon:
-        raise RestError(401, "log in with a user name and a password (HTTP Basic)")
-    return user, password
-
-
-def refuse_other_sites(request: web.Request) -> None:
-    """Raise RestError 403 for what a page of another site makes a browser send with our password."""
-    site = request.headers.get("Sec-Fetch-Site", "none")
-    origin = request.headers.get("Origin")
-    if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
-        raise forbidden("requests from pages of other sites are not taken")
-
-
-def _host(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
-
 
 def as_rest_error(error: Exception) -> RestError:
     """Return what a caller is told of an exception; what nobody expected is logged."""
@@ -185,6 +125,10 @@ def as_rest_error(error: Exception) -> RestError:
                 f"the object was changed meanwhile: version {error.stored} is stored, the body has version"
                 f" {error.given}; read it again and repeat the change",
             )
+        case NotAuthenticated():
+            return RestError(401, str(error))
+        case FromAnotherSite():
+            return forbidden(str(error))
         case web.HTTPNotFound():
             return not_found()
         case web.HTTPException():
@@ -210,5 +154,5 @@ def as_rest_error(error: Exception) -> RestError:
 def _answer(error: RestError) -> web.Response:
     response = error_answer(error)
     if error.status == 401:
-        response.headers["WWW-Authenticate"] = 'Basic realm="Sluice"'
+        response.headers.update(LOGIN)
     return response

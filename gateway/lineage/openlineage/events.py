@@ -15,8 +15,9 @@ from typing import Any
 import orjson
 
 from gateway import __version__
+from gateway.database.texts import storable
 from gateway.lineage.openlineage.names import Identifier, Naming
-from gateway.lineage.rows import EXPRESSION_CHARS, IMPORTED, Seen, storable
+from gateway.lineage.rows import EXPRESSION_CHARS, IMPORTED, Seen
 from gateway.model.catalog import Table, TableName
 from gateway.model.lineage import (
     ANY_COLUMN,

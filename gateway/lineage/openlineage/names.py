@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gateway.lineage.rows import Seen, dataset_name, storable
+from gateway.database.texts import storable
+from gateway.lineage.rows import Seen, dataset_name
 from gateway.model.lineage import Dataset, DatasetKind
 
 JOB_PARTS = frozenset({"operation", "target", "user"})

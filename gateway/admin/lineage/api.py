@@ -1,0 +1,368 @@
+"""The application below `/lineage`: who asks, how much at once, what is asked, and every error in JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+import structlog
+from aiohttp import web
+
+from gateway.admin.lineage.answers import column_as_json, impact_as_json, statement_as_json, ways_as_json
+from gateway.admin.lineage.sight import Sight
+from gateway.admin.requests import (
+    LOGIN,
+    Authenticate,
+    FromAnotherSite,
+    NotAuthenticated,
+    Turns,
+    log_in,
+    refuse_other_sites,
+)
+from gateway.errors import Faults, PoliciesStale
+from gateway.lineage.drawing import as_dot, as_json, as_mermaid
+from gateway.lineage.graph import (
+    MOST_DEPTH,
+    MOST_EDGES,
+    Ambiguous,
+    Answer,
+    Column,
+    Direction,
+    Edge,
+    Knows,
+    Ways,
+    everything,
+    find,
+    search,
+    statement,
+    walk,
+    ways,
+)
+from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
+
+MAX_AT_ONCE = 4
+"""Requests that are worked on; further ones wait their turn. Statements share the event loop with them."""
+MAX_OF_ONE = 2
+TIMEOUT_S = 60.0
+"""For one request."""
+MOST_CHARS = 4_000
+"""Of one parameter."""
+MOST_ENDS = 50
+"""Pairs of columns of one question for paths."""
+DEPTH = 10
+LIMIT = 1_000
+PATHS = 20
+MOST_PATHS = 200
+PAGE = 100
+MOST_PAGE = 1_000
+
+Reading = Callable[[], AbstractAsyncContextManager[Any]]
+"""Yields a connection to the graph that sees one instant and writes nothing."""
+MakeSight = Callable[[Any, Principal, str], Sight]
+"""Connection, asker and address → what the asker may know of now. Raises PoliciesStale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Administrators:
+    """Who may know of all columns."""
+
+    users: frozenset[str]
+    groups: frozenset[str]
+
+    def has(self, principal: Principal) -> bool:
+        return principal.user in self.users or bool(self.groups & principal.groups)
+
+
+class BadRequest(Exception):
+    """A parameter is wrong."""
+
+
+class NotFound(Exception):
+    """There is no such thing, or not for the asker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One authenticated question on one instant of the graph."""
+
+    request: web.Request
+    principal: Principal
+    connection: Any
+    sight: Sight | None
+    """None: an administrator, who may know of all."""
+
+    @property
+    def knows(self) -> Knows:
+        return everything if self.sight is None else self.sight.knows
+
+    async def shown(self, edges: Sequence[Edge]) -> list[Edge]:
+        return list(edges) if self.sight is None else await self.sight.shown(edges)
+
+    def take(self, *names: str) -> None:
+        """Raise BadRequest for parameters that the question does not take, or takes only once."""
+        given = self.request.query
+        unknown = sorted(set(given) - set(names))
+        if unknown:
+            known = ", ".join(f"`{name}`" for name in names) or "none"
+            raise BadRequest(f"parameter `{_short(unknown[0])}` is not known here; there are {known}")
+        for name in given:
+            if len(given.getall(name)) > 1:
+                raise BadRequest(f"parameter `{name}` is there more than once")
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a parameter. Raises BadRequest when it is missing and has no default."""
+        value = self.request.query.get(name, default)
+        if value is None or (not value.strip() and default is None):
+            raise BadRequest(f"parameter `{name}` is missing")
+        if len(value) > MOST_CHARS:
+            raise BadRequest(f"parameter `{name}` has more than {MOST_CHARS:,} characters")
+        if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+            raise BadRequest(f"parameter `{name}` holds a character that no name has")
+        return value
+
+    def number(self, name: str, default: int, most: int) -> int:
+        text = self.text(name, str(default))
+        if not (text.isascii() and text.isdecimal()) or len(text) > 9 or not 1 <= int(text) <= most:
+            raise BadRequest(f"parameter `{name}` is not a number from 1 to {most:,}")
+        return int(text)
+
+    def choice(self, name: str, *choices: str) -> str:
+        """Return a parameter that is one of a few words; the first is the default."""
+        text = self.text(name, choices[0])
+        if text not in choices:
+            raise BadRequest(f"parameter `{name}` is none of {', '.join(f'`{one}`' for one in choices)}")
+        return text
+
+    async def columns(self, name: str) -> tuple[Column, ...]:
+        """Return the columns that a parameter means. Raises BadRequest, NotFound."""
+        try:
+            return await find(self.connection, self.text(name), self.knows)
+        except Ambiguous as error:
+            raise BadRequest(error.message) from None
+        except Faults as error:
+            raise NotFound(error.message) from None
+
+
+class LineageApi:
+    """Questions to the graph by REST. Administrators see all of it, others what policies let them know of."""
+
+    def __init__(
+        self,
+        reading: Reading,
+        administrators: Administrators,
+        authenticate: Authenticate,
+        sight: MakeSight,
+        *,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self._reading = reading
+        self._administrators = administrators
+        self._authenticate = authenticate
+        self._sight = sight
+        self._timeout_s = timeout_s
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
+
+    def app(self) -> web.Application:
+        """Return the application to be mounted at `/lineage`."""
+        app = web.Application(middlewares=[self._answered])
+        for path, handler in _ROUTES.items():
+            app.router.add_get(path, self._handler(handler), allow_head=False)
+        return app
+
+    def _handler(
+        self, handler: Callable[[_Asked], Awaitable[web.Response]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            principal = await log_in(request, self._authenticate)
+            async with self._turns.of(principal.user), self._reading() as connection:
+                sight = None
+                if not self._administrators.has(principal):
+                    sight = self._sight(connection, principal, request.remote or "")
+                return await handler(
+                    _Asked(request=request, principal=principal, connection=connection, sight=sight)
+                )
+
+        return handle
+
+    @web.middleware
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            refuse_other_sites(request)
+            async with asyncio.timeout(self._timeout_s):
+                return await handler(request)
+        except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
+            status, message = _told(error)
+            headers = LOGIN if status == 401 else {}
+            return _json({"statusCode": status, "msgDesc": message}, status, headers)
+
+
+async def _columns(asked: _Asked) -> web.Response:
+    """Search columns by a part of their names."""
+    asked.take("text", "after", "limit")
+    limit = asked.number("limit", PAGE, MOST_PAGE)
+    after = _after(asked.text("after", ""))
+    found, cut_off = await search(
+        asked.connection, asked.text("text", ""), asked.knows, after=after, limit=limit + 1
+    )
+    more = len(found) > limit
+    page = found[:limit]
+    return _json(
+        {
+            "columns": [column_as_json(column) for column in page],
+            "next": orjson.dumps([page[-1].dataset, page[-1].name]).decode() if more else None,
+            "complete": not more and not cut_off,
+            "cut_off": "" if more else cut_off,
+        }
+    )
+
+
+def _after(text: str) -> Column | None:
+    if not text:
+        return None
+    try:
+        match orjson.loads(text):
+            case [str() as dataset, str() as name]:
+                if "\0" not in dataset + name:
+                    return Column(dataset, name)
+    except orjson.JSONDecodeError:
+        pass
+    raise BadRequest("parameter `after` is not what an earlier answer has as `next`")
+
+
+def _walking(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]]:
+    async def handle(asked: _Asked) -> web.Response:
+        asked.take("column", "depth", "limit", "format")
+        shape = asked.choice("format", "json", "mermaid", "dot")
+        answer = await _walk(asked, direction)
+        if shape == "json":
+            answer.edges = await asked.shown(answer.edges)
+            return _json(as_json(answer))
+        return _picture(shape, answer.edges, answer.cut_off)
+
+    return handle
+
+
+async def _walk(asked: _Asked, direction: Direction) -> Answer:
+    depth = asked.number("depth", DEPTH, MOST_DEPTH)
+    limit = asked.number("limit", LIMIT, MOST_EDGES)
+    start = await asked.columns("column")
+    return await walk(asked.connection, start, direction, asked.knows, depth=depth, most_edges=limit)
+
+
+async def _impact(asked: _Asked) -> web.Response:
+    """Tell what dropping or tagging a column would do."""
+    asked.take("column", "depth", "limit")
+    return _json(impact_as_json(await _walk(asked, Direction.DOWN)))
+
+
+async def _paths(asked: _Asked) -> web.Response:
+    """Tell by which edges one column comes to be in another."""
+    asked.take("from", "to", "depth", "limit", "format")
+    depth = asked.number("depth", DEPTH, MOST_DEPTH)
+    most = asked.number("limit", PATHS, MOST_PATHS)
+    shape = asked.choice("format", "json", "mermaid", "dot")
+    sources, targets = await asked.columns("from"), await asked.columns("to")
+    if len(sources) * len(targets) > MOST_ENDS:
+        raise BadRequest(f"that is more than {MOST_ENDS} pairs of columns; name columns, not tables")
+    found = Ways()
+    for source, target in product(sources, targets):
+        some = await ways(asked.connection, source, target, asked.knows, depth=depth, most=most)
+        found.found += some.found
+        found.cut_off = found.cut_off or some.cut_off
+        if len(found.found) > most:
+            found.cut_off = f"there are more than {most} ways"
+            break
+    found.found = sorted(found.found, key=len)[:most]
+    if shape != "json":
+        return _picture(
+            shape, {id(edge): edge for way in found.found for edge in way}.values(), found.cut_off
+        )
+    shown = iter(await asked.shown([edge for way in found.found for edge in way]))
+    found = replace(found, found=[tuple(next(shown) for _ in way) for way in found.found])
+    return _json(ways_as_json(sources, targets, found))
+
+
+async def _statement(asked: _Asked) -> web.Response:
+    """Tell what a statement brought; those of others only administrators."""
+    asked.take()
+    text = asked.request.match_info["id"]
+    try:
+        statement_id = UUID(text)
+    except ValueError:
+        raise BadRequest(f"`{_short(text)}` is not the id of a statement") from None
+    found = await statement(asked.connection, statement_id, asked.knows)
+    whole = asked.sight is None
+    if found is None or not (whole or found.user == asked.principal.user):
+        raise NotFound("the lineage graph has no such statement, or you may not know of it")
+    return _json(statement_as_json(found, await asked.shown(found.edges), whole=whole))
+
+
+_ROUTES: dict[str, Callable[[_Asked], Awaitable[web.Response]]] = {
+    "/columns": _columns,
+    "/upstream": _walking(Direction.UP),
+    "/downstream": _walking(Direction.DOWN),
+    "/impact": _impact,
+    "/paths": _paths,
+    "/statements/{id}": _statement,
+}
+
+
+def _json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=orjson.dumps(body), status=status, content_type="application/json", headers=headers
+    )
+
+
+def _picture(shape: str, edges: Iterable[Edge], cut_off: str) -> web.Response:
+    """Return a picture; that a bound cut it off stands in its first line, a comment."""
+    text, sign, kind = (
+        (as_mermaid(edges), "%%", "text/vnd.mermaid")
+        if shape == "mermaid"
+        else (as_dot(edges), "//", "text/vnd.graphviz")
+    )
+    told = f"{sign} cut off: {cut_off}\n" if cut_off else ""
+    return web.Response(text=f"{told}{text}\n", content_type=kind, charset="utf-8")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:99] + "…"
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """Return status and message for an exception; what nobody expected is logged."""
+    match error:
+        case NotAuthenticated():
+            return 401, str(error)
+        case FromAnotherSite():
+            return 403, str(error)
+        case BadRequest():
+            return 400, str(error)
+        case NotFound():
+            return 404, str(error)
+        case web.HTTPMethodNotAllowed():
+            return 405, "only GET is taken here"
+        case web.HTTPNotFound():
+            return 404, "there is nothing at this path"
+        case web.HTTPException():
+            return error.status, error.reason
+        case PoliciesStale():
+            return 503, error.message
+        case asyncpg.QueryCanceledError() | TimeoutError():
+            return 503, "the question took too long; ask for less depth, or for one column"
+        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
+            _log.error("lineage_store_unavailable", error=type(error).__name__)
+            return 503, "the database of the lineage graph is not available"
+        case _:
+            _log.error("lineage_request_failed", exc_info=error)
+            return 500, "an error that should not happen; the gateway's log has the details"

@@ -1,0 +1,114 @@
+"""Questions to the lineage graph over REST, put together from settings, users, policies and the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+
+from gateway.admin.lineage.api import MAX_AT_ONCE, Administrators, LineageApi
+from gateway.admin.lineage.sight import Sight
+from gateway.app.rest_logins import RestLogins
+from gateway.database.migrate import migrate
+from gateway.errors import PoliciesStale
+from gateway.frontends.authentication import Authenticator
+from gateway.model.context import AccessContext
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.policy.engine import engine_for
+from gateway.session.ports import Catalog
+from gateway.settings.models import LineageApiSettings
+
+PROTOCOL = "lineage-rest"
+_TIMEOUT_S = 30.0
+"""For one look into the database."""
+
+
+class LineageAdmin:
+    """The API with its connections and its logins; `close` ends them."""
+
+    def __init__(
+        self,
+        settings: LineageApiSettings,
+        dsn: str,
+        authenticator: Authenticator,
+        *,
+        policies: Callable[[], PolicySet],
+        stale: Callable[[], str | None],
+        catalog: Catalog,
+    ) -> None:
+        """`stale` says why the policies are too old to be relied on, None when they are not."""
+        self._dsn = dsn
+        self._logins = RestLogins(authenticator, PROTOCOL)
+        self._policies = policies
+        self._stale = stale
+        self._catalog = catalog
+        self._pool: Any = None
+        self._opening = asyncio.Lock()
+        self.api = LineageApi(
+            self._reading,
+            Administrators(
+                users=frozenset(settings.administrators), groups=frozenset(settings.administrator_groups)
+            ),
+            self._logins.log_in,
+            self._sight,
+        )
+
+    async def close(self) -> None:
+        self._logins.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()
+
+    def _sight(self, connection: Any, principal: Principal, address: str) -> Sight:
+        stale = self._stale()
+        if stale is not None:
+            raise PoliciesStale(stale)
+        return sight(connection, principal, self._policies(), self._catalog, address)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Any]:
+        pool = await self._open()
+        async with (
+            pool.acquire(timeout=_TIMEOUT_S) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            yield connection
+
+    async def _open(self) -> Any:
+        """Connect at the first question, so that a gateway starts without its database."""
+        async with self._opening:
+            if self._pool is None:
+                pool = await asyncpg.create_pool(
+                    self._dsn,
+                    min_size=0,
+                    max_size=MAX_AT_ONCE,
+                    timeout=_TIMEOUT_S,
+                    command_timeout=_TIMEOUT_S,
+                    server_settings={"application_name": "sluice-lineage"},
+                )
+                try:
+                    async with pool.acquire() as connection:
+                        await migrate(connection)
+                except BaseException:
+                    pool.terminate()
+                    raise
+                self._pool = pool
+            return self._pool
+
+
+def sight(
+    connection: Any, principal: Principal, policies: PolicySet, catalog: Catalog, address: str = ""
+) -> Sight:
+    """Return what somebody may know of now, by these policies."""
+    context = AccessContext(
+        time=datetime.now(UTC),
+        client_ip=address or None,
+        client_type=PROTOCOL,
+        action="METADATA OPERATION",
+    )
+    return Sight(connection, principal, engine_for(policies), context, catalog)
