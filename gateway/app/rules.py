@@ -34,6 +34,8 @@ from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerAdminSettings
+from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
+from gateway.sources.accepted_tags import AcceptedList, AcceptedTags
 from gateway.sources.ranger_client import RangerClient
 from gateway.sources.ranger_content import Held
 from gateway.sources.ranger_service import Offer, RangerService
@@ -46,6 +48,9 @@ __all__ = [
     "rule_paths",
     "shipped_rules",
 ]
+
+TAGS_VERSION = "accepted_tags"
+"""Where the number of the accepted tags stands among the versions of sources."""
 
 log = structlog.get_logger(__name__)
 
@@ -82,15 +87,18 @@ class RulesInForce:
         people: Callable[[], Mapping[str, Principal]] = dict,
         on_change: Callable[[PolicySet], None] = lambda _: None,
         client: Callable[[RangerAdminSettings], RangerClient] = make_client,
+        accepted: AcceptedTags | None = None,
         read_only: bool = False,
     ) -> None:
-        """`read_only`: nothing is written to the caches of Ranger services."""
+        """`accepted`: tags that came along lineage; `read_only`: nothing is written to the caches of Ranger
+        services."""
         self._settings = settings
         self._reader = reader
         self._people = people
         self._on_change = on_change
         self._make_client = client
         self._read_only = read_only
+        self._accepted = accepted
         self._seen: Fingerprint = ()
         self._parts = {FILES: Part(name=FILES, services={})}
         self._current: PolicySet | None = None
@@ -111,8 +119,8 @@ class RulesInForce:
 
     def stale(self) -> str | None:
         """Return why no statement may be judged now, or None: a source is older than its limit, or absent."""
-        for service in self._judging:
-            why = service.stale()
+        for source in (*self._judging, *([] if self._accepted is None else [self._accepted])):
+            why = source.stale()
             if why is not None:
                 return why
         return None
@@ -139,6 +147,16 @@ class RulesInForce:
                 contact_age_s=service.contact_age_s,
                 faults=service.troubles,
                 stale=service.stale(),
+            )
+            states.append(state)
+        if self._accepted is not None:
+            state = SourceState(
+                name=ACCEPTED_TAGS,
+                version=None,
+                policies=0,
+                contact_age_s=None,
+                faults=(self._accepted.trouble,) if self._accepted.trouble else (),
+                stale=self._accepted.stale(),
             )
             states.append(state)
         return states
@@ -175,6 +193,8 @@ class RulesInForce:
             self._services.append(service)
             self._parts[entry.service] = part_of(service.held, entry)
         await self._change(FILES, rules.part)
+        if self._accepted is not None:
+            await self._accepted.start(self._accept)
         self._judging = spoken_for(self._settings.catalogs, self._services)
         async with asyncio.TaskGroup() as group:
             for service in self._services:
@@ -186,6 +206,8 @@ class RulesInForce:
             group.create_task(self._watch_files())
             for service in self._services:
                 group.create_task(service.run())
+            if self._accepted is not None:
+                group.create_task(self._accepted.run())
 
     async def close(self) -> None:
         """Close connections to Ranger Admins."""
@@ -237,6 +259,13 @@ class RulesInForce:
             await self._change(entry.service, part_of(held, entry))
 
         return offer
+
+    async def _accept(self, found: AcceptedList) -> None:
+        tagged = await asyncio.to_thread(lambda: tuple(one.tagged() for one in found.tags))
+        await self._change(
+            ACCEPTED_TAGS,
+            Part(name=ACCEPTED_TAGS, services={}, tagged=tagged, versions={TAGS_VERSION: str(found.number)}),
+        )
 
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""

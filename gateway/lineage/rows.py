@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -20,10 +20,14 @@ from gateway.model.lineage import (
     EdgeType,
     LineageEdge,
     StatementLineage,
+    Subtype,
 )
+from gateway.sql.lineage_aggregate import aggregate_of
 
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
+NO_AGGREGATE = "-"
+"""Stands for a value that is not one call of one built-in aggregate function."""
 TABLE_LEVEL = "TABLE"
 """The subtype of an edge between tables whose columns nobody could read."""
 
@@ -61,6 +65,8 @@ class EdgeRow:
     subtype: str
     masking: bool
     expression: str
+    aggregate: str = NO_AGGREGATE
+    """The aggregate function that is all of the value, in lower case: `count` of `count(x)`."""
 
     @property
     def key(self) -> tuple[tuple[str, str], tuple[str, str], str, bool]:
@@ -126,6 +132,7 @@ def edges_of(seen: Seen) -> list[EdgeRow]:
     all_columns = _columns_by_dataset(lineage.columns)
     for edge in _edges(lineage):
         targets = _targets(edge, all_columns)
+        aggregate = aggregate_of(edge.expression) or NO_AGGREGATE
         for source in edge.sources:
             for transformation in source.transformations:
                 for target in targets:
@@ -135,8 +142,13 @@ def edges_of(seen: Seen) -> list[EdgeRow]:
                         subtype=transformation.subtype.value,
                         masking=transformation.masking,
                         expression=storable(edge.expression[:EXPRESSION_CHARS]),
+                        aggregate=aggregate
+                        if transformation.subtype is Subtype.AGGREGATION
+                        else NO_AGGREGATE,
                     )
-                    rows.setdefault(row.key, row)
+                    known = rows.setdefault(row.key, row)
+                    if known.aggregate != row.aggregate:
+                        rows[row.key] = replace(known, aggregate=NO_AGGREGATE)
     return list(rows.values())
 
 

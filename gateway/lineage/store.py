@@ -38,12 +38,13 @@ ON CONFLICT DO NOTHING"""
 
 _EDGES = """
 INSERT INTO sluice.lineage_edge AS e (source, target, subtype, masking, expression, statements, finished,
-  first_seen, last_seen, last_statement)
+  first_seen, last_seen, last_statement, aggregates)
 SELECT sc.id, tc.id, n.subtype, n.masking, n.expression, n.statements, n.finished,
-  n.first, n.last, n.statement
+  n.first, n.last, n.statement, string_to_array(n.aggregates, ' ')
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::text[],
-  $8::bigint[], $9::boolean[], $10::timestamptz[], $11::timestamptz[], $12::uuid[])
-  AS n (sd, sn, td, tn, subtype, masking, expression, statements, finished, first, last, statement)
+  $8::bigint[], $9::boolean[], $10::timestamptz[], $11::timestamptz[], $12::uuid[], $13::text[])
+  AS n (sd, sn, td, tn, subtype, masking, expression, statements, finished, first, last, statement,
+    aggregates)
 JOIN sluice.lineage_dataset sd ON sd.name = n.sd
 JOIN sluice.lineage_column sc ON sc.dataset = sd.id AND sc.name = n.sn
 JOIN sluice.lineage_dataset td ON td.name = n.td
@@ -52,6 +53,10 @@ ORDER BY n.td, n.tn, n.sd, n.sn, n.subtype, n.masking
 ON CONFLICT (target, source, subtype, masking) DO UPDATE SET
   statements = e.statements + excluded.statements,
   finished = e.finished OR excluded.finished,
+  aggregates = CASE WHEN e.aggregates @> excluded.aggregates THEN e.aggregates
+    ELSE (SELECT array_agg(DISTINCT a) FROM unnest(e.aggregates || excluded.aggregates) a) END,
+  changed_in = CASE WHEN excluded.finished AND NOT (e.finished AND e.aggregates @> excluded.aggregates)
+    THEN pg_current_xact_id() ELSE e.changed_in END,
   first_seen = least(e.first_seen, excluded.first_seen),
   expression = CASE WHEN excluded.last_seen >= e.last_seen THEN excluded.expression ELSE e.expression END,
   last_statement = CASE WHEN excluded.last_seen >= e.last_seen
@@ -69,10 +74,14 @@ class _Edge:
     first: datetime
     last: datetime
     statement: UUID
+    aggregates: set[str]
+    """Of the finished ones."""
 
     def also(self, row: EdgeRow, seen: Seen) -> None:
         self.statements += 1
         self.finished |= seen.finished
+        if seen.finished:
+            self.aggregates.add(row.aggregate)
         self.first = min(self.first, seen.time)
         if seen.time >= self.last:
             self.row, self.last, self.statement = row, seen.time, seen.statement_id
@@ -113,7 +122,15 @@ async def _bring_graph(connection: Any, batch: Sequence[Seen]) -> None:
         for edge in edges_of(seen):
             known = edges.get(edge.key)
             if known is None:
-                edges[edge.key] = _Edge(edge, 1, seen.finished, seen.time, seen.time, seen.statement_id)
+                edges[edge.key] = _Edge(
+                    edge,
+                    1,
+                    seen.finished,
+                    seen.time,
+                    seen.time,
+                    seen.statement_id,
+                    {edge.aggregate} if seen.finished else set(),
+                )
             else:
                 known.also(edge, seen)
     await connection.execute(
@@ -141,4 +158,5 @@ async def _bring_graph(connection: Any, batch: Sequence[Seen]) -> None:
         [edge.first for edge in rows],
         [edge.last for edge in rows],
         [edge.statement for edge in rows],
+        [" ".join(sorted(edge.aggregates)) for edge in rows],
     )

@@ -16,6 +16,7 @@ from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation,
 from gateway.model.policy import PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
+from gateway.model.tags import Tag
 from gateway.policy.auditing import Auditing
 from gateway.policy.explaining import consider
 from gateway.policy.masks import DEFAULT_MASKED_DATE
@@ -158,6 +159,11 @@ class Engine:
         if isinstance(question, str):
             return None
         return row_filter(find(question, PolicyType.ROW_FILTER), question, self._filters)
+
+    def tags(self, resource: Resource, context: AccessContext = NO_CONTEXT) -> tuple[Tag, ...]:
+        """Return the tags that a resource has, those of what it lies in too, and those that it may have."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, context)
+        return () if isinstance(question, str) else tuple([hit.tag for hit in question.hits()])
 
     def mask_answer(self, request: AccessRequest) -> Obliged | None:
         """Return the item of a mask policy that holds, MASK_NONE too; None when there is none."""

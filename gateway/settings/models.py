@@ -335,6 +335,20 @@ class EmbeddedPostgresSettings(Section):
     """Keeps its data."""
 
 
+class TagSettings(Section):
+    """Tags that follow the values of columns along lineage; docs/lineage.md tells how."""
+
+    propagate: bool = True
+    """Whether tags are proposed for columns that tagged columns flow into."""
+    rules: Path | None = None
+    """Which flows carry which tags, as YAML; without it the rules that ship (`rules/tag_propagation.yaml`)."""
+    look_s: Seconds = 60.0
+    """Seconds between looks at the graph; a look at which nothing is new costs next to nothing."""
+    auto_accept: bool = False
+    """Whether what is proposed is in force without an administrator, but for what a rule has somebody `ask`,
+    and what was rejected once."""
+
+
 class LedgerSettings(Section):
     """The audit record: on disk before a statement is forwarded, in PostgreSQL soon after."""
 
@@ -406,6 +420,7 @@ class Settings(Section):
     policies: PolicySettings = PolicySettings()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
+    tags: TagSettings = TagSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()
