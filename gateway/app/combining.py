@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet, Role, Service, TaggedResource, UserStore
 from gateway.policy.engine import DEFAULT_SERVICE
+from gateway.policy.matching import fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,12 +75,12 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
 def _put_on(
     services: dict[str, Service], tagged: Iterable[TaggedResource], catalog_services: Mapping[str, str]
 ) -> None:
-    """Put tags on resources of the services that speak for their catalogs; other catalogs are refused anyway."""
-    speak = {catalog.lower(): service for catalog, service in catalog_services.items()}
+    """Put tags on resources of the services that speak for their catalogs."""
+    speak = {fold(catalog): service for catalog, service in catalog_services.items()}
     by_service: dict[str, list[TaggedResource]] = {}
     for one in tagged:
-        catalog = one.resources["catalog"].values[0].lower()
-        by_service.setdefault(speak.get(catalog, DEFAULT_SERVICE), []).append(one)
+        catalog = one.resources["catalog"].values[0]
+        by_service.setdefault(speak.get(fold(catalog), DEFAULT_SERVICE), []).append(one)
     for name, found in by_service.items():
         service = services.get(name)
         if service is not None:

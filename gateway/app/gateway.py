@@ -21,6 +21,7 @@ from gateway.app.explaining import make_backend, make_catalog, make_judge, make_
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
@@ -125,9 +126,13 @@ class Gateway:
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
         )
         ledger = await self._start_ledger(dsn)
+        accepted = Accepted(dsn)
+        self._stack.callback(accepted.close)
+        propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         rules = RulesInForce(
             settings.policies,
             reader,
+            accepted=accepted_source(settings, accepted),
             on_change=lambda policies: self.metrics.policy_version.set(policies.version),
         )
         self._stack.push_async_callback(rules.close)
@@ -173,9 +178,12 @@ class Gateway:
             authenticator = self._authenticator(users, recorder)
             connect_port = await self._start_connect(way, upstream.connect, authenticator)
         api = self._make_ranger_admin(dsn, self._authenticator(users, recorder))
-        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, api)
+        tags = self._make_tags_admin(dsn, self._authenticator(users, recorder))
+        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, api, tags)
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s)]
+        if settings.tag_propagation.enabled:
+            self._background.append(propagation.run())
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,
@@ -294,6 +302,7 @@ class Gateway:
         upstream: Upstream,
         ledger: FileLedger,
         api: RangerAdmin | None,
+        tags: TagsAdmin | None,
     ) -> int:
         async def parser() -> str | None:
             return None if reader.healthy else "no parser process can be asked"
@@ -316,7 +325,8 @@ class Gateway:
             {"parser": parser, **upstream.checks(), "ledger": record, "policies_confirmed": confirmed},
             self.metrics.registry,
             notes={"policies": policies, "users": user_file},
-            mounted={} if api is None else {"/service": api.api.app},
+            mounted=({} if api is None else {"/service": api.api.app})
+            | ({} if tags is None else {"/tags": tags.api.app}),
         )
         self._stack.push_async_callback(admin.close)
         tls = tls_context(listener.tls)
@@ -327,6 +337,14 @@ class Gateway:
         if settings is None:
             return None
         admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
+        self._stack.push_async_callback(admin.close)
+        return admin
+
+    def _make_tags_admin(self, dsn: str, authenticator: Authenticator) -> TagsAdmin | None:
+        settings = self._settings.listeners.admin.tags
+        if settings is None:
+            return None
+        admin = TagsAdmin(settings, dsn, authenticator)
         self._stack.push_async_callback(admin.close)
         return admin
 

@@ -14,6 +14,7 @@ from typing import Self
 
 import structlog
 
+from gateway.app.accepted_tags import accepted_part
 from gateway.app.calm import calmly, set_aside
 from gateway.app.combining import Part, combine
 from gateway.app.proving import Proofs
@@ -48,9 +49,6 @@ __all__ = [
     "rule_paths",
     "shipped_rules",
 ]
-
-TAGS_VERSION = "accepted_tags"
-"""Where the number of the accepted tags stands among the versions of sources."""
 
 log = structlog.get_logger(__name__)
 
@@ -119,11 +117,11 @@ class RulesInForce:
 
     def stale(self) -> str | None:
         """Return why no statement may be judged now, or None: a source is older than its limit, or absent."""
-        for source in (*self._judging, *([] if self._accepted is None else [self._accepted])):
-            why = source.stale()
+        for service in self._judging:
+            why = service.stale()
             if why is not None:
                 return why
-        return None
+        return None if self._accepted is None else self._accepted.stale()
 
     def sources(self) -> list[SourceState]:
         """Return the state of every source."""
@@ -261,11 +259,7 @@ class RulesInForce:
         return offer
 
     async def _accept(self, found: AcceptedList) -> None:
-        tagged = await asyncio.to_thread(lambda: tuple(one.tagged() for one in found.tags))
-        await self._change(
-            ACCEPTED_TAGS,
-            Part(name=ACCEPTED_TAGS, services={}, tagged=tagged, versions={TAGS_VERSION: str(found.number)}),
-        )
+        await self._change(ACCEPTED_TAGS, await asyncio.to_thread(accepted_part, found))
 
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import asyncpg
 import structlog
 
-from gateway.app.rule_files import read_texts, shipped_rules
-from gateway.app.rules import TAGS_VERSION
+from gateway.admin.tags import TagsApi
+from gateway.app.accepted_tags import TAGS_VERSION, accepted_path
+from gateway.app.propagation_rules import propagation_rules
+from gateway.app.rest_logins import RestLogins
 from gateway.database.migrate import migrate
-from gateway.lineage.proposals import Looked, accepted_number, accepted_tags, look
+from gateway.frontends.authentication import Authenticator
 from gateway.lineage.propagation import Node
+from gateway.lineage.proposals import (
+    Looked,
+    accepted_number,
+    accepted_tags,
+    as_json,
+    decide,
+    look,
+    proposals,
+    shown,
+)
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.resource import Resource
-from gateway.model.tags import PropagationRules, Tag
+from gateway.model.tags import Tag
 from gateway.policy.engine import Engine, engine_for
-from gateway.policy.propagation import load_propagation
-from gateway.settings.models import Settings, TagSettings
+from gateway.settings.models import Settings, TagApiSettings, TagPropagationSettings
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTag, AcceptedTags
-from gateway.sql.functions import AGGREGATES
 
 log = structlog.get_logger(__name__)
 
-PROPAGATION_RULES = "tag_propagation.yaml"
-ACCEPTED_FILE = "accepted_tags.json"
 _AT_ONCE = 500
 """Columns that policies are asked about in one go: some 10 ms."""
 _CONNECT_S = 10.0
@@ -38,24 +45,12 @@ _LOOK_S = 600.0
 """Seconds after which a look is given up; a million edges take some 20."""
 
 
-def rules_path(settings: TagSettings) -> Path:
-    """Return the file of the rules of tag propagation."""
-    return settings.rules if settings.rules is not None else shipped_rules() / PROPAGATION_RULES
-
-
-def propagation_rules(settings: TagSettings) -> PropagationRules:
-    """Return the rules of tag propagation. Raises Faults with file and line."""
-    ((name, text),) = read_texts([rules_path(settings)]).items()
-    return load_propagation(text, name, AGGREGATES)
-
-
-def accepted_source(settings: Settings, dsn: str, *, read_only: bool = False) -> AcceptedTags:
+def accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
     """Return the source of accepted tags."""
     return AcceptedTags(
-        Accepted(dsn).fetch,
-        cache=settings.ledger.directory / ACCEPTED_FILE,
+        accepted.fetch,
+        cache=accepted_path(settings),
         poll_s=settings.policies.reload_s,
-        read_only=read_only,
     )
 
 
@@ -126,7 +121,7 @@ class TagsOf:
 
 def resource_of(node: Node) -> Resource:
     """Return a column of a table as policies know it; the table itself for `*`."""
-    table = Resource.table(*node.parts)  # type: ignore[arg-type]
+    table = Resource.table(*node.parts)
     return table if node.name == "*" else table.child("column", node.name)
 
 
@@ -142,7 +137,7 @@ def basis_of(policies: PolicySet) -> str:
 class TagPropagation:
     """Looks at the graph from time to time, one gateway of all at once."""
 
-    def __init__(self, settings: TagSettings, dsn: str, policies: Callable[[], PolicySet]) -> None:
+    def __init__(self, settings: TagPropagationSettings, dsn: str, policies: Callable[[], PolicySet]) -> None:
         """Raises Faults for rules at fault: a gateway does not start on them."""
         self._settings = settings
         self._dsn = dsn
@@ -157,7 +152,7 @@ class TagPropagation:
             try:
                 await self.look()
                 self.trouble = ""
-            except Exception as error:  # the root of a task: proposals may be late, statements go on
+            except Exception as error:  # noqa: BLE001 - the root of a task: proposals may be late
                 why = f"{type(error).__name__}: {error}"
                 if why != self.trouble:
                     log.warning("tags_not_propagated", why=why)
@@ -186,6 +181,41 @@ class TagPropagation:
                 cut_off=found.cut_off,
             )
         return found
+
+
+class TagsAdmin:
+    """The REST API of proposals with its logins; `close` ends them."""
+
+    def __init__(self, settings: TagApiSettings, dsn: str, authenticator: Authenticator) -> None:
+        self._dsn = dsn
+        self._logins = RestLogins(authenticator, "tags-rest")
+        self.api = TagsApi(
+            self,
+            self._logins.log_in,
+            administrators=settings.administrators,
+            groups=settings.administrator_groups,
+        )
+
+    async def close(self) -> None:
+        self._logins.close()
+
+    async def listed(
+        self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
+    ) -> list[dict[str, Any]]:
+        """Return proposals in the order in which they came."""
+        async with connected(self._dsn) as connection:
+            found = await proposals(connection, states=states, tag=tag, name=name, gone=gone, limit=limit)
+        return [as_json(one) for one in found]
+
+    async def shown(self, proposal: int) -> dict[str, Any] | None:
+        """Return a proposal with its history, or None."""
+        async with connected(self._dsn) as connection:
+            return await shown(connection, proposal)
+
+    async def decide(self, ids: Sequence[int], state: str, user: str, *, again: bool) -> list[dict[str, Any]]:
+        """Decide all or none of them. Raises Faults."""
+        async with connected(self._dsn) as connection:
+            return [as_json(one) for one in await decide(connection, ids, state, user, again=again)]
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ examples:
                                            the verdict, the policies, and what Spark would be sent
   sluice policy diff OLD NEW               which decisions a change of policies changes
   sluice audit tail --follow               statements as they are decided
+  sluice tags list                         tags that columns would get from what flows into them
   sluice users add dana --group analysts   let someone in
 
 exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
@@ -49,6 +50,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _policy(commands)
     _audit(commands)
     _lineage(commands)
+    _tags(commands)
     _users(commands)
     _version(commands)
     return parser.parse_args(argv)
@@ -372,6 +374,38 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="S",
         help="import: seconds for one statement; default 10",
     )
+
+
+def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "tags",
+        "tags that columns would get from what flows into them: list, show, accept, reject",
+        "  sluice tags list --state proposed        what waits for a decision, and where each comes from\n"
+        "  sluice tags list hr_copy.employee        of one table or column\n"
+        "  sluice tags list --gone                  whose origin is gone\n"
+        "  sluice tags show 17                      the ways by which values came, with their statements\n"
+        "  sluice tags accept 17 18                 in force in every gateway within the reload time\n"
+        "  sluice tags accept --all --tag PII\n"
+        "  sluice tags reject 19                    stays rejected for these origins, and passes nothing on\n"
+        "  sluice tags reject 17 --again            takes back what was accepted\n"
+        "\nWhich flows carry which tags stands in rules/tag_propagation.yaml. Whoever can read the settings\n"
+        "and reach the database may decide, as the user of this machine.\n",
+        "tags",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=("list", "show", "accept", "reject"))
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help="list: a column or table; otherwise ids of proposals"
+    )
+    parser.add_argument("--state", choices=("proposed", "accepted", "rejected"), help="list: only these")
+    parser.add_argument("--tag", help="list, --all: only of this tag")
+    parser.add_argument("--gone", action="store_true", help="list, --all: only those whose origin is gone")
+    parser.add_argument("--all", action="store_true", help="accept, reject: everything that is open")
+    parser.add_argument(
+        "--again", action="store_true", help="accept, reject: also what was decided the other way"
+    )
+    parser.add_argument("-n", "--limit", type=int, default=100, help="how many to list; default 100")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

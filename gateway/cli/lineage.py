@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return asyncio.run(_ask(settings, arguments, terminal))
 
 
-async def _connect(settings: Settings) -> Any:
+async def connect(settings: Settings) -> Any:
+    """Return a connection to the database of the graph. Raises LedgerUnavailable."""
     try:
         return await asyncpg.connect(
             where(settings)[0],
@@ -67,7 +68,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
         raise Faults(["name files and directories to import, or `--since TIME` for statements of the record"])
     scripts = read_scripts(paths, context)
     since = moment(arguments.since)
-    connection = await _connect(settings)
+    connection = await connect(settings)
     told = _Clock()
 
     def progress(report: Report) -> None:
@@ -125,7 +126,7 @@ def _show_report(report: Report, arguments: argparse.Namespace, terminal: Termin
 
 
 async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    connection = await _connect(settings)
+    connection = await connect(settings)
     try:
         start = await find(connection, arguments.column, _everything)
         if arguments.to is not None:

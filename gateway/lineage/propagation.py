@@ -112,7 +112,9 @@ async def spread(
     found = Spread()
     for column in sorted(starts):
         for tag in sorted(starts[column]):
-            found.take(column, tag, column, Arrival(Propagation.CARRY, True, column, None))
+            found.take(
+                column, tag, column, Arrival(Propagation.CARRY, identical=True, before=column, by=None)
+            )
     kinds = sorted(rules.carrying)
     known: dict[int, list[Flow]] = {}
     frontier = list(found.arrivals)

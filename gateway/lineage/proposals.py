@@ -1,8 +1,8 @@
 """Tags that columns would get from what flows into them: proposed, accepted or rejected, in PostgreSQL.
 
-A look goes over the graph from the tagged columns and brings the list up to date; it may be made again at any
-time and by any gateway. Decisions are administrators' alone, one after the other: whoever writes holds the one
-row of `tag_state`.
+A look goes over the graph from the tagged columns and brings the list up to date; it may be made again at
+any time and by any gateway. Decisions are administrators' alone, one after the other: whoever writes holds
+the one row of `tag_state`.
 """
 
 from __future__ import annotations
@@ -178,10 +178,10 @@ class _Look:
         before = await _all(connection)
         stops = await self._ids(p.target for p in before.values() if p.state == REJECTED)
         async for page in sources(connection, self._rules.carrying):
-            for node, tags in zip(page, await self._tags_of(page), strict=True):
-                for tag in tags:
-                    if not tag.propagated:
-                        self._tag(node.id, tag.type, [tag.attributes])
+            for node, found in zip(page, await self._tags_of(page), strict=True):
+                for one in found:
+                    if not one.propagated:
+                        self._tag(node.id, one.type, [one.attributes])
         roots = {column: frozenset(tags) for column, tags in self._tags.items()}
         first = await self._spread(roots, stops)
         # What was accepted is a tag like any other, also when its own origin is gone.
@@ -404,7 +404,7 @@ async def _judged(connection: Any, ids: Sequence[int]) -> dict[int, frozenset[st
     return {row["id"]: frozenset(row["judged"]) for row in rows}
 
 
-# -- lists and decisions -----------------------------------------------------------------------------------------
+# -- lists and decisions -------------------------------------------------------------------------------------
 
 
 async def _all(connection: Any) -> dict[Target, Proposal]:
@@ -474,18 +474,18 @@ async def decide(
         )
         there = {row["id"]: _as_proposal(row) for row in rows}
         faults = [f"there is no proposal {missing}" for missing in wanted if missing not in there]
-        for known in there.values():
-            if known.state not in (PROPOSED, state) and not again:
-                faults.append(
-                    f"proposal {known.id} (`{known.target.tag}` on `{known.target.name}`) was {known.state} by"
-                    f" {known.decided_by} at {known.decided_at:%Y-%m-%d %H:%M}; `again` decides anew"
-                )
+        faults += [
+            f"proposal {known.id} (`{known.target.tag}` on `{known.target.name}`) was {known.state}"
+            f" by {known.decided_by} at {known.decided_at:%Y-%m-%d %H:%M}; `again` decides anew"
+            for known in there.values()
+            if known.state not in (PROPOSED, state) and not again
+        ]
         if faults:
             raise Faults(faults)
         new = [known for known in there.values() if known.state != state or state == ACCEPTED]
         await connection.execute(
-            "WITH changed AS (UPDATE sluice.tag_proposal p SET state = $2, decided_at = now(), decided_by = $3,"
-            " attributes = u.attributes, judged = u.judged"
+            "WITH changed AS (UPDATE sluice.tag_proposal p SET state = $2, decided_at = now(),"
+            " decided_by = $3, attributes = u.attributes, judged = u.judged"
             " FROM (SELECT id, attributes, string_to_array(judged, chr(31)) AS judged"
             "   FROM unnest($1::bigint[], $4::jsonb[], $5::text[]) AS n (id, attributes, judged)) AS u"
             " WHERE p.id = u.id RETURNING p.id)"
@@ -542,6 +542,34 @@ def _as_proposal(row: Any) -> Proposal:
         decided_at=row["decided_at"],
         decided_by=row["decided_by"],
     )
+
+
+def as_json(proposal: Proposal) -> dict[str, Any]:
+    """Return a proposal as JSON can hold it."""
+    return {
+        "id": proposal.id,
+        "column": proposal.target.name,
+        "tag": proposal.target.tag,
+        "attributes": list(proposal.attributes),
+        "state": proposal.state,
+        "asks": proposal.asks,
+        "origin_gone": proposal.origin_gone,
+        "origins": list(proposal.origins),
+        "proposed_at": proposal.proposed_at.isoformat(),
+        "decided_at": None if proposal.decided_at is None else proposal.decided_at.isoformat(),
+        "decided_by": proposal.decided_by,
+    }
+
+
+async def shown(connection: Any, proposal: int) -> dict[str, Any] | None:
+    """Return a proposal with its history, as JSON can hold it, or None."""
+    found = await proposals(connection, ids=[proposal])
+    if not found:
+        return None
+    decisions = await history(connection, proposal)
+    return as_json(found[0]) | {
+        "history": [{"time": one.time.isoformat(), "user": one.user, "state": one.state} for one in decisions]
+    }
 
 
 def _graph_name(target: Target) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from gateway.model.tags import FLOWS, Propagation, PropagationRules
 from gateway.policy.documents import FaultList, Path, hint, parse_document, unknown_keys
 
 _WORDS = {"carry": Propagation.CARRY, "ask": Propagation.ASK, "drop": Propagation.DROP}
-_KEYS = ("flows", "aggregates", "tags")
+PROPAGATION_KEYS = ("flows", "aggregates", "tags")
 _TAG_KEYS = ("flows", "aggregates")
 
 
@@ -27,7 +27,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
         faults.add((), "the rules are a mapping with `flows`")
         data = {}
     else:
-        unknown_keys(data, _KEYS, (), faults, "the rules of tag propagation")
+        unknown_keys(data, PROPAGATION_KEYS, (), faults, "the rules of tag propagation")
     flows = reading.flows(data, ())
     for flow in FLOWS:
         if flow not in flows and isinstance(data.get("flows"), dict | None):

@@ -93,6 +93,22 @@ class RangerApiSettings(Section):
         return self
 
 
+class TagApiSettings(Section):
+    """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
+    Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may list, accept and reject what is proposed."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+    @model_validator(mode="after")
+    def _somebody_administers(self) -> TagApiSettings:
+        if not self.administrators and not self.administrator_groups:
+            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+        return self
+
+
 class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
     Ranger's REST API, when it is switched on, with one."""
@@ -104,6 +120,7 @@ class AdminListener(Section):
     tls: Tls | None = None
     """Without it passwords cross the network in the clear."""
     ranger: RangerApiSettings | None = None
+    tags: TagApiSettings | None = None
 
 
 class Listeners(Section):
@@ -335,13 +352,13 @@ class EmbeddedPostgresSettings(Section):
     """Keeps its data."""
 
 
-class TagSettings(Section):
+class TagPropagationSettings(Section):
     """Tags that follow the values of columns along lineage; docs/lineage.md tells how."""
 
-    propagate: bool = True
+    enabled: bool = True
     """Whether tags are proposed for columns that tagged columns flow into."""
     rules: Path | None = None
-    """Which flows carry which tags, as YAML; without it the rules that ship (`rules/tag_propagation.yaml`)."""
+    """Which flows carry which tags, as YAML; without it the rules that ship, `rules/tag_propagation.yaml`."""
     look_s: Seconds = 60.0
     """Seconds between looks at the graph; a look at which nothing is new costs next to nothing."""
     auto_accept: bool = False
@@ -420,7 +437,7 @@ class Settings(Section):
     policies: PolicySettings = PolicySettings()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
-    tags: TagSettings = TagSettings()
+    tag_propagation: TagPropagationSettings = TagPropagationSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()

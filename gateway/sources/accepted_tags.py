@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import structlog
 
+from gateway.errors import Faults
 from gateway.model.policy import ResourceValues, TaggedResource
 from gateway.model.tags import Tag
 from gateway.sources.cache import CacheTrouble, read_file, replace_file
@@ -82,14 +83,11 @@ class AcceptedTags:
         cache: Path | None = None,
         poll_s: float = 2.0,
         timeout_s: float = 10.0,
-        read_only: bool = False,
     ) -> None:
-        """`read_only`: the file is another gateway's and is not written."""
         self._fetch = fetch
         self._cache = cache
         self._poll_s = poll_s
         self._timeout_s = timeout_s
-        self._read_only = read_only
         self._offer: Offer | None = None
         self._number: int | None = None
         self._known = False
@@ -112,14 +110,12 @@ class AcceptedTags:
         if self._cache is None or self._known:
             return
         try:
-            kept = await asyncio.to_thread(read_file, self._cache)
-            if kept is not None:
-                await offer(_read(kept))
+            if self._cache.exists():
+                await offer(await asyncio.to_thread(kept, self._cache))
                 self._known = True
-        except (CacheTrouble, KeyError, TypeError, ValueError) as error:
-            why = error.message if isinstance(error, CacheTrouble) else f"{self._cache}: holds something else"
-            self.trouble = f"{self.trouble}; {why}"
-            _log.error("accepted_tags_not_kept", trouble=why)
+        except Faults as error:
+            self.trouble = f"{self.trouble}; {'; '.join(error.faults)}"
+            _log.error("accepted_tags_not_read", trouble=self.trouble, in_force=False)
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
@@ -136,7 +132,7 @@ class AcceptedTags:
                 found = await self._fetch(self._number)
             if found is not None:
                 await self._offer(found)
-        except Exception as error:  # a source's root: what the database sends must not end the gateway
+        except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
             # Read whole the next time: it may be another database by then.
             self._number = None
             why = f"the database cannot be asked: {type(error).__name__}: {error}"
@@ -152,7 +148,7 @@ class AcceptedTags:
         return True
 
     async def _keep(self, found: AcceptedList) -> None:
-        if self._cache is None or self._read_only:
+        if self._cache is None:
             return
         try:
             await asyncio.to_thread(replace_file, self._cache, (orjson.dumps(_written(found)),))
@@ -160,6 +156,26 @@ class AcceptedTags:
             # In force all the same; after a restart without the database it would be an older one.
             self.trouble = error.message
             _log.error("accepted_tags_not_kept", trouble=error.message)
+
+
+def kept(path: Path) -> AcceptedList:
+    """Return the list in a gateway's file; it is empty without the file. Raises Faults."""
+    try:
+        found = read_file(path)
+        return AcceptedList(number=0, tags=()) if found is None else _read(found)
+    except CacheTrouble as error:
+        raise Faults([error.message]) from None
+    except (KeyError, TypeError, ValueError):
+        raise Faults([f"{path}: holds something else than accepted tags"]) from None
+
+
+def from_file(path: Path) -> Fetch:
+    """Return what reads the list from a gateway's file."""
+
+    async def fetch(known: int | None) -> AcceptedList | None:
+        return await asyncio.to_thread(kept, path)
+
+    return fetch
 
 
 def _written(found: AcceptedList) -> dict[str, Any]:

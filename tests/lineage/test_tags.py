@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import pytest
 
-from gateway.app.tags import propagation_rules
+from gateway.app.propagation_rules import propagation_rules
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.lineage.propagation import Node
@@ -28,10 +30,10 @@ from gateway.lineage.proposals import (
 )
 from gateway.lineage.store import bring
 from gateway.model.tags import Tag
-from gateway.settings.models import TagSettings
+from gateway.settings.models import TagPropagationSettings
 from tests.lineage.statements import seen
 
-RULES = propagation_rules(TagSettings())
+RULES = propagation_rules(TagPropagationSettings())
 
 
 @pytest.fixture
@@ -246,8 +248,6 @@ async def test_the_setting_accepts_what_no_rule_asks_about(world: World) -> None
 
 
 def table_level(statement: Any) -> Any:
-    from dataclasses import replace
-
     lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
     return replace(statement, lineage=lineage)
 
@@ -269,10 +269,9 @@ async def test_of_two_who_decide_at_once_the_second_learns_of_the_first(world: W
     first = world.graph.transaction()
     await first.start()
     await decide(world.graph, [1], ACCEPTED, "ann")
-    import asyncio
-
     second = asyncio.create_task(decide(other, [1], REJECTED, "bob"))
-    while not await world.graph.fetchval("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"):
+    waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)"
+    while not await world.graph.fetchval(waits):  # noqa: ASYNC110 - the server has no event to wait for
         await asyncio.sleep(0)
     await first.commit()
     with pytest.raises(Faults, match="was accepted by ann"):

@@ -1,0 +1,94 @@
+"""What every REST API of the admin listener asks of a request: who sends it, from where, and its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from gateway.errors import AuthenticationFailed
+from gateway.model.principal import Principal
+
+Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
+"""User, password and the client's address → who it is; None or AuthenticationFailed when it is nobody."""
+
+LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
+"""Headers of an answer with status 401."""
+
+
+class NotAuthenticated(Exception):
+    """Nobody whom we know sends the request."""
+
+
+class FromAnotherSite(Exception):
+    """A page of another site made a browser send the request."""
+
+
+class Turns:
+    """Turns of requests: a user's own limit first, then everybody's."""
+
+    def __init__(self, at_once: int, of_one: int) -> None:
+        """`at_once`: requests that are worked on, further ones wait; `of_one`: of these, those of one user,
+        so that whoever sends or reads slowly keeps nobody else waiting."""
+        self._of_one = of_one
+        self._all = asyncio.Semaphore(at_once)
+        self._own: dict[str, asyncio.Semaphore] = {}
+        self._asking: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def of(self, user: str) -> AsyncIterator[None]:
+        self._asking[user] += 1
+        own = self._own.setdefault(user, asyncio.Semaphore(self._of_one))
+        try:
+            async with own, self._all:
+                yield
+        finally:
+            self._asking[user] -= 1
+            if not self._asking[user]:
+                del self._asking[user], self._own[user]
+
+
+async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
+    """Return who sends a request. Raises NotAuthenticated."""
+    user, password = credentials(request.headers.get("Authorization", ""))
+    try:
+        principal = await authenticate(user, password, request.remote or "")
+    except AuthenticationFailed as error:
+        raise NotAuthenticated(error.message) from None
+    if principal is None:
+        raise NotAuthenticated("wrong user name or password")
+    return principal
+
+
+def credentials(header: str) -> tuple[str, str]:
+    """Return user and password of HTTP Basic. Raises NotAuthenticated."""
+    scheme, _, token = header.partition(" ")
+    try:
+        text = base64.b64decode(token.strip(), validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError):
+        text = ""
+    user, colon, password = text.partition(":")
+    if scheme.lower() != "basic" or not user or not colon:
+        raise NotAuthenticated("log in with a user name and a password (HTTP Basic)")
+    return user, password
+
+
+def refuse_other_sites(request: web.Request) -> None:
+    """Raise FromAnotherSite for what a page of another site makes a browser send with our password."""
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    origin = request.headers.get("Origin")
+    if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
+        raise FromAnotherSite("requests from pages of other sites are not taken")
+
+
+def _host(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
