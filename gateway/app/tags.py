@@ -54,6 +54,25 @@ def accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
     )
 
 
+async def accepted_list(connection: Any) -> AcceptedList:
+    """Return what is accepted, from the database."""
+    number, found = await accepted_tags(connection)
+    return AcceptedList(
+        number=number,
+        tags=tuple(
+            AcceptedTag(
+                catalog=target.catalog,
+                database=target.database,
+                table=target.table,
+                column=target.column,
+                tag=target.tag,
+                attributes=attributes,
+            )
+            for target, attributes in found
+        ),
+    )
+
+
 class Accepted:
     """Reads what is accepted, by one connection that is made again when it breaks."""
 
@@ -74,26 +93,11 @@ class Accepted:
                 await migrate(self._connection)
             if known is not None and await accepted_number(self._connection) == known:
                 return None
-            number, found = await accepted_tags(self._connection)
+            found = await accepted_list(self._connection)
         except BaseException:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.terminate()
+            self.close()
             raise
-        return AcceptedList(
-            number=number,
-            tags=tuple(
-                AcceptedTag(
-                    catalog=target.catalog,
-                    database=target.database,
-                    table=target.table,
-                    column=target.column,
-                    tag=target.tag,
-                    attributes=attributes,
-                )
-                for target, attributes in found
-            ),
-        )
+        return found
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

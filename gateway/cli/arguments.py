@@ -328,25 +328,42 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         "tell what feeds a column and what it feeds",
         "  sluice lineage hr.employee.salary              up and down, as a tree\n"
         "  sluice lineage mart.top.pay --up --depth 3\n"
-        "  sluice lineage hr.employee.salary --impact     what a change or a tag of it would touch\n"
+        "  sluice lineage hr.employee.salary --impact     what a change of it would touch\n"
+        "  sluice lineage hr.employee.salary --impact --tag PII     and what the tag would change\n"
         "  sluice lineage hr.employee.ssn --to mart.top.id\n"
         "                           by which statements one column comes to be in another\n"
         "  sluice lineage hr.employee --down --format mermaid\n"
         "  sluice lineage import target/compiled --database analytics\n"
         "                           statements of scripts, or of a dbt project, into the graph\n"
         "  sluice lineage import --since 30d              statements of the record\n"
+        "  sluice lineage laundering                      protected columns whose values somebody may read\n"
+        "                           in another column, who, by which policies and by which statements\n"
+        "  sluice lineage laundering hr.employee.ssn      of one column, or one table\n"
         "\nA name is written from its end, as far as it is needed to be one column, or one table for all of\n"
-        "its columns; dots in a name stand in `backticks`.\n",
+        "its columns; dots in a name stand in `backticks`.\n"
+        "laundering exits with 0 when nothing is found, 1 when something is, 2 when anything is wrong.\n",
         "lineage",
     )
     _with_config(parser)
-    parser.add_argument("column", metavar="COLUMN", help="a column or a table; or the word `import`")
+    parser.add_argument(
+        "column", metavar="COLUMN", help="a column or a table; or the word `import` or `laundering`"
+    )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="import: scripts, directories of `*.sql`")
+    parser.add_argument(
+        "--ungranted",
+        action="store_true",
+        help="laundering: also of columns whose table is simply granted to fewer people",
+    )
     parser.add_argument("--up", action="store_true", help="only what feeds it")
     parser.add_argument("--down", action="store_true", help="only what it feeds")
     parser.add_argument("--to", metavar="COLUMN", help="the ways from it to this one, shortest first")
     parser.add_argument(
-        "--impact", action="store_true", help="list all that it feeds, with what arrives there"
+        "--impact",
+        action="store_true",
+        help="list all that it feeds, with what arrives there, and the policies and views that name it",
+    )
+    parser.add_argument(
+        "--tag", metavar="TAG", help="impact: and which policies this tag would put on it and what it feeds"
     )
     parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
     parser.add_argument(

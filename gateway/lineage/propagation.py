@@ -18,7 +18,6 @@ from gateway.model.tags import Propagation, PropagationRules
 MOST_FLOWS = 2_000_000
 """Edges of one walk."""
 MOST_SOURCES = 20
-"""Columns that one column is told to have something from, for each tag; those that are nearest."""
 _PAGE = 10_000
 """Columns of one question to the database."""
 
@@ -74,6 +73,10 @@ class Spread:
     flows: int = 0
     cut_off: str = ""
     """Why there may be more; empty when this is all."""
+    most_sources: int = MOST_SOURCES
+    """Columns that one column is told to have something from, for each tag; those that are nearest."""
+    crowded: bool = False
+    """Whether some column has something from more of them."""
 
     def way(self, target: int, tag: str, source: int) -> list[Flow]:
         """Return the steps from a source to where it arrived, in their order."""
@@ -89,7 +92,8 @@ class Spread:
         sources = self.arrivals.setdefault(target, {}).setdefault(tag, {})
         known = sources.get(source)
         if known is None:
-            if len(sources) >= MOST_SOURCES:
+            if len(sources) >= self.most_sources:
+                self.crowded = True
                 return False
         elif known[:2] >= arrival[:2]:
             return False
@@ -104,12 +108,13 @@ async def spread(
     *,
     stops: Collection[tuple[int, str]] = frozenset(),
     most_flows: int = MOST_FLOWS,
+    most_sources: int = MOST_SOURCES,
 ) -> Spread:
     """Follow the tags of columns (id → tags) as far as the rules let them go.
 
     What arrives at one of `stops` does not leave it. Raises what asyncpg raises.
     """
-    found = Spread()
+    found = Spread(most_sources=most_sources)
     for column in sorted(starts):
         for tag in sorted(starts[column]):
             found.take(
