@@ -163,8 +163,11 @@ WITH here AS (SELECT c.id, c.dataset, c.name FROM sluice.lineage_column c WHERE 
 near AS (
     SELECT h.id AS at, h.id AS leaves FROM here h
     UNION ALL
-    SELECT h.id, o.id FROM here h JOIN sluice.lineage_column o ON o.dataset = h.dataset AND o.id <> h.id
-    WHERE h.name = '*' OR o.name = '*'
+    SELECT h.id, o.id FROM here h JOIN sluice.lineage_column o ON o.dataset = h.dataset AND o.name = '*'
+    WHERE h.name <> '*'
+    UNION ALL
+    SELECT h.id, o.id FROM here h JOIN sluice.lineage_column o ON o.dataset = h.dataset AND o.name <> '*'
+    WHERE h.name = '*'
 )
 SELECT n.at, e.target, e.subtype, e.aggregates, e.last_statement
 FROM near n JOIN sluice.lineage_edge e ON e.source = n.leaves
