@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
+import orjson
 import structlog
 
 from gateway.admin.tags import TagsApi
@@ -20,6 +23,7 @@ from gateway.frontends.authentication import Authenticator
 from gateway.lineage.propagation import Node
 from gateway.lineage.proposals import (
     Looked,
+    Target,
     accepted_number,
     accepted_tags,
     as_json,
@@ -37,6 +41,8 @@ from gateway.settings.models import Settings, TagApiSettings, TagPropagationSett
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTag, AcceptedTags
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _AT_ONCE = 500
 """Columns that policies are asked about in one go: some 10 ms."""
@@ -57,6 +63,11 @@ def accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
 async def accepted_list(connection: Any) -> AcceptedList:
     """Return what is accepted, from the database."""
     number, found = await accepted_tags(connection)
+    # Off the loop: there may be a hundred thousand.
+    return await asyncio.to_thread(_as_list, number, found)
+
+
+def _as_list(number: int, found: Sequence[tuple[Target, str]]) -> AcceptedList:
     return AcceptedList(
         number=number,
         tags=tuple(
@@ -66,7 +77,7 @@ async def accepted_list(connection: Any) -> AcceptedList:
                 table=target.table,
                 column=target.column,
                 tag=target.tag,
-                attributes=attributes,
+                attributes=tuple(orjson.loads(attributes)),
             )
             for target, attributes in found
         ),
@@ -153,6 +164,7 @@ class TagPropagation:
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
+            begun = time.monotonic()
             try:
                 await self.look()
                 self.trouble = ""
@@ -161,19 +173,15 @@ class TagPropagation:
                 if why != self.trouble:
                     log.warning("tags_not_propagated", why=why)
                 self.trouble = why
-            await asyncio.sleep(self._settings.look_s)
+            # A large list is looked at less often: at most a tenth of the time goes into it.
+            await asyncio.sleep(max(self._settings.look_s, 9 * (time.monotonic() - begun)))
 
     async def look(self) -> Looked | None:
-        """Bring the proposals up to date; None when nothing was new. Raises what asyncpg raises."""
-        policies = self._policies()
-        async with asyncio.timeout(_LOOK_S), connected(self._dsn) as connection:
-            found = await look(
-                connection,
-                self._rules,
-                TagsOf(engine_for(policies)),
-                basis=basis_of(policies),
-                auto_accept=self._settings.auto_accept,
-            )
+        """Bring the proposals up to date; None when nothing was new. Raises what asyncpg raises.
+
+        A large look takes seconds of work, so it has a thread and a loop of its own.
+        """
+        found = await in_own_loop(self._look(self._policies()))
         if found is not None:
             log.info(
                 "tags_propagated",
@@ -185,6 +193,37 @@ class TagPropagation:
                 cut_off=found.cut_off,
             )
         return found
+
+    async def _look(self, policies: PolicySet) -> Looked | None:
+        async with asyncio.timeout(_LOOK_S), connected(self._dsn) as connection:
+            return await look(
+                connection,
+                self._rules,
+                TagsOf(engine_for(policies)),
+                basis=basis_of(policies),
+                auto_accept=self._settings.auto_accept,
+            )
+
+
+async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread with an event loop of its own; when cancelled, cancel it and wait for it."""
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+
+    async def begin() -> T:
+        task = asyncio.current_task()
+        if task is not None:
+            begun.set_result((asyncio.get_running_loop(), task))
+        return await work
+
+    running = asyncio.ensure_future(asyncio.to_thread(asyncio.run, begin()))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        loop, task = await asyncio.wrap_future(begun)
+        with suppress(RuntimeError):  # it has just ended
+            loop.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([running])
+        raise
 
 
 class TagsAdmin:

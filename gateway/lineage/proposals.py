@@ -519,15 +519,15 @@ async def accepted_number(connection: Any) -> int:
     return number
 
 
-async def accepted_tags(connection: Any) -> tuple[int, list[tuple[Target, tuple[Mapping[str, str], ...]]]]:
-    """Return what is accepted, with the attributes of each, and the number of this state."""
+async def accepted_tags(connection: Any) -> tuple[int, list[tuple[Target, str]]]:
+    """Return what is accepted and the number of this state; attributes as a JSON list of objects."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
         number = await accepted_number(connection)
         rows = await connection.fetch(
             "SELECT catalog, database, table_name, column_name, tag, attributes FROM sluice.tag_proposal"
             " WHERE state = 'accepted' ORDER BY id"
         )
-    return number, [(Target(*row[:5]), tuple(json.loads(row[5]))) for row in rows]
+    return number, [(Target(*row[:5]), row[5]) for row in rows]
 
 
 def _as_proposal(row: Any) -> Proposal:

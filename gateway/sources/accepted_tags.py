@@ -151,7 +151,7 @@ class AcceptedTags:
         if self._cache is None:
             return
         try:
-            await asyncio.to_thread(replace_file, self._cache, (orjson.dumps(_written(found)),))
+            await asyncio.to_thread(_write, self._cache, found)
         except CacheTrouble as error:
             # In force all the same; after a restart without the database it would be an older one.
             self.trouble = error.message
@@ -176,6 +176,10 @@ def from_file(path: Path) -> Fetch:
         return await asyncio.to_thread(kept, path)
 
     return fetch
+
+
+def _write(path: Path, found: AcceptedList) -> None:
+    replace_file(path, (orjson.dumps(_written(found)),))
 
 
 def _written(found: AcceptedList) -> dict[str, Any]:

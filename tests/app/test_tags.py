@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import threading
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminListener
 from gateway.app.rules import RulesInForce
-from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected
+from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
 from gateway.model.principal import Principal
@@ -131,6 +133,25 @@ async def test_a_database_that_is_made_anew_is_told_of_its_tables(database: str,
         assert rules.stale() is None
         assert await source.look()
         await connection.close()
+
+
+async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
+    begun, ended = threading.Event(), []
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(threading.current_thread())
+
+    task = asyncio.create_task(in_own_loop(work()))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended
+    assert ended[0] is not threading.current_thread()
 
 
 # -- REST ----------------------------------------------------------------------------------------------------
