@@ -206,7 +206,7 @@ class TagPropagation:
 
 
 async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread with an event loop of its own; when cancelled, cancel it and wait for it."""
+    """Run a coroutine in a thread with an event loop of its own; when cancelled, cancel it and wait."""
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
     async def begin() -> T:

@@ -360,7 +360,8 @@ class TagPropagationSettings(Section):
     rules: Path | None = None
     """Which flows carry which tags, as YAML; without it the rules that ship, `rules/tag_propagation.yaml`."""
     look_s: Seconds = 60.0
-    """Seconds between looks at the graph; a look at which nothing is new costs next to nothing."""
+    """Seconds between looks at the graph. One at which nothing is new costs next to nothing; after one that
+    took long the next comes later, so that they take a tenth of the time at most."""
     auto_accept: bool = False
     """Whether what is proposed is in force without an administrator, but for what a rule has somebody `ask`,
     and what was rejected once."""
