@@ -10,6 +10,7 @@ import orjson
 
 from gateway.app.backend_checks import ask_backend
 from gateway.app.combining import combine
+from gateway.app.propagation_rules import propagation_rules
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import (
@@ -27,10 +28,11 @@ from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.policy.documents import hint, parse_document
 from gateway.policy.packs.files import PACK_KEYS
+from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
 from gateway.reader.pool import ReaderPool
 from gateway.settings.loading import check_settings, load_settings
-from gateway.settings.models import PolicySettings, Settings
+from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class _Sorted:
     packs: tuple[Path, ...]
     ranger: tuple[Path, ...]
     definitions: tuple[Path, ...]
+    propagation: tuple[Path, ...]
+    """Rules of tag propagation."""
     faults: tuple[str, ...]
 
 
@@ -78,9 +82,13 @@ async def check(
         if not own:
             by_path[path] = load_settings(path)
             faults += _tls_faults(by_path[path].policies)
+            faults += _propagation_faults(by_path[path].tag_propagation)
+    for path in found.propagation:
+        faults += _propagation_faults(TagPropagationSettings(rules=path))
     settings = list(by_path.values())
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
+    files |= {str(path) for path in found.propagation}
     loaded: list[PolicySet] = []
     for one in policy_settings:
         try:
@@ -130,6 +138,14 @@ def _tls_faults(settings: PolicySettings) -> list[str]:
     return faults
 
 
+def _propagation_faults(settings: TagPropagationSettings) -> list[str]:
+    try:
+        propagation_rules(settings)
+    except Faults as error:
+        return list(error.faults)
+    return []
+
+
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
     rules = rule_files(settings.paths, RULE_PATTERNS)
     packs = [*(path for path in rules if not is_json(path)), *found.packs]
@@ -150,6 +166,7 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
     packs: list[Path] = []
     ranger: list[Path] = []
     definitions: list[Path] = []
+    propagation: list[Path] = []
     faults: list[str] = []
     for path in paths:
         try:
@@ -167,6 +184,8 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
                     ranger.append(file)
                 case "definition":
                     definitions.append(file)
+                case "propagation":
+                    propagation.append(file)
                 case "settings":
                     settings.append(file)
                 case fault:
@@ -176,12 +195,14 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
         packs=tuple(packs),
         ranger=tuple(ranger),
         definitions=tuple(definitions),
+        propagation=tuple(propagation),
         faults=tuple(faults),
     )
 
 
 def _kind(file: Path) -> str:
-    """Return `pack`, `ranger`, `definition` or `settings`, or the fault that keeps a file from being any."""
+    """Return `pack`, `ranger`, `definition`, `propagation` or `settings`, or the fault that keeps a file from
+    being any of them."""
     if is_json(file) and not _is_definition(file):
         return "ranger"  # what is wrong with it is told when it is loaded
     try:
@@ -202,6 +223,8 @@ def _kind(file: Path) -> str:
     sections = keys & set(Settings.model_fields)
     if sections - set(PACK_KEYS) or (sections and isinstance(data["policies"], dict)):
         return "settings"
+    if keys and keys <= set(PROPAGATION_KEYS) and "flows" in keys:
+        return "propagation"
     if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.errors import Faults
-from gateway.model.policy import PolicySet, Role, Service, UserStore
+from gateway.model.policy import PolicySet, Role, Service, TaggedResource, UserStore
+from gateway.policy.engine import DEFAULT_SERVICE
+from gateway.policy.matching import fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,6 +19,8 @@ class Part:
     services: Mapping[str, Service]
     roles: tuple[Role, ...] = ()
     users: UserStore | None = None
+    tagged: tuple[TaggedResource, ...] = ()
+    """Tags on columns, by catalog, beside those of whichever service speaks for the catalog."""
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """The source's own numbers, for the audit record."""
@@ -51,6 +55,9 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
                     f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
                 )
             roles[role.name] = (role, part)
+    for part in parts:
+        if part.tagged:
+            _put_on(services, part.tagged, catalog_services)
     users = _users(parts, faults)
     if faults:
         raise Faults(faults)
@@ -63,6 +70,28 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
         warnings=tuple(warning for part in parts for warning in part.warnings),
         origins={key: told for part in parts for key, told in part.versions.items()},
     )
+
+
+def _put_on(
+    services: dict[str, Service], tagged: Iterable[TaggedResource], catalog_services: Mapping[str, str]
+) -> None:
+    """Put tags on resources of the services that speak for their catalogs."""
+    speak = {fold(catalog): service for catalog, service in catalog_services.items()}
+    by_service: dict[str, list[TaggedResource]] = {}
+    for one in tagged:
+        catalog = one.resources["catalog"].values[0]
+        by_service.setdefault(speak.get(fold(catalog), DEFAULT_SERVICE), []).append(one)
+    for name, found in by_service.items():
+        service = services.get(name)
+        if service is not None:
+            levels = {level.name for level in service.definition.resources}
+            if "catalog" not in levels:
+                # A definition without catalogs (hive's) speaks of the databases of those given to it.
+                found = [
+                    replace(one, resources={k: v for k, v in one.resources.items() if k != "catalog"})
+                    for one in found
+                ]
+            services[name] = replace(service, tagged=(*service.tagged, *found))
 
 
 def says_anything(service: Service) -> bool:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from gateway.app.accepted_tags import kept_tags
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
@@ -140,8 +141,9 @@ async def verdicts_without_sessions(
     users = read_users(settings.users.file) if settings.users.file.exists() else {}
     principals = {name: user.principal for name, user in users.items()}
     async with make_reader(settings.reader) as reader:
-        # Beside a gateway, whose cache it is.
-        in_force = RulesInForce(settings.policies, reader, read_only=True)
+        # Beside a gateway, whose caches they are.
+        accepted = kept_tags(settings)
+        in_force = RulesInForce(settings.policies, reader, accepted=accepted, read_only=True)
         async with in_force as rules, catalog_without_sessions(settings, reader, tables) as catalog:
             yield Verdicts(
                 judge=make_judge(settings, reader),

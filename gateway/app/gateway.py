@@ -25,6 +25,7 @@ from gateway.app.openlineage import open_sinks
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
@@ -133,9 +134,13 @@ class Gateway:
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
         )
         ledger = await self._start_ledger(dsn)
+        accepted = Accepted(dsn)
+        self._stack.callback(accepted.close)
+        propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         rules = RulesInForce(
             settings.policies,
             reader,
+            accepted=accepted_source(settings, accepted),
             on_change=lambda policies: self.metrics.policy_version.set(policies.version),
         )
         self._stack.push_async_callback(rules.close)
@@ -185,10 +190,13 @@ class Gateway:
         apis = {
             **self._make_ranger_admin(dsn, self._authenticator(users, recorder)),
             **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
+            **self._make_tags_admin(dsn, self._authenticator(users, recorder)),
         }
         admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, apis)
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s)]
+        if settings.tag_propagation.enabled:
+            self._background.append(propagation.run())
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,
@@ -388,6 +396,16 @@ class Gateway:
         )
         self._stack.push_async_callback(admin.close)
         return {"/lineage": admin.api.app}
+
+    def _make_tags_admin(
+        self, dsn: str, authenticator: Authenticator
+    ) -> dict[str, Callable[[], web.Application]]:
+        settings = self._settings.listeners.admin.tags
+        if settings is None:
+            return {}
+        admin = TagsAdmin(settings, dsn, authenticator)
+        self._stack.push_async_callback(admin.close)
+        return {"/tags": admin.api.app}
 
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from gateway.app.accepted_tags import accepted_part, accepted_path
 from gateway.app.combining import combine
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import Found, Question, search
@@ -36,6 +37,7 @@ from gateway.policy.probing import Probe, resources_of
 from gateway.policy.resource_names import NotAResource, resource_of
 from gateway.settings.loading import load_settings
 from gateway.settings.models import PolicySettings, Settings
+from gateway.sources.accepted_tags import AcceptedList, kept
 
 Progress = Callable[[Comparison], None]
 _ACCESS_COLUMN = "column"
@@ -57,26 +59,35 @@ class Report:
         return replace(self, notes=(*self.notes, note))
 
 
-def load_side(path: Path, people: Mapping[str, Principal], catalogs: Mapping[str, str] | None) -> PolicySet:
+def load_side(
+    path: Path,
+    people: Mapping[str, Principal],
+    catalogs: Mapping[str, str] | None,
+    accepted: AcceptedList | None = None,
+) -> PolicySet:
     """Return the policies of settings, of a pack, of Ranger's JSON, or of a directory of these.
 
     `catalogs` says which service speaks for which catalog where `path` is no settings file. A Ranger Admin
-    that settings name is not asked; what its cache holds counts. Raises Faults.
+    that settings name is not asked; what its cache holds counts, and of accepted tags `accepted`, or else
+    what the gateway has read. Raises Faults.
     """
     if _is_settings(path):
-        policies = load_settings(path).policies
+        settings = load_settings(path)
+        policies = settings.policies
+        accepted = kept(accepted_path(settings)) if accepted is None else accepted
         caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
         paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
         policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     else:
         policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
+    parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
     spoken_for = policies.catalogs
     if catalogs is not None and not _is_settings(path):
         spoken_for = {
             catalog: service for catalog, service in catalogs.items() if service in rules.part.services
         }
-    return combine((rules.part,), 1, spoken_for)
+    return combine(parts, 1, spoken_for)
 
 
 def _is_settings(path: Path) -> bool:

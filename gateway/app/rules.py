@@ -14,6 +14,7 @@ from typing import Self
 
 import structlog
 
+from gateway.app.accepted_tags import accepted_part
 from gateway.app.calm import calmly, set_aside
 from gateway.app.combining import Part, combine
 from gateway.app.proving import Proofs
@@ -34,6 +35,8 @@ from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
 from gateway.reader.port import ReaderPort
 from gateway.settings.models import PolicySettings, RangerAdminSettings
+from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
+from gateway.sources.accepted_tags import AcceptedList, AcceptedTags
 from gateway.sources.ranger_client import RangerClient
 from gateway.sources.ranger_content import Held
 from gateway.sources.ranger_service import Offer, RangerService
@@ -82,15 +85,18 @@ class RulesInForce:
         people: Callable[[], Mapping[str, Principal]] = dict,
         on_change: Callable[[PolicySet], None] = lambda _: None,
         client: Callable[[RangerAdminSettings], RangerClient] = make_client,
+        accepted: AcceptedTags | None = None,
         read_only: bool = False,
     ) -> None:
-        """`read_only`: nothing is written to the caches of Ranger services."""
+        """`accepted`: tags that came along lineage; `read_only`: nothing is written to the caches of Ranger
+        services."""
         self._settings = settings
         self._reader = reader
         self._people = people
         self._on_change = on_change
         self._make_client = client
         self._read_only = read_only
+        self._accepted = accepted
         self._seen: Fingerprint = ()
         self._parts = {FILES: Part(name=FILES, services={})}
         self._current: PolicySet | None = None
@@ -115,7 +121,7 @@ class RulesInForce:
             why = service.stale()
             if why is not None:
                 return why
-        return None
+        return None if self._accepted is None else self._accepted.stale()
 
     def sources(self) -> list[SourceState]:
         """Return the state of every source."""
@@ -139,6 +145,16 @@ class RulesInForce:
                 contact_age_s=service.contact_age_s,
                 faults=service.troubles,
                 stale=service.stale(),
+            )
+            states.append(state)
+        if self._accepted is not None:
+            state = SourceState(
+                name=ACCEPTED_TAGS,
+                version=None,
+                policies=0,
+                contact_age_s=None,
+                faults=(self._accepted.trouble,) if self._accepted.trouble else (),
+                stale=self._accepted.stale(),
             )
             states.append(state)
         return states
@@ -175,6 +191,8 @@ class RulesInForce:
             self._services.append(service)
             self._parts[entry.service] = part_of(service.held, entry)
         await self._change(FILES, rules.part)
+        if self._accepted is not None:
+            await self._accepted.start(self._accept)
         self._judging = spoken_for(self._settings.catalogs, self._services)
         async with asyncio.TaskGroup() as group:
             for service in self._services:
@@ -186,6 +204,8 @@ class RulesInForce:
             group.create_task(self._watch_files())
             for service in self._services:
                 group.create_task(service.run())
+            if self._accepted is not None:
+                group.create_task(self._accepted.run())
 
     async def close(self) -> None:
         """Close connections to Ranger Admins."""
@@ -237,6 +257,9 @@ class RulesInForce:
             await self._change(entry.service, part_of(held, entry))
 
         return offer
+
+    async def _accept(self, found: AcceptedList) -> None:
+        await self._change(ACCEPTED_TAGS, await asyncio.to_thread(accepted_part, found))
 
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""

@@ -25,6 +25,7 @@ examples:
                                            the verdict, the policies, and what Spark would be sent
   sluice policy diff OLD NEW               which decisions a change of policies changes
   sluice audit tail --follow               statements as they are decided
+  sluice tags list                         tags that columns would get from what flows into them
   sluice users add dana --group analysts   let someone in
 
 exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
@@ -49,6 +50,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _policy(commands)
     _audit(commands)
     _lineage(commands)
+    _tags(commands)
     _users(commands)
     _version(commands)
     return parser.parse_args(argv)
@@ -326,25 +328,42 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         "tell what feeds a column and what it feeds",
         "  sluice lineage hr.employee.salary              up and down, as a tree\n"
         "  sluice lineage mart.top.pay --up --depth 3\n"
-        "  sluice lineage hr.employee.salary --impact     what a change or a tag of it would touch\n"
+        "  sluice lineage hr.employee.salary --impact     what a change of it would touch\n"
+        "  sluice lineage hr.employee.salary --impact --tag PII     and what the tag would change\n"
         "  sluice lineage hr.employee.ssn --to mart.top.id\n"
         "                           by which statements one column comes to be in another\n"
         "  sluice lineage hr.employee --down --format mermaid\n"
         "  sluice lineage import target/compiled --database analytics\n"
         "                           statements of scripts, or of a dbt project, into the graph\n"
         "  sluice lineage import --since 30d              statements of the record\n"
+        "  sluice lineage laundering                      protected columns whose values somebody may read\n"
+        "                           in another column, who, by which policies and by which statements\n"
+        "  sluice lineage laundering hr.employee.ssn      of one column, or one table\n"
         "\nA name is written from its end, as far as it is needed to be one column, or one table for all of\n"
-        "its columns; dots in a name stand in `backticks`.\n",
+        "its columns; dots in a name stand in `backticks`.\n"
+        "laundering exits with 0 when nothing is found, 1 when something is, 2 when anything is wrong.\n",
         "lineage",
     )
     _with_config(parser)
-    parser.add_argument("column", metavar="COLUMN", help="a column or a table; or the word `import`")
+    parser.add_argument(
+        "column", metavar="COLUMN", help="a column or a table; or the word `import` or `laundering`"
+    )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="import: scripts, directories of `*.sql`")
+    parser.add_argument(
+        "--ungranted",
+        action="store_true",
+        help="laundering: also of columns whose table is simply granted to fewer people",
+    )
     parser.add_argument("--up", action="store_true", help="only what feeds it")
     parser.add_argument("--down", action="store_true", help="only what it feeds")
     parser.add_argument("--to", metavar="COLUMN", help="the ways from it to this one, shortest first")
     parser.add_argument(
-        "--impact", action="store_true", help="list all that it feeds, with what arrives there"
+        "--impact",
+        action="store_true",
+        help="list all that it feeds, with what arrives there, and the policies and views that name it",
+    )
+    parser.add_argument(
+        "--tag", metavar="TAG", help="impact: and which policies this tag would put on it and what it feeds"
     )
     parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
     parser.add_argument(
@@ -378,6 +397,38 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="FILE",
         help="import: append the statements to a file as OpenLineage events, one to a line",
     )
+
+
+def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "tags",
+        "tags that columns would get from what flows into them: list, show, accept, reject",
+        "  sluice tags list --state proposed        what waits for a decision, and where each comes from\n"
+        "  sluice tags list hr_copy.employee        of one table or column\n"
+        "  sluice tags list --gone                  whose origin is gone\n"
+        "  sluice tags show 17                      the ways by which values came, with their statements\n"
+        "  sluice tags accept 17 18                 in force in every gateway within the reload time\n"
+        "  sluice tags accept --all --tag PII\n"
+        "  sluice tags reject 19                    stays rejected for these origins, and passes nothing on\n"
+        "  sluice tags reject 17 --again            takes back what was accepted\n"
+        "\nWhich flows carry which tags stands in rules/tag_propagation.yaml. Whoever can read the settings\n"
+        "and reach the database may decide, as the user of this machine.\n",
+        "tags",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=("list", "show", "accept", "reject"))
+    parser.add_argument(
+        "what", nargs="*", metavar="WHAT", help="list: a column or table; otherwise ids of proposals"
+    )
+    parser.add_argument("--state", choices=("proposed", "accepted", "rejected"), help="list: only these")
+    parser.add_argument("--tag", help="list, --all: only of this tag")
+    parser.add_argument("--gone", action="store_true", help="list, --all: only those whose origin is gone")
+    parser.add_argument("--all", action="store_true", help="accept, reject: everything that is open")
+    parser.add_argument(
+        "--again", action="store_true", help="accept, reject: also what was decided the other way"
+    )
+    parser.add_argument("-n", "--limit", type=int, default=100, help="how many to list; default 100")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -15,5 +15,9 @@ DIFF_CHANGES = 1
 """`policy diff`: some decision changes; as `diff` does."""
 DIFF_TROUBLE = 2
 """`policy diff`: a side has faults, or something else is wrong; `diff`'s own code."""
+LAUNDERED = 1
+"""`lineage laundering`: somebody may read a copy that is less protected."""
+LAUNDERING_TROUBLE = 2
+"""`lineage laundering`: anything is wrong."""
 INTERRUPTED = 130
 """Ctrl-C."""

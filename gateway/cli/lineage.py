@@ -22,18 +22,13 @@ from gateway.cli.terminal import Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
-from gateway.lineage.graph import Answer, Carries, Column, Direction, Edge, everything, find, walk, ways
+from gateway.lineage.graph import Answer, Column, Direction, Edge, everything, find, walk, ways
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
 
 SHOWN = 20
 """Statements of a kind that a report lists."""
-_ARRIVES = {
-    Carries.VALUES: "values: a tag on it would follow",
-    Carries.MASKED: "masked values",
-    Carries.INFLUENCE: "nothing; it decides on rows or order",
-}
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -42,12 +37,16 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     logs.configure(LogSettings(level="warning"))
     if arguments.column == "import":
         return asyncio.run(_import(settings, arguments, terminal))
+    if arguments.column == "laundering":
+        arguments.trouble = exit_codes.LAUNDERING_TROUBLE
+        return asyncio.run(_laundering(settings, arguments, terminal))
     if arguments.paths:
         raise Faults([f"`{arguments.paths[0]}`: only `import` takes more than one name"])
     return asyncio.run(_ask(settings, arguments, terminal))
 
 
-async def _connect(settings: Settings) -> Any:
+async def connect(settings: Settings) -> Any:
+    """Return a connection to the database of the graph. Raises LedgerUnavailable."""
     try:
         return await asyncpg.connect(
             where(settings)[0],
@@ -59,6 +58,20 @@ async def _connect(settings: Settings) -> Any:
         raise LedgerUnavailable(f"the database of the lineage graph cannot be reached: {error}") from error
 
 
+async def _laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    from gateway.cli.lineage_laundering import report
+
+    if len(arguments.paths) > 1:
+        raise Faults([f"`{arguments.paths[1]}`: `laundering` takes one column or table"])
+    connection = await connect(settings)
+    try:
+        await migrate(connection)
+        start = await find(connection, str(arguments.paths[0]), everything) if arguments.paths else None
+        return await report(connection, settings, start, arguments, terminal)
+    finally:
+        await connection.close()
+
+
 async def _import(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Bring scripts, or statements of the record, into the graph."""
     context = SessionContext(catalog=arguments.catalog, namespace=(arguments.database,))
@@ -67,7 +80,7 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
         raise Faults(["name files and directories to import, or `--since TIME` for statements of the record"])
     scripts = read_scripts(paths, context)
     since = moment(arguments.since)
-    connection = await _connect(settings)
+    connection = await connect(settings)
     told = _Clock()
 
     def progress(report: Report) -> None:
@@ -126,13 +139,23 @@ def _show_report(report: Report, arguments: argparse.Namespace, terminal: Termin
 
 
 async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    connection = await _connect(settings)
+    connection = await connect(settings)
     try:
         start = await find(connection, arguments.column, everything)
         if arguments.to is not None:
             await _show_ways(connection, start, arguments, terminal)
         elif arguments.impact:
-            await _show_impact(connection, start, arguments, terminal)
+            from gateway.cli.lineage_impact import show_impact
+
+            answer = await walk(
+                connection,
+                start,
+                Direction.DOWN,
+                everything,
+                depth=arguments.depth,
+                most_edges=arguments.limit,
+            )
+            await show_impact(connection, settings, answer, arguments, terminal)
         else:
             await _show_walks(connection, start, arguments, terminal)
     except asyncpg.UndefinedTableError:
@@ -164,21 +187,6 @@ async def _show_walks(
                 title = "what feeds it" if answer.direction is Direction.UP else "what it feeds"
                 terminal.line(terminal.style(title, "1"))
                 terminal.line(as_tree(answer))
-
-
-async def _show_impact(
-    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
-) -> None:
-    answer = await walk(
-        connection, start, Direction.DOWN, everything, depth=arguments.depth, most_edges=arguments.limit
-    )
-    if arguments.json:
-        terminal.json(as_json(answer))
-        return
-    rows = [(str(one.column), one.distance, _ARRIVES[one.carries]) for one in answer.reached]
-    terminal.table(("column", "steps", "what arrives"), rows, max_cell=120)
-    if answer.cut_off:
-        terminal.line(f"… {answer.cut_off}")
 
 
 async def _show_ways(

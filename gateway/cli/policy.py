@@ -41,7 +41,7 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Explain one decision; the exit code is the decision."""
     logs.configure(LogSettings(level="warning"))
     settings = load_settings(arguments.config) if arguments.policies is None else Settings()
-    known = _known_people(settings) if arguments.policies is None else {}
+    known = known_people(settings) if arguments.policies is None else {}
     path = arguments.policies or arguments.config
     policies = load_side(path, known, None)
     principal = _principal(arguments, settings, known)
@@ -87,7 +87,7 @@ def _report(arguments: argparse.Namespace) -> Report:
         settings = load_settings(arguments.config or default_config())
     people = read_people(arguments.users) if arguments.users else {}
     if not people and settings is not None:
-        people = _known_people(settings)
+        people = known_people(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
     old, new = _both_sides(arguments, people, catalogs)
     with Progress(sys.stderr) as progress:
@@ -126,7 +126,8 @@ def _both_sides(
     return sides[0], sides[1]
 
 
-def _known_people(settings: Settings) -> dict[str, Principal]:
+def known_people(settings: Settings) -> dict[str, Principal]:
+    """Return the people of the user file, none without one. Raises Faults."""
     return read_people(settings.users.file) if settings.users.file.exists() else {}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import quote
 from uuid import UUID
@@ -22,8 +22,12 @@ from gateway.model.lineage import (
     EdgeType,
     LineageEdge,
     StatementLineage,
+    Subtype,
 )
+from gateway.sql.lineage_aggregate import aggregate_of
 
+NO_AGGREGATE = "-"
+"""Stands for a value that is not one call of one built-in aggregate function."""
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
 IMPORTED = "imported"
@@ -65,6 +69,15 @@ Key = tuple[Ends, Ends, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What an edge says besides its ends."""
+
+    expression: str = ""
+    aggregate: str = NO_AGGREGATE
+    """The aggregate function that is all of the value, in lower case: `count` of `count(x)`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """What the database keeps of a statement's lineage."""
 
@@ -72,8 +85,8 @@ class Rows:
     """Every dataset that it names, by the graph's name of it."""
     columns: frozenset[Ends]
     """Every column that it gives values or reads."""
-    edges: Mapping[Key, str]
-    """Edges from one column to one column, with their expressions."""
+    edges: Mapping[Key, Words]
+    """Edges from one column to one column."""
 
 
 def dataset_name(dataset: Dataset, seen: Seen) -> str:
@@ -113,22 +126,27 @@ def rows_of(seen: Seen) -> Rows:
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
         named(dataset)
     columns = {column(vertex) for vertex in lineage.columns}
-    edges: dict[Key, str] = {}
+    edges: dict[Key, Words] = {}
     if lineage.table_level:
         for read in lineage.inputs:
             for written in lineage.targets:
                 ends = (named(read), ANY_COLUMN), (named(written), ANY_COLUMN)
-                edges[*ends, TABLE_LEVEL, False] = ""
+                edges[*ends, TABLE_LEVEL, False] = Words()
     all_columns = _columns_by_dataset(lineage.columns)
     for edge in (*lineage.edges, *lineage.view_edges):
         targets = [column(target) for target in _targets(edge, all_columns)]
-        expression = storable(edge.expression[:EXPRESSION_CHARS])
+        plain = Words(storable(edge.expression[:EXPRESSION_CHARS]))
+        aggregated = replace(plain, aggregate=aggregate_of(edge.expression) or NO_AGGREGATE)
         for one in edge.sources:
             source = column(one.column)
             for transformation in one.transformations:
                 subtype = transformation.subtype.value
+                words = aggregated if transformation.subtype is Subtype.AGGREGATION else plain
                 for target in targets:
-                    edges.setdefault((source, target, subtype, transformation.masking), expression)
+                    key = source, target, subtype, transformation.masking
+                    known = edges.setdefault(key, words)
+                    if known.aggregate != words.aggregate:
+                        edges[key] = replace(known, aggregate=NO_AGGREGATE)
     for source, target, _, _ in edges:
         columns |= {source, target}
     # The first one of a name, should two be written alike.

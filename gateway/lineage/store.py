@@ -54,13 +54,15 @@ UNION ALL SELECT c.id, c.dataset, c.name FROM sluice.lineage_column c JOIN n USI
 _EDGES = """
 WITH n AS (
   SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::boolean[], $5::text[], $6::bigint[],
-    $7::boolean[], $8::timestamptz[], $9::timestamptz[], $10::uuid[])
+    $7::boolean[], $8::timestamptz[], $9::timestamptz[], $10::uuid[], $11::text[])
     AS n (source, target, subtype, masking, expression, statements, finished, first_seen, last_seen,
-      last_statement)),
+      last_statement, aggregates)),
 made AS (
   INSERT INTO sluice.lineage_edge (source, target, subtype, masking, expression, statements, finished,
-    first_seen, last_seen, last_statement)
-  SELECT * FROM n ON CONFLICT DO NOTHING RETURNING id, source, target, subtype, masking)
+    first_seen, last_seen, last_statement, aggregates)
+  SELECT source, target, subtype, masking, expression, statements, finished, first_seen, last_seen,
+    last_statement, string_to_array(aggregates, ' ')
+  FROM n ON CONFLICT DO NOTHING RETURNING id, source, target, subtype, masking)
 SELECT *, true AS made FROM made
 UNION ALL SELECT e.id, e.source, e.target, e.subtype, e.masking, false FROM sluice.lineage_edge e
   JOIN n USING (source, target, subtype, masking)"""
@@ -79,9 +81,15 @@ UPDATE sluice.lineage_edge e SET
   first_seen = least(e.first_seen, n.first),
   expression = CASE WHEN n.last >= e.last_seen THEN n.expression ELSE e.expression END,
   last_statement = CASE WHEN n.last >= e.last_seen THEN n.statement ELSE e.last_statement END,
-  last_seen = greatest(e.last_seen, n.last)
-FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::timestamptz[], $6::timestamptz[],
-  $7::uuid[]) AS n (id, expression, statements, finished, first, last, statement)
+  last_seen = greatest(e.last_seen, n.last),
+  aggregates = CASE WHEN e.aggregates @> n.functions THEN e.aggregates
+    ELSE (SELECT array_agg(DISTINCT a) FROM unnest(e.aggregates || n.functions) a) END,
+  changed_in = CASE WHEN n.finished AND NOT (e.finished AND e.aggregates @> n.functions)
+    THEN pg_current_xact_id() ELSE e.changed_in END
+FROM (
+  SELECT *, string_to_array(aggregates, ' ') AS functions
+  FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::timestamptz[], $6::timestamptz[],
+    $7::uuid[], $8::text[]) AS n (id, expression, statements, finished, first, last, statement, aggregates)) n
 WHERE e.id = n.id"""
 
 
@@ -145,6 +153,8 @@ class _Count:
     last: datetime
     statement: UUID
     expression: str = ""
+    aggregates: frozenset[str] = frozenset()
+    """Of one edge: the functions that were all of its value, in statements that finished."""
 
     def also(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
@@ -314,18 +324,20 @@ def _in_time(counts: Mapping[_Shape, _Count]) -> list[_Shape]:
 
 def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Count) -> None:
     """Count the edges of a shape, whose last statement is later than those of the shapes before it."""
-    for key, expression in zip(keys, shape.rows.edges.values(), strict=True):
+    for key, words in zip(keys, shape.rows.edges.values(), strict=True):
         count = edges.get(key)
         if count is None:
-            edges[key] = replace(of_shape, expression=expression)
+            count = edges[key] = replace(of_shape)
         else:
             count.also(of_shape)
-            count.expression = expression
+        count.expression = words.expression
+        if of_shape.finished:
+            count.aggregates |= {words.aggregate}
 
 
 def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:
     """Return counts as the columns of an array each: expression, statements, finished, first and last seen,
-    last statement."""
+    last statement, aggregates."""
     return (
         [row.expression for row in rows],
         [row.statements for row in rows],
@@ -333,6 +345,7 @@ def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:
         [row.first for row in rows],
         [row.last for row in rows],
         [row.statement for row in rows],
+        [" ".join(sorted(row.aggregates)) for row in rows],
     )
 
 

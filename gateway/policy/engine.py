@@ -13,11 +13,12 @@ from dataclasses import replace
 from gateway.model.catalog import Column
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import NO_POLICY, ColumnMask, Decision, Explanation, RowFilter
-from gateway.model.policy import PolicySet, PolicyType, Role
+from gateway.model.policy import Policy, PolicySet, PolicyType, Role
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
+from gateway.model.tags import Tag
 from gateway.policy.auditing import Auditing
-from gateway.policy.explaining import consider
+from gateway.policy.explaining import consider, speaking
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
@@ -158,6 +159,27 @@ class Engine:
         if isinstance(question, str):
             return None
         return row_filter(find(question, PolicyType.ROW_FILTER), question, self._filters)
+
+    def tags(self, resource: Resource, context: AccessContext = NO_CONTEXT) -> tuple[Tag, ...]:
+        """Return the tags that a resource has, those of what it lies in too, and those that it may have."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, context)
+        return () if isinstance(question, str) else tuple([hit.tag for hit in question.hits()])
+
+    def policies_on(
+        self, resource: Resource, context: AccessContext = NO_CONTEXT
+    ) -> tuple[tuple[Policy, str], ...]:
+        """Return the policies of every type that speak of a resource, whomever they name, in all zones
+        it may be in; each with the tag by which it speaks of it, empty for one on the resource itself."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, context)
+        if isinstance(question, str):
+            return ()
+        zones = candidate_zones(question, any_access=True)
+        found = {
+            (id(policy), tag): (policy, tag)
+            for type_ in PolicyType
+            for policy, tag in speaking(question, type_, zones)
+        }
+        return tuple(found.values())
 
     def mask_answer(self, request: AccessRequest) -> Obliged | None:
         """Return the item of a mask policy that holds, MASK_NONE too; None when there is none."""

@@ -116,6 +116,12 @@ def _asked(
             yield policy, question
 
 
+def speaking(question: Question, type_: PolicyType, zones: Sequence[str]) -> Iterator[tuple[Policy, str]]:
+    """Yield the policies of a type that speak of the resource, with the tag by which they do."""
+    for policy, asking in _asked(question, type_, zones):
+        yield policy.policy, asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
+
+
 def _outcome_of(question: Question, decision: Decision) -> _Outcome:
     if decision.policy.id < 0 and not decision.policy.name:
         return _Outcome(None, "", "", 0, denied=False)

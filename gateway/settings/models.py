@@ -104,6 +104,22 @@ class LineageApiSettings(Section):
     """Groups whose members may."""
 
 
+class TagApiSettings(Section):
+    """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
+    Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may list, accept and reject what is proposed."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+    @model_validator(mode="after")
+    def _somebody_administers(self) -> TagApiSettings:
+        if not self.administrators and not self.administrator_groups:
+            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+        return self
+
+
 class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
     Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
@@ -116,6 +132,7 @@ class AdminListener(Section):
     """Without it passwords cross the network in the clear."""
     ranger: RangerApiSettings | None = None
     lineage: LineageApiSettings | None = None
+    tags: TagApiSettings | None = None
 
 
 class Listeners(Section):
@@ -352,6 +369,21 @@ class EmbeddedPostgresSettings(Section):
     """Keeps its data."""
 
 
+class TagPropagationSettings(Section):
+    """Tags that follow the values of columns along lineage; docs/lineage.md tells how."""
+
+    enabled: bool = True
+    """Whether tags are proposed for columns that tagged columns flow into."""
+    rules: Path | None = None
+    """Which flows carry which tags, as YAML; without it the rules that ship, `rules/tag_propagation.yaml`."""
+    look_s: Seconds = 60.0
+    """Seconds between looks at the graph. One at which nothing is new costs next to nothing; after one that
+    took long the next comes later, so that they take a tenth of the time at most."""
+    auto_accept: bool = False
+    """Whether what is proposed is in force without an administrator, but for what a rule has somebody `ask`,
+    and what was rejected once."""
+
+
 class LedgerSettings(Section):
     """The audit record: on disk before a statement is forwarded, in PostgreSQL soon after."""
 
@@ -444,6 +476,7 @@ class Settings(Section):
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()
+    tag_propagation: TagPropagationSettings = TagPropagationSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()

@@ -62,14 +62,14 @@ class Cache:
 
     def read(self, kind: Kind) -> dict[str, Any] | None:
         """Return what was kept, None when nothing was. Raises CacheTrouble."""
-        return _read(self.path(kind))
+        return read_file(self.path(kind))
 
     def read_contact(self, kinds: Iterable[Kind]) -> Contact:
         """Return when each of the kinds was last confirmed; from the files' own times when that was not kept.
 
         Raises CacheTrouble when the times were kept and cannot be read.
         """
-        kept = _read(self.contact_path)
+        kept = read_file(self.contact_path)
         if kept is None:
             return self.file_times(kinds)
         times = {kind: kept.get(kind.value) for kind in kinds}
@@ -88,13 +88,13 @@ class Cache:
     def write(self, kind: Kind, content: Mapping[str, Any]) -> None:
         """Replace what is kept of a kind. Raises CacheTrouble."""
         if not self._read_only:
-            _replace(self.path(kind), pieces(content))
+            replace_file(self.path(kind), pieces(content))
 
     def write_contact(self, contact: Contact) -> None:
         """Replace the times of the last contact. Raises CacheTrouble."""
         told = orjson.dumps({kind.value: time for kind, time in contact.items()})
         if not self._read_only:
-            _replace(self.contact_path, (told,))
+            replace_file(self.contact_path, (told,))
 
     def set_aside(self, now: float) -> None:
         """Rename every file, with the time in its new name: the service is gone.
@@ -122,7 +122,11 @@ def _is_time(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e11
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_file(path: Path) -> dict[str, Any] | None:
+    """Return the JSON object in a file that nobody else may write; None when there is none.
+
+    Raises CacheTrouble.
+    """
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -139,8 +143,11 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise CacheTrouble(f"{path}:{error.line}: {error.message}") from None
 
 
-def _replace(path: Path, content: Iterable[bytes]) -> None:
-    """Write a file of mode 0600 beside the old one and put it in its place once it is on the disk."""
+def replace_file(path: Path, content: Iterable[bytes]) -> None:
+    """Write a file of mode 0600 beside the old one and put it in its place once it is on the disk.
+
+    Raises CacheTrouble.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

@@ -150,6 +150,7 @@ _ALLOWED: Final[dict[str, str]] = {
 governed as a result row: they see masked values."""
 
 ALLOWED_FUNCTIONS: Final = frozenset(name for names in _ALLOWED.values() for name in names.split())
+AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split())
 
 _VARYING_BY_ROW: Final = frozenset(
     """

@@ -1,0 +1,189 @@
+"""Proposals of tags over REST, below `/tags`, for administrators alone: list, show, accept, reject.
+
+GET  /tags/proposals?state=proposed&tag=PII&name=hr.employee&gone=true&limit=100
+GET  /tags/proposals/7
+POST /tags/proposals/accept   {"ids": [7, 8], "again": false}
+POST /tags/proposals/reject   the same
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, Protocol
+
+import asyncpg
+import orjson
+import structlog
+from aiohttp import web
+
+from gateway.admin.requests import (
+    LOGIN,
+    Authenticate,
+    FromAnotherSite,
+    NotAuthenticated,
+    Turns,
+    log_in,
+    refuse_other_sites,
+)
+from gateway.errors import Faults
+from gateway.model.principal import Principal
+
+_log = structlog.get_logger(__name__)
+
+MAX_AT_ONCE = 4
+MAX_OF_ONE = 2
+TIMEOUT_S = 60.0
+"""For one request."""
+MOST_BYTES = 1024 * 1024
+"""Of a body: some 100,000 ids."""
+LIMIT = 100
+MOST = 1_000
+_STATES = ("proposed", "accepted", "rejected")
+_PARAMETERS = ("state", "tag", "name", "gone", "limit")
+_DECISIONS = {"accept": "accepted", "reject": "rejected"}
+
+Json = dict[str, Any]
+
+
+class Proposals(Protocol):
+    """The list and its decisions; all raise OSError, TimeoutError or asyncpg's errors."""
+
+    async def listed(
+        self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
+    ) -> list[Json]:
+        """Return proposals in the order in which they came."""
+        ...
+
+    async def shown(self, proposal: int) -> Json | None:
+        """Return a proposal with its history, or None."""
+        ...
+
+    async def decide(self, ids: Sequence[int], state: str, user: str, *, again: bool) -> list[Json]:
+        """Decide all or none; return them as they are now. Raises Faults."""
+        ...
+
+
+class TagsApi:
+    """The application to be mounted at `/tags`."""
+
+    def __init__(
+        self,
+        proposals: Proposals,
+        authenticate: Authenticate,
+        *,
+        administrators: Collection[str],
+        groups: Collection[str] = (),
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """`administrators` and members of `groups` may do everything here, others nothing."""
+        self._proposals = proposals
+        self._authenticate = authenticate
+        self._administrators = frozenset(administrators)
+        self._groups = frozenset(groups)
+        self._timeout_s = timeout_s
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
+
+    def app(self) -> web.Application:
+        """Return the application, for a server or a test."""
+        app = web.Application(client_max_size=MOST_BYTES)
+        app.router.add_get("/proposals", self._answer(self._list))
+        app.router.add_get(r"/proposals/{id:\d{1,18}}", self._answer(self._show))
+        app.router.add_post("/proposals/{decision:accept|reject}", self._answer(self._decide))
+        return app
+
+    def _answer(
+        self, handler: Callable[[web.Request, Principal], Awaitable[Any]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    refuse_other_sites(request)
+                    principal = await log_in(request, self._authenticate)
+                    if principal.user not in self._administrators and self._groups.isdisjoint(
+                        principal.groups
+                    ):
+                        return _error(403, "only administrators of tags may do this")
+                    async with self._turns.of(principal.user):
+                        return _json(await handler(request, principal))
+            except NotAuthenticated as error:
+                return _error(401, str(error), headers=LOGIN)
+            except FromAnotherSite as error:
+                return _error(403, str(error))
+            except Faults as error:
+                return _error(409 if request.method == "POST" else 400, *error.faults)
+            except _NotFound as error:
+                return _error(404, str(error))
+            except _BadRequest as error:
+                return _error(400, str(error))
+            except TimeoutError:
+                return _error(503, "this took too long")
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                _log.warning("tags_api_without_database", error=f"{type(error).__name__}: {error}")
+                return _error(503, "the database cannot be asked now")
+
+        return answer
+
+    async def _list(self, request: web.Request, principal: Principal) -> list[Json]:
+        asked = request.query
+        unknown = sorted(set(asked) - set(_PARAMETERS))
+        if unknown:
+            raise _BadRequest(f"unknown parameter `{unknown[0]}`; there are {', '.join(_PARAMETERS)}")
+        states = asked.getall("state", list(_STATES))
+        if not set(states) <= set(_STATES):
+            raise _BadRequest(f"`state` is one of {', '.join(_STATES)}")
+        if asked.get("gone", "false") not in ("true", "false"):
+            raise _BadRequest("`gone` is `true` or `false`")
+        limit = asked.get("limit", str(LIMIT))
+        if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit[:9]) <= MOST:
+            raise _BadRequest(f"`limit` is a number from 1 to {MOST:,}")
+        return await self._proposals.listed(
+            states=states,
+            tag=asked.get("tag"),
+            name=asked.get("name", ""),
+            gone=asked.get("gone") == "true",
+            limit=int(limit),
+        )
+
+    async def _show(self, request: web.Request, principal: Principal) -> Json:
+        found = await self._proposals.shown(int(request.match_info["id"]))
+        if found is None:
+            raise _NotFound("there is no such proposal")
+        return found
+
+    async def _decide(self, request: web.Request, principal: Principal) -> list[Json]:
+        try:
+            body = orjson.loads(await request.read())
+        except ValueError:
+            raise _BadRequest("the body is no JSON") from None
+        if not isinstance(body, dict) or not body.keys() <= {"ids", "again"}:
+            raise _BadRequest("the body is an object with `ids` and, where wanted, `again`")
+        ids, again = body.get("ids"), body.get("again", False)
+        if not isinstance(ids, list) or not ids or not all(_is_id(one) for one in ids):
+            raise _BadRequest("`ids` is a list of numbers of proposals")
+        if not isinstance(again, bool):
+            raise _BadRequest("`again` is `true` or `false`")
+        state = _DECISIONS[request.match_info["decision"]]
+        found = await self._proposals.decide(ids, state, principal.user, again=again)
+        _log.info("tags_decided", user=principal.user, state=state, proposals=len(found))
+        return found
+
+
+class _BadRequest(Exception):
+    """The request makes no sense; the text says why."""
+
+
+class _NotFound(Exception):
+    """There is no such thing."""
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=orjson.dumps(value, default=str), content_type="application/json")
+
+
+def _error(status: int, *messages: str, headers: Any = None) -> web.Response:
+    return web.json_response({"messages": list(messages)}, status=status, headers=headers)

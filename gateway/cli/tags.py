@@ -1,0 +1,159 @@
+"""`sluice tags`: tags that columns would get from what flows into them; list, show, accept, reject."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.app import logs
+from gateway.cli import exit_codes
+from gateway.cli.lineage import connect
+from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.database.migrate import migrate
+from gateway.errors import Faults
+from gateway.lineage.proposals import (
+    ACCEPTED,
+    PROPOSED,
+    REJECTED,
+    STATES,
+    Proposal,
+    as_json,
+    decide,
+    proposals,
+    shown,
+)
+from gateway.settings import load_settings
+from gateway.settings.models import LogSettings
+
+MOST_AT_ONCE = 1_000_000
+_STATE_OF = {"accept": ACCEPTED, "reject": REJECTED}
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """List or decide what is proposed in the database of the settings' gateway."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    return asyncio.run(_run(settings, arguments, terminal))
+
+
+async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    connection = await connect(settings)
+    try:
+        await migrate(connection)
+        match arguments.action:
+            case "list":
+                await _list(connection, arguments, terminal)
+            case "show":
+                await _show(connection, arguments, terminal)
+            case _:
+                await _decide(connection, arguments, terminal)
+    finally:
+        await connection.close()
+    return exit_codes.OK
+
+
+async def _list(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if len(arguments.what) > 1:
+        raise Faults([f"`{arguments.what[1]}`: `list` takes one column or table"])
+    found = await proposals(
+        connection,
+        states=[arguments.state] if arguments.state else STATES,
+        tag=arguments.tag,
+        name=arguments.what[0] if arguments.what else "",
+        gone=arguments.gone,
+        limit=arguments.limit + 1,
+    )
+    _show_list(found[: arguments.limit], arguments, terminal)
+    if len(found) > arguments.limit and not arguments.json:
+        terminal.line(f"… and more; --limit takes more than {arguments.limit:,}")
+
+
+def _show_list(found: Sequence[Proposal], arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if arguments.json:
+        terminal.json([as_json(one) for one in found])
+        return
+    if not found:
+        terminal.line("nothing is proposed" if not arguments.what else "nothing found")
+        return
+    terminal.table(
+        ("id", "column", "tag", "state", "from"),
+        [(one.id, one.target.name, one.target.tag, _state(one), _from(one)) for one in found],
+        max_cell=80,
+    )
+
+
+def _state(one: Proposal) -> str:
+    return f"{one.state} by {one.decided_by}" if one.state != PROPOSED else one.state
+
+
+def _from(one: Proposal) -> str:
+    if one.origin_gone:
+        return "(its origin is gone)"
+    first, more = one.origins[0], len(one.origins) - 1
+    how = "" if first["identical"] else ", changed"
+    steps = len(first["way"])
+    told = f"{first['column']}{how}, {steps} step{'s' if steps != 1 else ''}"
+    return f"{told}, and {more} more" if more else told
+
+
+async def _show(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    ids = _ids(arguments)
+    for number in ids:
+        found = await shown(connection, number)
+        if found is None:
+            raise Faults([f"there is no proposal {number}"])
+        if arguments.json:
+            terminal.json(found)
+        else:
+            _show_one(found, terminal)
+
+
+def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
+    asks = ", somebody has to look" if found["asks"] and found["state"] == PROPOSED else ""
+    terminal.line(terminal.style(f"{found['tag']} on {found['column']}", BOLD) + f"  {found['state']}{asks}")
+    for attributes in found["attributes"]:
+        if attributes:
+            told = ", ".join(f"{key}: {value}" for key, value in sorted(attributes.items()))
+            terminal.line(f"  with {told}")
+    if found["origin_gone"]:
+        terminal.line("  its origin is gone: nothing that has the tag flows into it now")
+    for origin in found["origins"]:
+        terminal.line(f"  from {origin['column']}")
+        for step in origin["way"]:
+            statement = terminal.style(f"statement {step['statement']}", DIM)
+            terminal.line(f"    → {step['column']}  [{step['flow']}]  {statement}")
+    terminal.line(f"  proposed {found['proposed_at'][:16]}")
+    for one in found["history"]:
+        terminal.line(f"  {one['state']} {one['time'][:16]} by {one['user']}")
+
+
+async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if arguments.all == bool(arguments.what):
+        raise Faults([f"name proposals to {arguments.action} by their ids, or `--all` that are open"])
+    if arguments.all:
+        still_open = await proposals(
+            connection, states=[PROPOSED], tag=arguments.tag, gone=arguments.gone, limit=MOST_AT_ONCE
+        )
+        ids: Sequence[int] = [one.id for one in still_open]
+    else:
+        ids = _ids(arguments)
+    state = _STATE_OF[arguments.action]
+    found = await decide(connection, ids, state, getpass.getuser(), again=arguments.again)
+    if arguments.json:
+        terminal.json([as_json(one) for one in found])
+        return
+    for one in found[: arguments.limit]:
+        terminal.line(f"{state} {one.target.tag} on {one.target.name}")
+    if len(found) != 1:
+        terminal.line(f"{len(found):,} {state}")
+
+
+def _ids(arguments: argparse.Namespace) -> list[int]:
+    wrong = [text for text in arguments.what if not (text.isascii() and text.isdecimal() and len(text) < 19)]
+    if wrong or not arguments.what:
+        told = f"`{wrong[0]}` is no number of a proposal" if wrong else "name proposals by their numbers"
+        raise Faults([f"{told}; `sluice tags list` shows them"])
+    return [int(text) for text in arguments.what]

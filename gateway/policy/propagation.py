@@ -1,0 +1,87 @@
+"""Rules of tag propagation: a YAML file that says which flows of values carry which tags."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from gateway.model.tags import FLOWS, Propagation, PropagationRules
+from gateway.policy.documents import FaultList, Path, hint, parse_document, unknown_keys
+
+_WORDS = {"carry": Propagation.CARRY, "ask": Propagation.ASK, "drop": Propagation.DROP}
+PROPAGATION_KEYS = ("flows", "aggregates", "tags")
+_TAG_KEYS = ("flows", "aggregates")
+
+
+def load_propagation(text: str, file: str, aggregates: Collection[str]) -> PropagationRules:
+    """Return the rules of a file's text. `aggregates` are the functions that there are.
+
+    Raises Faults with every fault as `file:line: message`.
+    """
+    document = parse_document(text, file)
+    faults = FaultList(document)
+    reading = _Reading(faults, frozenset(aggregates))
+    data = document.data
+    if not isinstance(data, dict):
+        faults.add((), "the rules are a mapping with `flows`")
+        data = {}
+    else:
+        unknown_keys(data, PROPAGATION_KEYS, (), faults, "the rules of tag propagation")
+    flows = reading.flows(data, ())
+    for flow in FLOWS:
+        if flow not in flows and isinstance(data.get("flows"), dict | None):
+            faults.add(("flows",), f"`flows` does not say what becomes of tags in `{flow}`")
+    functions = reading.aggregates(data, ())
+    tags: dict[str, PropagationRules] = {}
+    for tag, own in reading.section(data, "tags", ()).items():
+        path: Path = ("tags", tag)
+        if not isinstance(own, dict):
+            faults.add(path, "the rules of a tag are a mapping with `flows` or `aggregates`")
+            continue
+        unknown_keys(own, _TAG_KEYS, path, faults, "the rules of a tag")
+        # What is said of all aggregations of a tag is said of every function that it does not name itself.
+        own_flows = reading.flows(own, path)
+        inherited = {} if "AGGREGATION" in own_flows else functions
+        tags[tag] = PropagationRules(
+            flows=flows | own_flows, aggregates=inherited | reading.aggregates(own, path)
+        )
+    faults.raise_any()
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return PropagationRules(flows=flows, aggregates=functions, tags=tags, digest=digest)
+
+
+class _Reading:
+    def __init__(self, faults: FaultList, functions: frozenset[str]) -> None:
+        self._faults = faults
+        self._functions = functions
+
+    def section(self, data: Mapping[str, Any], key: str, path: Path) -> dict[str, Any]:
+        """Return a mapping within a mapping; what is none is told, what is absent is empty."""
+        found = data.get(key)
+        if found is None or isinstance(found, dict):
+            return found or {}
+        self._faults.add((*path, key), f"`{key}` is a mapping")
+        return {}
+
+    def flows(self, data: Mapping[str, Any], path: Path) -> dict[str, Propagation]:
+        return self._words(data, "flows", path, "flow", frozenset(FLOWS))
+
+    def aggregates(self, data: Mapping[str, Any], path: Path) -> dict[str, Propagation]:
+        return self._words(data, "aggregates", path, "aggregate function", self._functions)
+
+    def _words(
+        self, data: Mapping[str, Any], key: str, path: Path, what: str, known: frozenset[str]
+    ) -> dict[str, Propagation]:
+        found: dict[str, Propagation] = {}
+        for name, word in self.section(data, key, path).items():
+            here = (*path, key, name)
+            if name not in known:
+                self._faults.add(here, f"there is no {what} `{name}`{hint(name, known)}")
+            elif not isinstance(word, str) or word not in _WORDS:
+                self._faults.add(
+                    here, f"`{name}` is one of `carry`, `ask`, `drop`, not `{word}`{hint(str(word), _WORDS)}"
+                )
+            else:
+                found[name] = _WORDS[word]
+        return found

@@ -1,0 +1,166 @@
+"""`sluice tags`, and what `sluice lineage` says of policies: laundering and impact."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.app.tags import TagPropagation, connected
+from gateway.cli import exit_codes, main
+from gateway.lineage.store import bring
+from gateway.settings.loading import load_settings
+from tests.lineage.statements import seen
+
+PACK = """\
+tags:
+  - on: {catalog: spark_catalog, database: lab, table: raw, column: ssn}
+    tags: [{tag: PII, attributes: {level: "3"}}]
+policies:
+  - name: analysts read
+    on: {catalog: spark_catalog, database: lab, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+  - name: personal data is masked
+    on: {tag: PII}
+    mask: [{groups: [public], type: MASK_NULL}]
+"""
+STATEMENT = seen("raw.ssn -> copy.id: ssn IDENTITY")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sluice(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command; two tags are proposed."""
+    (tmp_path / "dsn").write_text(database)
+    (tmp_path / "pack.yaml").write_text(PACK)
+    config = tmp_path / "gateway.yaml"
+    config.write_text(
+        "policies: {paths: [pack.yaml]}\nledger: {directory: ledger, dsn: {file: dsn}}\n"
+        "users: {file: users.yaml}\n"
+    )
+
+    async def fill() -> None:
+        from gateway.app.policy_diff import load_side
+
+        async with connected(database) as connection:
+            await bring(
+                connection, [STATEMENT, seen("copy.id -> top.four: right(id, 4) TRANSFORMATION", minute=1)]
+            )
+        policies = load_side(config, {}, None)
+        await TagPropagation(load_settings(config).tag_propagation, database, lambda: policies).look()
+
+    asyncio.run(fill())
+    capsys.readouterr()
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([arguments[0], "-c", str(config), *arguments[1:]])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_a_list_tells_where_tags_come_from(sluice: Run) -> None:
+    code, out, _ = sluice("tags", "list")
+    assert code == exit_codes.OK
+    assert [line.split() for line in out.splitlines()] == [
+        ["id", "column", "tag", "state", "from"],
+        ["1", "spark_catalog.lab.copy.id", "PII", "proposed", "spark_catalog.lab.raw.ssn,", "1", "step"],
+        [
+            *("2", "spark_catalog.lab.top.four", "PII", "proposed", "spark_catalog.lab.raw.ssn,"),
+            *("changed,", "2", "steps"),
+        ],
+    ]
+    assert "and more" in sluice("tags", "list", "-n", "1")[1]
+    assert sluice("tags", "list", "lab.copy")[1].count("PII") == 1
+    assert sluice("tags", "list", "--gone")[1] == "nothing is proposed\n"
+    (one,) = json.loads(sluice("tags", "list", "copy.id", "--json")[1])
+    assert one["attributes"] == [{"level": "3"}]
+
+
+def test_one_is_shown_with_its_statements_and_history(sluice: Run) -> None:
+    assert sluice("tags", "accept", "1") == (
+        exit_codes.OK,
+        "accepted PII on spark_catalog.lab.copy.id\n",
+        "",
+    )
+    _, out, _ = sluice("tags", "show", "1")
+    assert "PII on spark_catalog.lab.copy.id  accepted\n" in out
+    assert "  with level: 3\n" in out
+    assert f"    → spark_catalog.lab.copy.id  [IDENTITY]  statement {STATEMENT.statement_id}\n" in out
+    assert "  accepted 2" in out
+
+
+def test_decisions_that_cannot_be_are_told(sluice: Run) -> None:
+    assert sluice("tags", "reject", "1")[0] == exit_codes.OK
+    code, _, err = sluice("tags", "accept", "1")
+    assert code == exit_codes.FAULTS
+    assert "proposal 1 (`PII` on `spark_catalog.lab.copy.id`) was rejected by" in err
+    assert sluice("tags", "accept", "1", "--again")[0] == exit_codes.OK
+    assert "no number of a proposal" in sluice("tags", "accept", "copy.id")[2]
+    assert "there is no proposal 9" in sluice("tags", "show", "9")[2]
+    assert "by their ids, or `--all`" in sluice("tags", "accept")[2]
+    assert "takes one column" in sluice("tags", "list", "a", "b")[2]
+    assert sluice("tags", "accept", "--all", "--tag", "GEO")[1] == "0 accepted\n"
+    assert sluice("tags", "reject", "--all")[1].endswith("rejected PII on spark_catalog.lab.top.four\n")
+
+
+def test_laundering_is_gone_once_the_tag_is_accepted(sluice: Run) -> None:
+    code, out, _ = sluice("lineage", "laundering")
+    assert code == exit_codes.LAUNDERED
+    assert out == (
+        "spark_catalog.lab.raw.ssn\n"
+        "├─ spark_catalog.lab.copy.id\n"
+        f"│  → spark_catalog.lab.copy.id  [IDENTITY]  statement {STATEMENT.statement_id}\n"
+        "│  (someone in analysts): there MASK_NULL (policy `personal data is masked`); here no mask"
+        " (policy `analysts read`)\n"
+        + out[out.index("└─") : out.index("2 weaker")]
+        + "2 weaker copies of 1 protected columns whose values flow on, for 2 people\n"
+    )
+    assert sluice("lineage", "laundering", "copy.id")[0] == exit_codes.OK
+    assert sluice("lineage", "laundering", "raw.ssn")[0] == exit_codes.LAUNDERED
+    found = json.loads(sluice("lineage", "laundering", "--json")[1])
+    assert found["complete"]
+    assert found["found"][0]["weaker"][0]["protection"] == "masked"
+    sluice("tags", "accept", "--all")
+    code, out, _ = sluice("lineage", "laundering")
+    assert (code, out.split(" of ")[0]) == (exit_codes.OK, "no weaker copy")
+    code, _, err = sluice("lineage", "laundering", "nope.nope")
+    assert (code, "nope.nope" in err) == (exit_codes.LAUNDERING_TROUBLE, True)
+    assert sluice("lineage", "laundering", "a.b", "c.d")[0] == exit_codes.LAUNDERING_TROUBLE
+
+
+def test_impact_names_policies_and_what_a_tag_would_bring(sluice: Run) -> None:
+    code, out, _ = sluice("lineage", "copy.id", "--impact", "--tag", "PII")
+    assert code == exit_codes.OK
+    assert "views that read it\n  (none)\n" in out
+    assert "policies that name it\n  id  access `analysts read`  " in out
+    assert out.endswith(
+        "  spark_catalog.lab.copy.id  mask `personal data is masked`\n"
+        "  spark_catalog.lab.top.four  mask `personal data is masked`\n"
+    )
+    found = json.loads(sluice("lineage", "raw.ssn", "--impact", "--json")[1])
+    assert [(one["policy"], one["type"], one["tag"]) for one in found["policies"]] == [
+        ("analysts read", "access", ""),
+        ("personal data is masked", "mask", "PII"),
+    ]
+    assert [one["carries"] for one in found["reached"]] == ["values", "values"]
+
+
+def test_check_tells_faults_of_the_rules(
+    sluice: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "flows.yaml"
+    rules.write_text("flows: {IDENTITY: cary}\n")
+    assert main(["check", "--no-parser", str(rules)]) == exit_codes.FAULTS
+    out = capsys.readouterr().out
+    assert (
+        "flows.yaml:1: `IDENTITY` is one of `carry`, `ask`, `drop`, not `cary` (did you mean `carry`?)" in out
+    )
+    config = tmp_path / "gateway.yaml"
+    config.write_text(config.read_text() + "tag_propagation: {rules: flows.yaml}\n")
+    assert main(["check", "--no-parser", "--no-backend", str(config)]) == exit_codes.FAULTS
+    assert "not `cary`" in capsys.readouterr().out
