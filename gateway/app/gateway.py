@@ -17,7 +17,14 @@ import structlog
 
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
-from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
+from gateway.app.explaining import (
+    make_backend,
+    make_catalog,
+    make_judge,
+    make_reader,
+    make_upstream,
+    named_spark_home,
+)
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
@@ -31,7 +38,7 @@ from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.policy.engine import engine_for
-from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -198,7 +205,7 @@ class Gateway:
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 
     async def _start_reader(self) -> ReaderPool:
-        reader = make_reader(self._settings.reader)
+        reader = await make_reader(self._settings)
         self._stack.push_async_callback(reader.close)
         await reader.start()
         self._progress(f"parser of Spark {reader.spark_version} is ready")
@@ -337,7 +344,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
-        spark_home=find_spark_home(settings.reader.spark_home),
+        spark_home=named_spark_home(settings.reader),
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,

@@ -402,7 +402,7 @@ async def importing(
     Raises Faults for a broken file, BackendUnavailable when Spark or the parser is not there.
     """
     async with (
-        make_reader(settings.reader) as reader,
+        await make_reader(settings) as reader,
         catalog_without_sessions(settings, reader, tables) as catalog,
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
     ):
