@@ -8,7 +8,7 @@
 #                for a third of that
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
-#   make minors  the parser's cases on every Spark minor but the newest; fetches their jars, 450 MB each, once
+#   make minors  the parser's cases and a gateway before each older minor of Spark; fetches 450 MB for each, once
 #   make help    the rest
 
 SHELL := /bin/bash
@@ -28,7 +28,7 @@ ARGS ?=
 # Processes that share the suite; each has a Spark of its own as soon as it needs one.
 LANES ?= 2
 # Minor versions that `make minors` tries.
-MINORS ?= 4.2
+MINORS ?= 4.1 4.2
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -73,13 +73,12 @@ night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 
-# What can be tried without a running Spark of that minor.
 minors: $(STAMP)
 	@for minor in $(MINORS); do \
 	  home=$$($(BIN)/sluice spark-jars $$minor --json | $(PY) -c 'import json, sys; print(json.load(sys.stdin)["directory"])'); \
 	  echo "== Spark $$minor: $$home"; \
 	  SPARK_HOME=$$home $(PY) -m pytest -q tests/reader tests/sql/test_functions.py tests/sql/test_totality.py \
-	    tests/plan/test_minors.py $(ARGS); \
+	    tests/plan/test_minors.py tests/e2e/test_minors.py $(ARGS); \
 	done
 
 fuzz: $(STAMP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.model.reading import NotParsed
+from gateway.model.reading import NotParsed, Reading
 from gateway.model.spark_minors import minor_of
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
@@ -18,9 +18,15 @@ def is_older(reader: ReaderPool, since: str | None) -> bool:
     return since is not None and minor_of(reader.spark_version) < minor_of(since)
 
 
-async def lacks(reader: ReaderPool, text: str, since: str | None) -> bool:
-    """Whether the parser's Spark is older than the minor that a text is of; then it must not parse there."""
+async def lacks(reader: ReaderPool, text: str, since: str | None, older: str | None = None) -> bool:
+    """Whether the parser's Spark is older than the minor that a text is of; then it must not parse there, or
+    have the node `older` in its plan."""
     if not is_older(reader, since):
         return False
-    assert isinstance(await reader.read(text), NotParsed)
+    answer = await reader.read(text)
+    if older is None:
+        assert isinstance(answer, NotParsed)
+    else:
+        assert isinstance(answer, Reading)
+        assert older in answer.nodes
     return True

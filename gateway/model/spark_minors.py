@@ -30,9 +30,17 @@ class Minor(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-SUPPORTED = (Minor(4, 2), Minor(4, 3))
+SUPPORTED = (Minor(4, 1), Minor(4, 2), Minor(4, 3))
 """Oldest first. Each has passed the reader's cases (`make minors`)."""
 NEWEST = SUPPORTED[-1]
+
+QUALIFIED_BUILTINS = Minor(4, 2)
+"""Since this one, `system.builtin.f` is the built-in function `f`, whatever a session has registered. Before,
+there are bare names alone, and a temporary function takes over. So no endpoint lets anybody make one with the
+name of a built-in: CREATE FUNCTION is refused, and so are the names in `RESERVED_FUNCTIONS`."""
+UNSEEDED_SAMPLES = Minor(4, 2)
+"""Since this one, a TABLESAMPLE without REPEATABLE has no seed in its plan. Before, the parser draws one, so
+that a text never reads the same twice, and cannot be proved."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?![0-9])")
 

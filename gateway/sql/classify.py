@@ -155,6 +155,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
+    "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     # What INSERT … REPLACE WHERE is before 4.3.
     "OverwriteByExpression": "INSERT … REPLACE reads the target's raw rows",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",

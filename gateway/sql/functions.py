@@ -235,6 +235,21 @@ BUILTIN_NAMES: Final = (
 
 
 SINCE: Final[Mapping[Minor, frozenset[str]]] = {
+    Minor(4, 2): frozenset(
+        """
+        current_path is_valid_variant measure time_bucket time_from_micros time_from_millis
+        time_from_seconds time_to_micros time_to_millis time_to_seconds tuple_difference_double
+        tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
+        tuple_intersection_agg_double tuple_intersection_agg_integer tuple_intersection_double
+        tuple_intersection_integer tuple_intersection_theta_double
+        tuple_intersection_theta_integer tuple_sketch_agg_double tuple_sketch_agg_integer
+        tuple_sketch_estimate_double tuple_sketch_estimate_integer tuple_sketch_summary_double
+        tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer
+        tuple_union_agg_double tuple_union_agg_integer tuple_union_double tuple_union_integer
+        tuple_union_theta_double tuple_union_theta_integer vector_avg vector_cosine_similarity
+        vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum
+        """.split()
+    ),
     Minor(4, 3): frozenset(
         """
         collect_union counter_diff from_base32 hmac jaro_winkler_similarity localtime timestamp_nanos

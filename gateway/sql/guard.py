@@ -16,6 +16,7 @@ from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
 from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
+from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
@@ -27,7 +28,7 @@ _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
 filter read tables: with a plan that it has analysed Spark keeps what files these had."""
-_STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
+_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
 
@@ -52,11 +53,13 @@ def guarded_query(
     source: str,
     stream: bool = False,
     period: int = 0,
+    bare: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
-    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables.
+    `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
+    `bare`: built-in functions are called by bare names.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -80,7 +83,8 @@ def guarded_query(
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
     if stream:
-        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
+        barrier = _STREAM_BARRIER.format(builtin=_qualifier(bare))
+        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {barrier}"
     return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
 
 
@@ -163,6 +167,7 @@ def table_query(
     stream: bool = False,
     body: str | None,
     period: int = 0,
+    bare: bool = False,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
@@ -186,21 +191,27 @@ def table_query(
         source=source,
         stream=stream,
         period=period,
+        bare=bare,
     )
 
 
-def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRelation:
+def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool = False) -> GuardedRelation:
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix), obliged=True)
+    query = missing_query(table, suffix, bare=bare)
+    return GuardedRelation(relation=relation, table=table, query=query, obliged=True)
 
 
-def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:
+def missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare: bool = False) -> str:
     """Return the query that stands in for a table that does not exist: should it appear, not even its columns
     show."""
     source = named_source(table, suffix, stream=stream)
-    return f"SELECT NULL FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
+    return f"SELECT NULL FROM {source} WHERE {_qualifier(bare)}raise_error('{_APPEARED}') IS NULL"
+
+
+def _qualifier(bare: bool) -> str:
+    return "" if bare else QUALIFIER
 
 
 def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str:

@@ -49,7 +49,7 @@ def told(relation: Relation) -> str:
 
 @pytest.mark.parametrize("case", cases("relations.yaml"), ids=lambda case: case["text"])
 async def test_relations(reader: ReaderPool, case: dict[str, Any]) -> None:
-    if await lacks(reader, case["text"], case.get("since")):
+    if await lacks(reader, case["text"], case.get("since"), case.get("older")):
         return
     text = case["text"]
     answer = await reading(reader, text)
@@ -65,7 +65,7 @@ async def test_relations(reader: ReaderPool, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("forms.yaml"), ids=lambda case: case["text"])
 async def test_forms(reader: ReaderPool, case: dict[str, Any]) -> None:
-    if await lacks(reader, case["text"], case.get("since")):
+    if await lacks(reader, case["text"], case.get("since"), case.get("older")):
         return
     answer = await reading(reader, case["text"])
     scans = [one for one in answer.relations if one.role is RelationRole.SCAN and one.span]
