@@ -8,6 +8,7 @@
 #                for a third of that
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
+#   make minors  the parser's cases and a gateway before each older minor of Spark; fetches 450 MB for each, once
 #   make help    the rest
 
 SHELL := /bin/bash
@@ -26,6 +27,8 @@ NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 ARGS ?=
 # Processes that share the suite; each has a Spark of its own as soon as it needs one.
 LANES ?= 2
+# Minor versions that `make minors` tries.
+MINORS ?= 4.1 4.2
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -33,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo quick test night fuzz lab check bench npm-test lint-deploy format clean distclean
+.PHONY: help setup demo quick test night minors fuzz lab check bench npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +72,14 @@ test: $(STAMP)
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP)
 	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+
+minors: $(STAMP)
+	@for minor in $(MINORS); do \
+	  home=$$($(BIN)/sluice spark-jars $$minor --json | $(PY) -c 'import json, sys; print(json.load(sys.stdin)["directory"])'); \
+	  echo "== Spark $$minor: $$home"; \
+	  SPARK_HOME=$$home $(PY) -m pytest -q tests/reader tests/sql/test_functions.py tests/sql/test_totality.py \
+	    tests/plan/test_minors.py tests/e2e/test_minors.py $(ARGS); \
+	done
 
 fuzz: $(STAMP)
 	@$(PY) -m tests.histories fuzz --minutes $(MINUTES) $(ARGS)

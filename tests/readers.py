@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.model.reading import NotParsed, Reading
+from gateway.model.spark_minors import minor_of
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 
@@ -9,3 +11,22 @@ from gateway.reader.pool import ReaderPool
 def patient_reader() -> ReaderPool:
     """Return a parser, not started: a loaded machine may take longer than a gateway would wait."""
     return ReaderPool(limits=ReaderLimits(deadline_s=120.0))
+
+
+def is_older(reader: ReaderPool, since: str | None) -> bool:
+    """Whether the parser's Spark is older than the minor that a case is of."""
+    return since is not None and minor_of(reader.spark_version) < minor_of(since)
+
+
+async def lacks(reader: ReaderPool, text: str, since: str | None, older: str | None = None) -> bool:
+    """Whether the parser's Spark is older than the minor that a text is of; then it must not parse there, or
+    have the node `older` in its plan."""
+    if not is_older(reader, since):
+        return False
+    answer = await reader.read(text)
+    if older is None:
+        assert isinstance(answer, NotParsed)
+    else:
+        assert isinstance(answer, Reading)
+        assert older in answer.nodes
+    return True

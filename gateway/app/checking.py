@@ -10,6 +10,7 @@ import orjson
 
 from gateway.app.backend_checks import ask_backend
 from gateway.app.combining import combine
+from gateway.app.explaining import named_spark_home, spark_home_for
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
@@ -69,8 +70,8 @@ async def check(
     """Check the files, the packs that settings among them name, and with `with_backend` how the Spark that
     they name reads texts; `tables` is a file of tables that the policies are held against.
 
-    Raises Faults when that one cannot be read, JavaNotFound, BackendUnavailable when Spark's parser is wanted
-    and does not start.
+    Raises Faults when that one cannot be read, JavaNotFound, UnsupportedSpark and BackendUnavailable when
+    Spark's parser is wanted and does not start.
     """
     existing = StaticCatalog.load(tables).snapshot if tables is not None else None
     found = _sort(paths)
@@ -105,8 +106,10 @@ async def check(
     warnings = [warning for policies in loaded for warning in policies.warnings]
     reader_version = ""
     if with_parser and loaded:
-        reader = settings[0].reader if settings else Settings().reader
-        async with ReaderPool(reader.spark_home, reader.java, heap=reader.heap) as pool:
+        first = settings[0] if settings else Settings()
+        reader = first.reader
+        home = await spark_home_for(first) if with_backend else named_spark_home(reader)
+        async with ReaderPool(home, reader.java, heap=reader.heap) as pool:
             reader_version = pool.spark_version
             for policies in loaded:
                 faults += await unparsable(policies, pool)

@@ -19,10 +19,12 @@ from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
+from gateway.model.spark_minors import supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace, reserved_place
+from gateway.reader.java_runtime import find_spark_home, find_spark_of
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
@@ -32,8 +34,48 @@ from gateway.session.verdicts import Verdicts
 from gateway.settings.models import BackendSettings, ReaderSettings, Settings
 
 
-def make_reader(settings: ReaderSettings) -> ReaderPool:
-    """Return the parser processes of the settings, not started."""
+async def make_reader(settings: Settings) -> ReaderPool:
+    """Return the parser processes that fit the Spark of the settings, not started. Raises as
+    `spark_home_for`."""
+    return reader_of(settings.reader, await spark_home_for(settings))
+
+
+async def spark_home_for(settings: Settings) -> Path:
+    """Return the directory whose `jars/` the parser is made of: a Spark of the backend's minor version.
+
+    What the settings do not say, the backend is asked; one that does not answer is taken for the Spark that
+    the gateway was installed with. Raises JavaNotFound when the jars are not here, UnsupportedSpark.
+    """
+    version = None
+    unnamed = settings.reader.spark_version is None and settings.reader.spark_home is None
+    if unnamed and settings.backend.embedded is None:
+        version = await _backend_version(settings)
+    return named_spark_home(settings.reader, version)
+
+
+def named_spark_home(settings: ReaderSettings, version: str | None = None) -> Path:
+    """Return the directory that the settings name; where they name none, one of a Spark of this version, or
+    of the Spark that the gateway was installed with. Raises as `spark_home_for`."""
+    version = settings.spark_version or version
+    if version is None:
+        return find_spark_home(settings.spark_home)
+    return find_spark_of(supported_minor(version), settings.spark_jars.expanduser())
+
+
+async def _backend_version(settings: Settings) -> str | None:
+    if settings.listeners.connect is not None:
+        require_connect()
+    upstream = make_upstream(settings, None, "")
+    try:
+        return await upstream.version()
+    except BackendUnavailable:
+        return None
+    finally:
+        await upstream.close()
+
+
+def reader_of(settings: ReaderSettings, spark_home: Path) -> ReaderPool:
+    """Return parser processes of the settings, not started, with the jars of a Spark."""
     limits = ReaderLimits(
         max_chars=settings.statement_chars,
         max_nesting=settings.nesting,
@@ -41,7 +83,7 @@ def make_reader(settings: ReaderSettings) -> ReaderPool:
         deadline_s=settings.timeout_s,
         wait_s=settings.wait_s,
     )
-    return ReaderPool(settings.spark_home, settings.java, settings.processes, limits, heap=settings.heap)
+    return ReaderPool(spark_home, settings.java, settings.processes, limits, heap=settings.heap)
 
 
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
@@ -136,11 +178,12 @@ async def verdicts_without_sessions(
 ) -> AsyncIterator[Verdicts]:
     """Judge as a gateway of these settings would, with the tables of a running Spark or of a file.
 
-    Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there.
+    Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there, and as
+    `spark_home_for`.
     """
     users = read_users(settings.users.file) if settings.users.file.exists() else {}
     principals = {name: user.principal for name, user in users.items()}
-    async with make_reader(settings.reader) as reader:
+    async with await make_reader(settings) as reader:
         # Beside a gateway, whose caches they are.
         accepted = kept_tags(settings)
         in_force = RulesInForce(settings.policies, reader, accepted=accepted, read_only=True)

@@ -18,7 +18,14 @@ from aiohttp import web
 
 from gateway.admin.listener import AdminListener
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
-from gateway.app.explaining import make_backend, make_catalog, make_judge, make_reader, make_upstream
+from gateway.app.explaining import (
+    make_backend,
+    make_catalog,
+    make_judge,
+    make_reader,
+    make_upstream,
+    named_spark_home,
+)
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.openlineage import open_sinks
@@ -39,7 +46,7 @@ from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
 from gateway.policy.engine import engine_for
-from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -219,7 +226,7 @@ class Gateway:
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 
     async def _start_reader(self) -> ReaderPool:
-        reader = make_reader(self._settings.reader)
+        reader = await make_reader(self._settings)
         self._stack.push_async_callback(reader.close)
         await reader.start()
         self._progress(f"parser of Spark {reader.spark_version} is ready")
@@ -414,7 +421,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
-        spark_home=find_spark_home(settings.reader.spark_home),
+        spark_home=named_spark_home(settings.reader),
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,

@@ -399,7 +399,7 @@ async def importing(
     BackendUnavailable when Spark or the parser is not there.
     """
     async with (
-        make_reader(settings.reader) as reader,
+        await make_reader(settings) as reader,
         catalog_without_sessions(settings, reader, tables) as catalog,
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
         AsyncExitStack() as stack,

@@ -195,6 +195,16 @@ class SparkConnectBackend:
         not part of `ConnectBackend`: sessions have no way to it."""
         return self._stream("ExecutePlan", request)
 
+    async def version(self) -> str:
+        """Return Spark's version, as it says; nothing else is asked. Raises BackendUnavailable."""
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                return await _Session(self, PROBE_SESSION, PROBE_USER, "").version()
+        except TimeoutError:
+            raise BackendUnavailable("Spark did not answer in time") from None
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+
     async def probe(self) -> SparkConfiguration:
         """Return how Spark is configured.
 

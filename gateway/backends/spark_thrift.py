@@ -61,6 +61,8 @@ FETCH_ROWS = 1000
 ASKED_FOR_WHY = 20
 WHY_PAUSE_S = 0.01
 """How often, and seconds after how long, Spark is asked again why a statement failed."""
+PROBE = Principal(user="sluice")
+"""Whom Spark sees when the gateway asks for itself."""
 METASTORE_PROBE = "SHOW DATABASES LIKE 'default'"
 """What Spark cannot answer without its metastore; there is always a database of that name."""
 
@@ -122,6 +124,18 @@ class SparkThriftBackend:
         texts otherwise than the parser, BackendError when it refuses (a database that does not exist, say),
         InvalidRequest for a setting that is not the client's to set.
         """
+        session = await self._open(principal, protocol_version, settings)
+        try:
+            if not self._reading.holds:
+                await session.attest()
+        except BaseException:
+            session.connection.abort()
+            raise
+        return session
+
+    async def _open(
+        self, principal: Principal, protocol_version: int, settings: Mapping[str, str]
+    ) -> SparkThriftSession:
         configuration = session_configuration(self._options.pinned, settings)
         connection = await self.connect(principal.user)
         try:
@@ -133,13 +147,10 @@ class SparkThriftBackend:
             )
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
                 raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
-            session = SparkThriftSession(self, principal.user, connection, reply.sessionHandle, self._reading)
-            if not self._reading.holds:
-                await session.attest()
+            return SparkThriftSession(self, principal.user, connection, reply.sessionHandle, self._reading)
         except BaseException:
             connection.abort()
             raise
-        return session
 
     async def close(self) -> None:
         """Wait until everything that was stopped is closed, at most about `stop_grace_s`.
@@ -156,6 +167,17 @@ class SparkThriftBackend:
         """Open a connection that is logged in as `user`."""
         return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
 
+    async def version(self) -> str:
+        """Return Spark's version, as it says; nothing else is asked. Raises BackendUnavailable."""
+        try:
+            session = await self._open(PROBE, TProtocolVersion.V10, {})
+            try:
+                return await Questions(session).version()
+            finally:
+                await session.close()
+        except BackendError as error:
+            raise BackendUnavailable("Spark does not tell its version") from error
+
     async def probe(self) -> SparkConfiguration:
         """Run `SELECT 1` as the gateway itself, and return how Spark is configured.
 
@@ -169,9 +191,7 @@ class SparkThriftBackend:
         return await self._answers(METASTORE_PROBE)
 
     async def _answers(self, text: str) -> SparkConfiguration:
-        session = await self.open_session(
-            Principal(user="sluice"), protocol_version=TProtocolVersion.V10, settings={}
-        )
+        session = await self.open_session(PROBE, protocol_version=TProtocolVersion.V10, settings={})
         try:
             configuration = await session.attest()
             if not await session.answer(text, max_rows=1):

@@ -116,6 +116,11 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         elif label and isinstance(value, str):
             details.setdefault(label, value)
     found = TableName(details.get("Catalog", ""), details.get("Database", ""), details.get("Table", ""))
+    if (
+        _is_whole_name(details.get("Name", ""), name)
+        and not {"Catalog", "Database", "Table"} & details.keys()
+    ):
+        found = name
     if not columns or found.folded() != name.folded():
         raise NotUnderstood("a description of another table")
     is_view = details.get("Type", "").upper() == "VIEW"
@@ -127,6 +132,13 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         provider=details.get("Provider"),
         location=details.get("Location"),
     )
+
+
+def _is_whole_name(text: str, name: TableName) -> bool:
+    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2. It is
+    compared and not taken apart: a name with a dot in it could be another one."""
+    parts = (name.catalog, name.database, name.table)
+    return not any("." in part for part in parts) and text.lower() == ".".join(parts).lower()
 
 
 def split_name(text: str) -> tuple[str, ...]:

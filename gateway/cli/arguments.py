@@ -52,6 +52,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _lineage(commands)
     _tags(commands)
     _users(commands)
+    _spark_jars(commands)
     _version(commands)
     return parser.parse_args(argv)
 
@@ -466,6 +467,26 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "--expires", metavar="TIME", help="token: in `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
     )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+
+
+def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "spark-jars",
+        "fetch the jars of a Spark minor version from PyPI, for the parser of a gateway before such a Spark",
+        "  sluice spark-jars 4.2                    done once, all gateways of this machine have them\n"
+        "  sluice spark-jars 4.2 --into /opt/spark-jars\n"
+        "                                           elsewhere; `reader.spark_jars` says so to gateways\n",
+        "spark_jars",
+    )
+    parser.add_argument("minor", metavar="MINOR", help="minor version, such as 4.2")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIR",
+        default=Path("~/.cache/sluice/spark-jars"),
+        help="directory; default ~/.cache/sluice/spark-jars",
+    )
 
 
 def _version(commands: Commands[argparse.ArgumentParser]) -> None:

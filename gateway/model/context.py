@@ -23,6 +23,9 @@ class AccessContext:
     """The peer's own address, where a proxy forwarded another one as `client_ip`."""
     forwarded: tuple[str, ...] = ()
     client_type: str = ""
+    bare_builtins: bool = False
+    """Whether Spark has bare names alone for its built-in functions (`spark_minors.QUALIFIED_BUILTINS`). The
+    same for as long as a gateway runs, so that what is kept of decisions does not ask for it."""
     period: int = 0
     """The span of time, as a number, in which tables that policies read are looked at once."""
     action: str = ""

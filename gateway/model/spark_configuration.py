@@ -97,7 +97,8 @@ def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str,
     if reader_version and found.version.split(".")[:2] != reader_version.split(".")[:2]:
         faults.append(
             f"Spark is version {found.version or 'unknown'}, but the parser is {reader_version}: a proof by "
-            "another minor version says nothing; set `reader.spark_home` to a Spark of the backend's version"
+            "another minor version says nothing; start the gateway anew with the parser that fits: without "
+            "`reader.spark_home` and `reader.spark_version` it takes the one of the backend's version"
         )
     named = (name.strip() for name in found.settings.get(EXTENSIONS, "").split(","))
     unlisted = [name for name in named if name and name not in LISTED_EXTENSIONS]

@@ -55,7 +55,16 @@ async def guard_reads(
             return suffix
         key = (name, suffix, read.read.streaming)
         if key not in written:
-            query = _query(read.name, read.read, table, suffix, policies, bodies, judging.period)
+            query = _query(
+                read.name,
+                read.read,
+                table,
+                suffix,
+                policies,
+                bodies,
+                judging.period,
+                bare=judging.bare_builtins,
+            )
             if isinstance(query, NotGovernable):
                 return query
             allowed = {_parts(read.name, table)} | policies.relations
@@ -91,10 +100,12 @@ def _query(
     policies: Policies,
     bodies: Mapping[TableName, Governed],
     period: int,
+    *,
+    bare: bool,
 ) -> str | NotGovernable | None:
     view = policies.views[name.folded()]
     if table is None or view is None:
-        return guard.missing_query(_missing(name), suffix, stream=read.streaming)
+        return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)
     body = nested_text(bodies.get(name.folded()))
     if body is not None and (read.streaming or suffix):
         return NotGovernable(f"{name} is a view that is written out for you and cannot be read as a stream")
@@ -105,6 +116,7 @@ def _query(
         stream=read.streaming,
         body=body,
         period=period if name.folded() in policies.reading else 0,
+        bare=bare,
     )
 
 
@@ -114,7 +126,7 @@ def lasting_query(one: Guarding, bodies: Mapping[TableName, Governed], policies:
     name = one.read.name
     if one.query is None or name is None:
         return None
-    query = _query(name, one.read.read, one.table, "", policies, bodies, 0)
+    query = _query(name, one.read.read, one.table, "", policies, bodies, 0, bare=False)
     return one.query if isinstance(query, NotGovernable) else query
 
 

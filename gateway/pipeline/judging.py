@@ -11,6 +11,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
+from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, minor_of
 from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
@@ -134,13 +135,26 @@ class Judging:
         """What a guard's text has in it where masks or filters read tables."""
         return self.snapshot.context.period
 
+    @property
+    def bare_builtins(self) -> bool:
+        """Whether Spark knows its built-in functions by bare names alone."""
+        return minor_of(self.reader.spark_version) < QUALIFIED_BUILTINS
+
+    @property
+    def seeds_while_parsing(self) -> bool:
+        """Whether Spark's parser draws the seed of a TABLESAMPLE that has none."""
+        return minor_of(self.reader.spark_version) < UNSEEDED_SAMPLES
+
     def evaluation(self) -> Evaluation:
         places = () if self.rules.checkpoints is None else (self.rules.checkpoints,)
+        context = self.snapshot.context
+        if self.bare_builtins:
+            context = replace(context, bare_builtins=True)
         return Evaluation(
             principal=self.principal,
             engine=engine_for(self.snapshot.policies),
             catalog=self.snapshot.catalog,
-            context=self.snapshot.context,
+            context=context,
             star_shows_visible=self.rules.star == "visible",
             reserved=(*self.rules.reserved, *places),
         )

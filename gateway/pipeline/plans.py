@@ -14,6 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed
+from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
@@ -126,7 +127,7 @@ async def govern_plan(
     statement: Statement, request: PlanRequest, judging: Judging
 ) -> PlanOutcome | NeedsCatalog:
     """Run every pass on a plan."""
-    reading = await in_turn(lambda: read_plan(request))
+    reading = await in_turn(lambda: read_plan(request, minor_of(judging.reader.spark_version)))
     if isinstance(reading, Malformed):
         sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
         return PlanOutcome("", Stop(code=reading.code, sqlstate=sqlstate, message=reading.why))

@@ -181,6 +181,14 @@ def _otherwise(
     return None
 
 
+def _qualified(reading: Reading) -> str | None:
+    """Return a built-in function that is called by its full name, if one is."""
+    for function in reading.functions:
+        if len(function.parts) > 1 and is_builtin(function):
+            return ".".join(function.parts)
+    return None
+
+
 async def _checked(
     text: str, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | NotGovernable | NeedsCatalog:
@@ -193,6 +201,11 @@ async def _checked(
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
     text = reading.written or text
+    if judging.bare_builtins and (named := _qualified(reading)) is not None:
+        return NotGovernable(
+            f"a policy for {table.name} calls `{named}`, and Spark {judging.reader.spark_version} has no "
+            f"such name; there the function is `{named.rpartition('.')[-1]}`"
+        )
     if reading.parameters or names_session(reading):
         return NotGovernable(f"a policy for {table.name} depends on what a session or a statement says")
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}

@@ -392,7 +392,7 @@ def _guarded(
         folded = name.folded()
         table, view = evaluation.catalog.table(name), policies.views[folded]
         if table is None or view is None:
-            guarded.append(guard.guard_missing(prepared.text, relation, name))
+            guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
             continue
         if prepared.wants.shares:
             within = folded in obliged_views
@@ -515,6 +515,13 @@ async def _prove(
         return _unread(proof.not_read)
     if proof.holds:
         return None
+    if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
+        return not_governable(
+            NotGovernable(
+                f"TABLESAMPLE without a seed is another sample each time that Spark "
+                f"{judging.reader.spark_version} reads it; add REPEATABLE (1) or another seed"
+            )
+        )
     return not_governable(
         NotGovernable(
             "the guarded statement could not be proved equal to the original; "

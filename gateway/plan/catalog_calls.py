@@ -13,6 +13,7 @@ from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import (
     AnswerFilter,
     AnswerRule,
@@ -25,7 +26,7 @@ from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
-from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS
+from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_wants
@@ -155,7 +156,8 @@ def _function(
     if len(parts) == 1 and not _has_database(call):
         name, handles = parts[0].lower(), scope.names.context.handles
         registered = not handles.isdisjoint((f"function:{name}", f"table_function:{name}"))
-        if registered or name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS:
+        builtin = name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS and is_of(name, scope.minor)
+        if registered or builtin:
             return None, ()
     target = scope.target(_joined(call, scope, "function_name"))
     resource = Resource.udf(target.catalog, target.database, target.table)
@@ -347,8 +349,8 @@ REFUSED_CALLS: Mapping[str, str] = {
 }
 
 
-def call_wants(call: CatalogCall, names: Names) -> PlanWants | NotGovernable:
-    """Say what a call of the Catalog API wants, or why it cannot pass."""
+def call_wants(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> PlanWants | NotGovernable:
+    """Say what a call of the Catalog API wants of a Spark of this minor, or why it cannot pass."""
     handler = CALLS.get(call.operation)
     if handler is None:
         why = REFUSED_CALLS.get(call.operation, f"the call `{call.operation}` is not known to Sluice")
@@ -358,6 +360,6 @@ def call_wants(call: CatalogCall, names: Names) -> PlanWants | NotGovernable:
             "a list of the catalog cannot stand within a DataFrame; collect it and make a DataFrame of it"
         )
     try:
-        return handler(getattr(call.relation.catalog, call.operation), PlanScope(names))
+        return handler(getattr(call.relation.catalog, call.operation), PlanScope(names, minor))
     except CannotClassify as problem:
         return problem.refusal

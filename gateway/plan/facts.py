@@ -9,6 +9,7 @@ from functools import lru_cache
 from gateway.model.catalog import TableName
 from gateway.model.reading import FunctionRef
 from gateway.model.resource import Resource
+from gateway.model.spark_minors import Minor
 from gateway.model.statement import RELAY, AnswerRule, SessionEffect
 from gateway.plan.catalog_calls import call_wants
 from gateway.plan.commands import command_wants
@@ -24,6 +25,7 @@ from gateway.sql.functions import (
     INTERNAL_FUNCTIONS,
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
+    is_of,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.wants import NotGovernable, Want, Wants, join
@@ -91,11 +93,11 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | NotGovernable:
         return command
     calls = []
     for call in reading.catalog_calls:
-        wants = call_wants(call, names)
+        wants = call_wants(call, names, reading.minor)
         if isinstance(wants, NotGovernable):
             return wants
         calls.append(wants)
-    functions = _functions(reading.functions, names)
+    functions = _functions(reading.functions, names, reading.minor)
     if isinstance(functions, NotGovernable):
         return functions
     refusal = _handles(reading, names) or _code(reading.code, names) or _bound_names(reading, names)
@@ -136,17 +138,17 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | NotGovernab
     return tuple(found)
 
 
-def _functions(calls: Iterable[FunctionCall], names: Names) -> tuple[Want, ...] | NotGovernable:
+def _functions(calls: Iterable[FunctionCall], names: Names, minor: Minor) -> tuple[Want, ...] | NotGovernable:
     wants: dict[Want, None] = {}
     for call in dict.fromkeys(calls):
         parts, table_valued, internal, _ = call
-        if _plain(call):
+        if _plain(call, minor):
             continue
         written = ".".join(parts)
         if internal:
             return NotGovernable(f"the internal function `{written}` is not one that Sluice knows")
         registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
-        builtin = len(parts) == 1 and parts[0].lower() in registry
+        builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
         reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
         refusal = function_refusal(reference, names)
         if refusal is not None:
@@ -159,12 +161,14 @@ def _functions(calls: Iterable[FunctionCall], names: Names) -> tuple[Want, ...] 
 
 
 @lru_cache(maxsize=4096)
-def _plain(call: FunctionCall) -> bool:
-    """Whether a name can only mean a function that everybody may call."""
+def _plain(call: FunctionCall, minor: Minor) -> bool:
+    """Whether a name can only mean a function that everybody may call, to a Spark of this minor."""
     parts, table_valued, internal, by_name = call
     if len(parts) != 1:
         return False
     name = parts[0].lower()
+    if not is_of(name, minor):
+        return False
     if internal:
         return name in INTERNAL_FUNCTIONS
     if table_valued:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.wire.connect import Message, pb
 
 ExpressionString = pb.Expression.ExpressionString
@@ -125,6 +126,8 @@ class PlanReading:
     """What the record calls the plan: `Project`, `SqlCommand`, `WriteOperation`, `Catalog.ListTables`, …"""
     command: pb.Command | None = None
     """What is executed, when it is one; its case is `command.WhichOneof("command_type")`."""
+    minor: Minor = NEWEST
+    """Of the Spark that it is for."""
     analysis: str = ""
     """For AnalyzePlanRequest its case: `schema`, `explain`, …"""
     tables: list[TableRead] = field(default_factory=list)

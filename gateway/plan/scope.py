@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan.identifiers import table_parts
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted, quote
 from gateway.sql.scope import CannotClassify
@@ -49,6 +50,8 @@ class PlanScope:
     """Names as the plan's session resolves them. Its methods raise CannotClassify."""
 
     names: Names
+    minor: Minor = NEWEST
+    """Of the Spark that the plan is for."""
 
     def parts(self, text: str) -> tuple[str, ...]:
         parts = table_parts(text)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gateway.model.reading import FunctionRef
+from gateway.model.spark_minors import Minor
 from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts
 from gateway.plan.reading import FunctionCall, PlanReading
+from gateway.sql.functions import is_of
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.varying import WITHIN, varying_column, varying_function, varying_view
 
@@ -16,7 +18,8 @@ def varying_plan(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
     registered under a name in this session only.
     """
     handles = names.context.handles
-    calls = (_function(call) for call in dict.fromkeys(reading.functions) if not _is_code(call, handles))
+    called = (call for call in dict.fromkeys(reading.functions) if not _is_code(call, handles))
+    calls = (_function(call, reading.minor) for call in called)
     found = varying_function(calls)
     for column in reading.columns:
         found = found or (None if column.star else varying_column(column.parts))
@@ -27,8 +30,9 @@ def varying_plan(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
     return found or ""
 
 
-def _function(call: FunctionCall) -> FunctionRef:
-    builtin = len(call.parts) == 1 and call.parts[0].lower() in RESERVED_FUNCTIONS
+def _function(call: FunctionCall, minor: Minor) -> FunctionRef:
+    name = call.parts[0].lower()
+    builtin = len(call.parts) == 1 and name in RESERVED_FUNCTIONS and is_of(name, minor)
     return FunctionRef(parts=call.parts, table_valued=call.table_valued, builtin=builtin)
 
 

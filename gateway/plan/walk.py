@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.model.statement import PlanRequest
 from gateway.plan.compressed import open_plan
 from gateway.plan.reading import Malformed, PlanReading
 from gateway.plan.walk_state import Walk, refuse
-from gateway.plan.walk_steps import STEPS, Op
+from gateway.plan.walk_steps import Op, steps_for
 from gateway.sql.schema_text import check_schema
 from gateway.sql.scope import CannotClassify
 from gateway.sql.wants import NotGovernable
@@ -41,25 +42,26 @@ MOST_HELD = 1024
 """Messages that are kept for the passes behind; of many at once, each takes longer to make (measured)."""
 
 
-def read_plan(request: PlanRequest) -> PlanReading | Malformed | NotGovernable:
-    """Say what a plan reads, writes, calls and carries; compressed plans are opened first.
+def read_plan(request: PlanRequest, minor: Minor = NEWEST) -> PlanReading | Malformed | NotGovernable:
+    """Say what a plan reads, writes, calls and carries before a Spark of this minor; compressed plans are
+    opened first.
 
     Total: whatever the bytes are, the answer is one of the three. What is not in the table of `plan.table`
     makes the plan NotGovernable: fields, cases, enum values and message types alike.
     """
     try:
-        return _read(request)
+        return _read(request, minor)
     except ProtobufError as error:
         return Malformed(error.why, error.code)
     except CannotClassify as refused:
         return refused.refusal
 
 
-def _read(request: PlanRequest) -> PlanReading:
+def _read(request: PlanRequest, minor: Minor) -> PlanReading:
     if request.kind == "execute":
         plan = parse(pb.Plan, request.message)
         open_plan(plan)
-        reading = PlanReading(message=plan, root=_plan_name(plan))
+        reading = PlanReading(message=plan, root=_plan_name(plan), minor=minor)
         walk = Walk(reading)
         if plan.WhichOneof("op_type") == "command":
             reading.command = plan.command
@@ -67,13 +69,13 @@ def _read(request: PlanRequest) -> PlanReading:
             walk.root = plan.root
     else:
         analysis = parse(pb.AnalyzePlanRequest, request.message)
-        reading = _analysis(analysis)
+        reading = _analysis(analysis, minor)
         walk = Walk(reading)
     _walk(walk)
     return reading
 
 
-def _analysis(request: pb.AnalyzePlanRequest) -> PlanReading:
+def _analysis(request: pb.AnalyzePlanRequest, minor: Minor) -> PlanReading:
     case = request.WhichOneof("analyze") or ""
     inner: Message | None = getattr(request, case) if case else None
     names = []
@@ -86,12 +88,12 @@ def _analysis(request: pb.AnalyzePlanRequest) -> PlanReading:
     if isinstance(inner, _OF_RELATIONS):
         names.append(_relation_name(inner.relation))
     root = names[0] if names else type(inner).__name__ if inner is not None else ""
-    return PlanReading(message=request, root=root, analysis=case)
+    return PlanReading(message=request, root=root, analysis=case, minor=minor)
 
 
 def _walk(walk: Walk) -> None:
     reading = walk.reading
-    steps_by_class, names = STEPS, reading.names
+    steps_by_class, names = steps_for(reading.minor), reading.names
     # Plain numbers in local variables: this loop is most of what judging a plan costs.
     nothing, one, many, values, codes = (
         int(Op.NOTHING),

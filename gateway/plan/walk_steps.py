@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan import walk_commands, walk_relations
 from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, Field, Refused, short_name
+from gateway.plan.table_since import newer_than
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, Walk
 from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
 
@@ -88,7 +91,7 @@ def real_oneofs(descriptor: Descriptor) -> list[OneofDescriptor]:
     return [o for o in descriptor.oneofs if not (len(o.fields) == 1 and o.name == f"_{o.fields[0].name}")]
 
 
-def _steps(descriptor: Descriptor) -> Steps:
+def _steps(descriptor: Descriptor, minor: Minor) -> Steps:
     name = short_name(descriptor.full_name)
     bits: dict[str, int] = {}
     for oneof in real_oneofs(descriptor):
@@ -97,7 +100,7 @@ def _steps(descriptor: Descriptor) -> Steps:
     fields = {}
     for field in descriptor.fields:
         within = field.containing_oneof
-        step = _step(name, field, bits.get(within.name, 0) if within is not None else 0)
+        step = _step(name, field, bits.get(within.name, 0) if within is not None else 0, minor)
         fields[field] = (int(step.op), step.bit, step.reader, step)
     plain = not bits and all(op == Op.NOTHING and reader is None for op, _, reader, _ in fields.values())
     # A reader is registered under the name of the type that it reads.
@@ -105,7 +108,11 @@ def _steps(descriptor: Descriptor) -> Steps:
     return Steps(name, fields, sum(bits.values()), reader, plain)
 
 
-def _step(name: str, field: FieldDescriptor, bit: int) -> Step:
+def _step(name: str, field: FieldDescriptor, bit: int, minor: Minor) -> Step:
+    newer = newer_than(minor)
+    since = newer.get(f"{name}.{field.name}")
+    if since is not None:
+        return Step(Op.REFUSE, why=f"{name}.{field.name} came with Spark {since}, and this is Spark {minor}")
     kind = TABLE.get(name, {}).get(field.name)
     if kind is None:
         return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
@@ -113,7 +120,9 @@ def _step(name: str, field: FieldDescriptor, bit: int) -> Step:
         return Step(Op.REFUSE, why=kind.why)
     reader = cast("_FieldReader | None", FIELD_READERS.get(f"{name}.{field.name}"))
     if field.enum_type is not None:
-        return Step(Op.CODES, bit, reader, frozenset(value.number for value in field.enum_type.values))
+        enum_name = short_name(field.enum_type.full_name)
+        known = (v.number for v in field.enum_type.values if f"{enum_name}={v.name}" not in newer)
+        return Step(Op.CODES, bit, reader, frozenset(known))
     return Step(_op(kind, field), bit, reader)
 
 
@@ -131,5 +140,11 @@ def _op(kind: Field, field: FieldDescriptor) -> Op:
     return Op.SCHEMA if kind is Field.SCHEMA else Op.NOTHING
 
 
-STEPS: dict[type[Message], Steps] = {GetMessageClass(each): _steps(each) for each in message_types(*ROOTS)}
-"""By message class."""
+@functools.cache
+def steps_for(minor: Minor) -> Mapping[type[Message], Steps]:
+    """Return what the walk does with each message class before a Spark of this minor."""
+    return {GetMessageClass(each): _steps(each, minor) for each in message_types(*ROOTS)}
+
+
+STEPS = steps_for(NEWEST)
+"""By message class, before the newest Spark."""

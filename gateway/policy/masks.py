@@ -6,7 +6,8 @@ for a type shows NULL, never the value. docs/masks.md has the whole table; a tes
 Spark, with ANSI mode on and off.
 
 Every expression is made of syntax (CAST, CASE, SUBSTRING … FROM) and of functions named
-`system.builtin.…`, which a session cannot shadow with functions of its own (Spark 4.3).
+`system.builtin.…`, which a session cannot shadow with functions of its own; before Spark 4.2, which does not
+know these names, of bare ones (`spark_minors.QUALIFIED_BUILTINS`).
 INVARIANT (total): none of them can raise, whatever the column holds. Integers are masked as digits that
 stay inside the type or are NULL; no other CAST meets text that we did not make.
 """
@@ -33,6 +34,8 @@ MASK_TYPES = (
     "MASK_DATE_SHOW_YEAR",
     "CUSTOM",
 )
+QUALIFIER = "system.builtin."
+"""Before the name of a built-in function, so that it means nothing else."""
 _MAX_DIGITS = 19
 """Digits of the longest whole number."""
 
@@ -46,12 +49,14 @@ def mask_expression(
     custom: str | None = None,
     facts: Facts | None = None,
     masked_date: str = DEFAULT_MASKED_DATE,
+    bare: bool = False,
 ) -> str | None:
     """Return what the column shows, as Spark SQL of the column's type; None for MASK_NONE only.
 
     `transformer` is that of the mask type in its service definition: a call of one of Hive's functions
     decides for every type but MASK_NONE, MASK_NULL and CUSTOM, other SQL for types that no standard knows.
-    `custom` is the text of a CUSTOM mask. A mask type that is not known shows NULL.
+    `custom` is the text of a CUSTOM mask; `bare`: built-in functions are called by bare names. A mask type
+    that is not known shows NULL.
     """
     name = quote_name(column)
     type_ = column_type(data_type)
@@ -62,12 +67,13 @@ def mask_expression(
     if masking is None:
         return null_of(column) if not text else _custom(text, name, type_, facts)
     shown: str | None = None
+    b = "" if bare else QUALIFIER
     if type_.family == "text":
-        shown = _text(masking, name, type_)
+        shown = _text(masking, name, type_, b)
     elif type_.family == "integer":
-        return _integer(masking, name, type_) or null_of(column)
+        return _integer(masking, name, type_, b) or null_of(column)
     elif type_.family == "date":
-        shown = _date(masking, name, masked_date)
+        shown = _date(masking, name, masked_date, b)
     if shown is None:
         return null_of(column)
     return f"CAST({shown} AS {type_.sql})"
@@ -76,7 +82,11 @@ def mask_expression(
 @lru_cache(maxsize=4096)
 def standard_masks(column: str, data_type: str) -> frozenset[str]:
     """Return the masks of the standard types on a column, which neither settings nor circumstances change."""
-    texts = (mask_expression(mask_type, column, data_type) for mask_type in STANDARD)
+    texts = (
+        mask_expression(mask_type, column, data_type, bare=bare)
+        for mask_type in STANDARD
+        for bare in (False, True)
+    )
     return frozenset(text for text in texts if text is not None)
 
 
@@ -101,44 +111,46 @@ def _custom(text: str, name: str, type_: ColumnType, facts: Facts | None) -> str
 # Text.
 
 
-def _text(masking: Masking, c: str, type_: ColumnType) -> str | None:
+def _text(masking: Masking, c: str, type_: ColumnType, b: str) -> str | None:
     n = masking.characters
-    length = f"system.builtin.length({c})"
+    length = f"{b}length({c})"
     # SUBSTRING takes a position of 0 for the first: zero characters need words of their own.
     match masking.function:
         case "mask_hash":
-            return _hash(c, type_)
+            return _hash(c, type_, b)
         case "mask_show_last_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {length} - {n})")
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {length} - {n})", b)
             return f"CASE WHEN {length} <= {n} THEN {c} ELSE {hidden} || SUBSTRING({c} FROM -{n}) END"
         case "mask_show_first_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM {n + 1})")
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM {n + 1})", b)
             return f"SUBSTRING({c} FROM 1 FOR {n}) || {hidden}"
         case "mask_first_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {n})")
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {n})", b)
             return f"{hidden} || SUBSTRING({c} FROM {n + 1})"
         case "mask_last_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM -{n})")
+            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM -{n})", b)
             shown = f"SUBSTRING({c} FROM 1 FOR {length} - {n})"
-            return f"CASE WHEN {length} <= {n} THEN {_crossed_out(masking, c)} ELSE {shown} || {hidden} END"
+            return (
+                f"CASE WHEN {length} <= {n} THEN {_crossed_out(masking, c, b)} ELSE {shown} || {hidden} END"
+            )
         case "mask_first_n" | "mask_last_n":
             return c
         case _:
-            return _crossed_out(masking, c)
+            return _crossed_out(masking, c, b)
 
 
-def _crossed_out(masking: Masking, text: str) -> str:
+def _crossed_out(masking: Masking, text: str, b: str) -> str:
     kinds = (masking.upper, masking.lower, masking.digit, masking.other)
     written = ", ".join("NULL" if character is None else f"'{character}'" for character in kinds)
-    return f"system.builtin.mask({text}, {written})"
+    return f"{b}mask({text}, {written})"
 
 
-def _hash(c: str, type_: ColumnType) -> str:
-    digest = f"system.builtin.sha2(CAST({c} AS BINARY), 256)"
+def _hash(c: str, type_: ColumnType, b: str) -> str:
+    digest = f"{b}sha2(CAST({c} AS BINARY), 256)"
     if type_.size is None:
         return digest
     if type_.padded and type_.size > 64:
-        return f"system.builtin.rpad({digest}, {type_.size}, ' ')"
+        return f"{b}rpad({digest}, {type_.size}, ' ')"
     # A cast to varchar(n) does not cut in Spark, it raises or keeps the length, depending on settings.
     return f"SUBSTRING({digest} FROM 1 FOR {type_.size})"
 
@@ -146,7 +158,7 @@ def _hash(c: str, type_: ColumnType) -> str:
 # Whole numbers.
 
 
-def _integer(masking: Masking, c: str, type_: ColumnType) -> str | None:
+def _integer(masking: Masking, c: str, type_: ColumnType, b: str) -> str | None:
     n = min(masking.characters, _MAX_DIGITS)
     digits = {
         "mask": "[0-9]",
@@ -157,7 +169,7 @@ def _integer(masking: Masking, c: str, type_: ColumnType) -> str | None:
     }.get(masking.function)
     if digits is None:
         return None
-    masked = f"system.builtin.regexp_replace(CAST({c} AS STRING), '{digits}', '{masking.number}')"
+    masked = f"{b}regexp_replace(CAST({c} AS STRING), '{digits}', '{masking.number}')"
     if masking in STANDARD.values():
         # The largest results (111, 11111, 1111113647, …) lie inside each type: no overflow is possible.
         return f"CAST({masked} AS {type_.sql})"
@@ -167,7 +179,7 @@ def _integer(masking: Masking, c: str, type_: ColumnType) -> str | None:
 # Dates.
 
 
-def _date(masking: Masking, c: str, masked_date: str) -> str | None:
+def _date(masking: Masking, c: str, masked_date: str, b: str) -> str | None:
     if masking.function == "mask_hash":
         return None
     kept = (masking.year == KEEP, masking.month == KEEP, masking.day == KEEP)
@@ -177,10 +189,10 @@ def _date(masking: Masking, c: str, masked_date: str) -> str | None:
         return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_fixed_date(masking, masked_date)}' END"
     if (masking.year, masking.month, masking.day) == (KEEP, 0, 1):
         # Spark's earliest year began before its earliest date: its first of January would overflow.
-        return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN system.builtin.trunc({c}, 'YEAR') END"
-    year = f"system.builtin.year({c})" if masking.year == KEEP else _fixed_date(masking, masked_date)[:4]
-    month = f"system.builtin.month({c})" if masking.month == KEEP else str(masking.month + 1)
-    made = f"system.builtin.make_date({year}, {month}, {_day(masking, c)})"
+        return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN {b}trunc({c}, 'YEAR') END"
+    year = f"{b}year({c})" if masking.year == KEEP else _fixed_date(masking, masked_date)[:4]
+    month = f"{b}month({c})" if masking.month == KEEP else str(masking.month + 1)
+    made = f"{b}make_date({year}, {month}, {_day(masking, c, b)})"
     return f"CASE WHEN {c} BETWEEN DATE'-5877640-01-01' AND DATE'5881579-12-31' THEN {made} END"
 
 
@@ -192,13 +204,13 @@ def _fixed_date(masking: Masking, masked_date: str) -> str:
     return f"{year}-{masking.month + 1:02}-{max(masking.day, 1):02}"
 
 
-def _day(masking: Masking, c: str) -> str:
+def _day(masking: Masking, c: str, b: str) -> str:
     """Return the day of the masked date: a kept one is the month's last where the month is shorter."""
     if masking.day != KEEP:
         return str(masking.day)
-    day = f"system.builtin.day({c})"
+    day = f"{b}day({c})"
     if masking.month == KEEP:  # only a 29 February can lose its year
-        february = f"system.builtin.month({c}) = 2 AND {day} > 28"
+        february = f"{b}month({c}) = 2 AND {day} > 28"
         return f"CASE WHEN {february} THEN 28 ELSE {day} END"
     longest = MONTH_DAYS[masking.month]
     return f"CASE WHEN {day} > {longest} THEN {longest} ELSE {day} END"

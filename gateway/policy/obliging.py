@@ -160,14 +160,22 @@ def column_mask(
     if not found.certain:
         mask_type, expression = UNTOLD, null_of(column)
     elif mask_type != CUSTOM:
-        expression = _plain_mask(mask_type, column, data_type, masked_date, _transformer(found, question))
+        transformer = _transformer(found, question)
+        bare = question.context.bare_builtins
+        expression = _plain_mask(mask_type, column, data_type, masked_date, transformer, bare)
     else:
         text, facts = item.value_expression, found.asked.facts()
         if text:
             _note_text(question, text)
             text = text if facts.can_tell(facets_of(text)) else None
         expression = mask_expression(
-            mask_type, column, data_type, custom=text, facts=facts, masked_date=masked_date
+            mask_type,
+            column,
+            data_type,
+            custom=text,
+            facts=facts,
+            masked_date=masked_date,
+            bare=question.context.bare_builtins,
         )
     if expression is None:
         return None
@@ -183,9 +191,11 @@ def column_mask(
 
 @lru_cache(maxsize=16_384)
 def _plain_mask(
-    mask_type: str, column: str, data_type: str, masked_date: str, transformer: str
+    mask_type: str, column: str, data_type: str, masked_date: str, transformer: str, bare: bool
 ) -> str | None:
-    return mask_expression(mask_type, column, data_type, transformer=transformer, masked_date=masked_date)
+    return mask_expression(
+        mask_type, column, data_type, transformer=transformer, masked_date=masked_date, bare=bare
+    )
 
 
 def _transformer(found: Found, question: Question) -> str:

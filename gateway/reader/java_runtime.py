@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.errors import SluiceError
+from gateway.model.spark_minors import Minor, minor_of
 
 OLDEST_JAVA = 17
 
@@ -73,6 +74,51 @@ def find_spark_home(setting: str | os.PathLike[str] | None = None) -> Path:
         tried.append(f"{origin}: no `spark-catalyst` jar under `{path}/jars`")
     looked = "; ".join(tried) or "SPARK_HOME is not set and pyspark is not installed"
     raise JavaNotFound(f"Spark's jars were not found ({looked})")
+
+
+def spark_version(home: Path) -> str:
+    """Return the version of the Spark whose jars lie in `home`, by their names. Raises JavaNotFound."""
+    for jar in sorted((home / "jars").glob("spark-catalyst_*.jar")):
+        found = re.fullmatch(r"spark-catalyst_[0-9.]+-(\d+\.\d+.*)\.jar", jar.name)
+        if found is not None:
+            return found[1]
+    raise JavaNotFound(f"no `spark-catalyst` jar with a version under `{home}/jars`")
+
+
+def find_spark_of(minor: Minor, kept: Path) -> Path:
+    """Return a directory whose `jars/` holds a Spark of this minor: SPARK_HOME, the pyspark package, then the
+    newest that `sluice spark-jars` has put into `kept`. Raises JavaNotFound with what was tried.
+    """
+    tried: list[str] = []
+    for origin, path in _spark_candidates(None):
+        version = _version_in(path)
+        if version is not None and minor_of(version) == minor:
+            return path
+        tried.append(f"{origin} has {version or 'none'}")
+    found = find_kept_spark(minor, kept)
+    if found is not None:
+        return found
+    looked = "; ".join((*tried, f"none in `{kept}`"))
+    raise JavaNotFound(
+        f"the jars of Spark {minor} are not on this machine ({looked}): `sluice spark-jars {minor}` fetches "
+        "them, or `reader.spark_home` says where they are"
+    )
+
+
+def find_kept_spark(minor: Minor, kept: Path) -> Path | None:
+    """Return the directory of the newest Spark of this minor in `kept`; None when there is none.
+
+    Each directory is called after its version, and its `jars/` holds the jars.
+    """
+    homes = [path for path in kept.glob(f"{minor}.*") if _version_in(path) == path.name]
+    return max(homes, key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)], default=None)
+
+
+def _version_in(home: Path) -> str | None:
+    try:
+        return spark_version(home)
+    except JavaNotFound:
+        return None
 
 
 @functools.lru_cache(maxsize=16)

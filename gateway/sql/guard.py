@@ -16,6 +16,7 @@ from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
 from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
+from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
 from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
@@ -28,7 +29,7 @@ _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
 filter read tables: with a plan that it has analysed Spark keeps what files these had. Conditions that may be
 tried on hidden rows stand below it as well (`gateway.sql.leakproof`)."""
-_STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"
+_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
 
@@ -54,12 +55,14 @@ def guarded_query(
     stream: bool = False,
     period: int = 0,
     conditions: Sequence[str] = (),
+    bare: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
     `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
     `conditions`: leakproof ones, which may stand below the barrier.
+    `bare`: built-in functions are called by bare names.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -85,7 +88,8 @@ def guarded_query(
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
     if stream:
-        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {_STREAM_BARRIER}"
+        barrier = _STREAM_BARRIER.format(builtin=_qualifier(bare))
+        return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {barrier}"
     return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
 
 
@@ -170,6 +174,7 @@ def table_query(
     body: str | None,
     period: int = 0,
     conditions: Sequence[str] = (),
+    bare: bool = False,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
 
@@ -194,21 +199,27 @@ def table_query(
         stream=stream,
         period=period,
         conditions=conditions,
+        bare=bare,
     )
 
 
-def guard_missing(text: str, relation: Relation, name: TableName) -> GuardedRelation:
+def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool = False) -> GuardedRelation:
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    return GuardedRelation(relation=relation, table=table, query=missing_query(table, suffix), obliged=True)
+    query = missing_query(table, suffix, bare=bare)
+    return GuardedRelation(relation=relation, table=table, query=query, obliged=True)
 
 
-def missing_query(table: Table, suffix: str = "", *, stream: bool = False) -> str:
+def missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare: bool = False) -> str:
     """Return the query that stands in for a table that does not exist: should it appear, not even its columns
     show."""
     source = named_source(table, suffix, stream=stream)
-    return f"SELECT NULL FROM {source} WHERE system.builtin.raise_error('{_APPEARED}') IS NULL"
+    return f"SELECT NULL FROM {source} WHERE {_qualifier(bare)}raise_error('{_APPEARED}') IS NULL"
+
+
+def _qualifier(bare: bool) -> str:
+    return "" if bare else QUALIFIER
 
 
 def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str:

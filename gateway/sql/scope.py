@@ -38,6 +38,10 @@ class Scope:
             raise CannotClassify(f"{self.command.node} has no field {name} in this version of Spark")
         return self.command.fields[name]
 
+    def has(self, name: str) -> bool:
+        """Whether the command has the field; older minors of Spark lack some."""
+        return name in self.command.fields
+
     def flag(self, name: str) -> bool:
         value = self.field(name)
         if not isinstance(value, bool):

@@ -60,7 +60,8 @@ def use_namespace(scope: Scope) -> Wants:
 
 
 def set_catalog(scope: Scope) -> Wants:
-    value = scope.field("catalogNameExpr")
+    # Before 4.2 it is the name itself.
+    value = scope.field("catalogNameExpr" if scope.has("catalogNameExpr") else "catalogName")
     name = value if isinstance(value, str) else None
     parts = value.get("parts") if isinstance(value, Mapping) else None
     if isinstance(parts, tuple) and len(parts) == 1:

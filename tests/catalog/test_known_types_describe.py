@@ -377,6 +377,23 @@ def test_a_table_is_read_from_the_plain_form() -> None:
     assert (found.owner, found.provider, found.location) == ("alice", "parquet", "file:/w")
 
 
+def by_name(name: str) -> list[tuple[Any, ...]]:
+    """The plain form of a table of another catalog before Spark 4.2."""
+    return [("id", "int", None), ("", "", ""), ("# Detailed Table Information", "", ""), ("Name", name, "")]
+
+
+def test_a_table_of_another_catalog_may_have_its_name_in_one_word() -> None:
+    name = TableName("lake", "hr", "emp")
+    assert table_from_rows(by_name("lake.hr.emp"), name).name == name
+    for other in ("lake.hr.other", "hr.emp", "emp", ""):
+        with pytest.raises(NotUnderstood):
+            table_from_rows(by_name(other), name)
+    with pytest.raises(NotUnderstood):
+        table_from_rows(by_name("lake.hr.x.emp"), TableName("lake", "hr.x", "emp"))
+    with pytest.raises(NotUnderstood):
+        table_from_rows([*by_name("lake.hr.emp"), ("Table", "other", "")], name)
+
+
 @pytest.mark.parametrize(
     "rows",
     [

@@ -13,7 +13,18 @@ import pytest
 from gateway.cli import exit_codes, main
 from gateway.cli.terminal import Terminal
 
-COMMANDS = ("serve", "demo", "check", "explain", "policy", "audit", "lineage", "users", "version")
+COMMANDS = (
+    "serve",
+    "demo",
+    "check",
+    "explain",
+    "policy",
+    "audit",
+    "lineage",
+    "users",
+    "spark-jars",
+    "version",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
+from gateway.model.spark_minors import NEWEST
 from gateway.plan import walk_steps
 from gateway.plan.table import OPTIONAL_ONEOFS, REQUEST_EXTENSIONS, TABLE, Field, Refused, short_name
 from gateway.plan.table_fields import row
@@ -112,7 +113,7 @@ def test_no_map_is_within_an_expression() -> None:
 
 def test_what_has_no_row_is_refused() -> None:
     """A fence that nobody has seen stop anything proves nothing."""
-    step = walk_steps._step("Relation", cast("FieldDescriptor", _Unheard()), 0)
+    step = walk_steps._step("Relation", cast("FieldDescriptor", _Unheard()), 0, NEWEST)
     assert step.op is Op.REFUSE
     assert "unheard_of" in step.why
 

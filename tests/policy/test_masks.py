@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.policy.facts import Facts
-from gateway.policy.masks import MASK_TYPES, mask_expression
+from gateway.policy.masks import MASK_TYPES, mask_expression, standard_masks
 from gateway.policy.transformers import KEEP, STANDARD, Masking, hive_masking, transformer_faults
 from tests.effort import tries
 
@@ -273,3 +273,18 @@ def test_what_is_not_surely_a_type_is_not_spelled(data_type: str) -> None:
     assert mask_expression("MASK", "c", data_type) == NULL
     assert mask_expression("X", "c", data_type, transformer="mask({col})") == NULL
     assert mask_expression("X", "c", data_type, transformer="{col}") == NULL
+
+
+@pytest.mark.parametrize("mask_type", MASK_TYPES)
+@pytest.mark.parametrize("data_type", ["string", "varchar(80)", "char(80)", "int", "date", "double"])
+def test_bare_names_are_all_that_a_mask_has_otherwise(mask_type: str, data_type: str) -> None:
+    """Also for a column that is called like the functions are."""
+    for column in ("c", "system.builtin.c"):
+        qualified = mask_expression(mask_type, column, data_type)
+        bare = mask_expression(mask_type, column, data_type, bare=True)
+        if qualified is None or bare is None:
+            assert qualified is bare is None
+            continue
+        assert re.sub(r"system\.builtin\.(?=\w+\()", "", qualified) == bare
+        assert "`system" in bare or "system" not in bare
+        assert (qualified in standard_masks(column, data_type)) == (bare in standard_masks(column, data_type))

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from gateway.model.spark_minors import Minor
 from gateway.reader import java_runtime
-from gateway.reader.java_runtime import JavaNotFound, find_java, find_spark_home, java_major
+from gateway.reader.java_runtime import (
+    JavaNotFound,
+    find_java,
+    find_spark_home,
+    find_spark_of,
+    java_major,
+    spark_version,
+)
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:
@@ -20,9 +28,9 @@ def fake_java(home: Path, version: str, *, release: bool = True) -> Path:
     return java
 
 
-def fake_spark(home: Path) -> Path:
+def fake_spark(home: Path, version: str = "4.3.0") -> Path:
     (home / "jars").mkdir(parents=True)
-    (home / "jars" / "spark-catalyst_2.13-4.3.0.jar").touch()
+    (home / "jars" / f"spark-catalyst_2.13-{version}.jar").touch()
     return home
 
 
@@ -102,3 +110,26 @@ def test_places_of_spark(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert find_spark_home() == nothing / "pyspark"
     monkeypatch.setenv("SPARK_HOME", str(home))
     assert find_spark_home() == home
+
+
+@pytest.mark.parametrize("version", ["4.2.1", "3.5.0-amzn-1", "4.0.0-preview2"])
+def test_the_version_of_a_spark_is_that_of_its_jars(tmp_path: Path, version: str) -> None:
+    assert spark_version(fake_spark(tmp_path, version)) == version
+
+
+def test_a_spark_of_a_minor_is_looked_for_where_its_version_fits(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = nothing / "kept"
+    with pytest.raises(JavaNotFound, match=r"jars of Spark 4\.2 are not .* `sluice spark-jars 4\.2` fetches"):
+        find_spark_of(Minor(4, 2), kept)
+    home = fake_spark(nothing / "home", "4.3.1")
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    assert find_spark_of(Minor(4, 3), kept) == home
+    with pytest.raises(JavaNotFound, match=r"SPARK_HOME has 4\.3\.1"):
+        find_spark_of(Minor(4, 2), kept)
+    for version in ("4.2.9", "4.2.10", "4.20.1"):
+        fake_spark(kept / version, version)
+    (kept / "4.2.11").mkdir()
+    fake_spark(kept / "4.2.12", "4.1.4")
+    assert find_spark_of(Minor(4, 2), kept) == kept / "4.2.10"

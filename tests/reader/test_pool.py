@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -21,7 +22,8 @@ from hypothesis import strategies as st
 
 from gateway.errors import BackendUnavailable
 from gateway.model.reading import NotParsed, NotRead, Reading
-from gateway.reader.java_runtime import JavaNotFound
+from gateway.model.spark_minors import UnsupportedSpark
+from gateway.reader.java_runtime import JavaNotFound, find_spark_home
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.reader.process import ParserProcess
@@ -337,8 +339,27 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(JavaNotFound, match="spark-catalyst"):
         await ReaderPool(spark_home=tmp_path).start()
     (tmp_path / "jars").mkdir()
-    (tmp_path / "jars" / "spark-catalyst_2.13-9.9.jar").write_bytes(b"not a jar")
-    with pytest.raises(BackendUnavailable, match="does not start"):
+    jar = tmp_path / "jars" / "spark-catalyst_2.13-9.9.0.jar"
+    jar.write_bytes(b"not a jar")
+    with pytest.raises(UnsupportedSpark, match=r"Spark 9\.9\.0 is not supported; this gateway knows Spark 4"):
+        await ReaderPool(spark_home=tmp_path).start()
+    jar.rename(jar.with_name("spark-catalyst_2.13-4.3.0.jar"))
+    with pytest.raises(BackendUnavailable) as told:
+        await ReaderPool(spark_home=tmp_path).start()
+    assert told.value.message.startswith("the reader of Spark 4.3.0 does not start: ")
+    assert "ClassNotFoundException" in told.value.message
+    assert re.findall(r"\n| \| |\tat ", told.value.message) == []
+
+
+async def test_jars_of_another_minor_than_their_names_say_are_refused(tmp_path: Path) -> None:
+    theirs = find_spark_home() / "jars"
+    (tmp_path / "jars").mkdir()
+    for jar in theirs.glob("*.jar"):
+        said = (
+            re.sub(r"-\d.*", "-4.2.9.jar", jar.name) if jar.name.startswith("spark-catalyst_") else jar.name
+        )
+        (tmp_path / "jars" / said).symlink_to(jar)
+    with pytest.raises(BackendUnavailable, match=r"jars are of Spark 4\.\d\.\d+ and not 4\.2\.9"):
         await ReaderPool(spark_home=tmp_path).start()
 
 

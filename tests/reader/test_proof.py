@@ -11,6 +11,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.reader.splicing import applied
 from tests.reader.guarding import GUARD_NAME, GUARD_QUERY, guard, guard_all, pin
 from tests.reader.test_reading import cases, reading
+from tests.readers import is_older, lacks
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -48,6 +49,8 @@ async def scans(reader: ReaderPool, text: str) -> dict[str, Relation]:
 @pytest.mark.parametrize("case", cases("forms.yaml"), ids=lambda case: case["text"])
 async def test_every_form_is_proved(reader: ReaderPool, case: dict[str, str]) -> None:
     text = case["text"]
+    if await lacks(reader, text, case.get("since"), case.get("older")):
+        return
     splices = guard_all(text, await reading(reader, text))
     assert await proof(reader, text, splices) == Proof(holds=True)
 
@@ -55,6 +58,8 @@ async def test_every_form_is_proved(reader: ReaderPool, case: dict[str, str]) ->
 @pytest.mark.parametrize("case", cases("forms.yaml"), ids=lambda case: case["text"])
 async def test_every_scan_can_be_pinned(reader: ReaderPool, case: dict[str, str]) -> None:
     text = case["text"]
+    if await lacks(reader, text, case.get("since"), case.get("older")):
+        return
     answer = await reading(reader, text)
     splices = [pin(one, "c", "d", *one.parts) for one in answer.relations if one.role is RelationRole.SCAN]
     allowed = {splice.parts for splice in splices} | others(answer)
@@ -64,6 +69,8 @@ async def test_every_scan_can_be_pinned(reader: ReaderPool, case: dict[str, str]
 @pytest.mark.parametrize("case", cases("forms.yaml"), ids=lambda case: case["text"])
 async def test_a_scan_left_alone_is_not_allowed(reader: ReaderPool, case: dict[str, str]) -> None:
     text = case["text"]
+    if await lacks(reader, text, case.get("since"), case.get("older")):
+        return
     for left in guard_all(text, await reading(reader, text)):
         splices = [one for one in guard_all(text, await reading(reader, text)) if one != left]
         found = await proof(reader, text, splices)
@@ -113,6 +120,8 @@ async def test_a_scan_left_alone_is_not_allowed(reader: ReaderPool, case: dict[s
     ],
 )
 async def test_targets_can_be_pinned(reader: ReaderPool, text: str) -> None:
+    if text == "DROP FUNCTION t" and await lacks(reader, text, "4.2", "UnresolvedFunctionName"):
+        return
     (target,) = [one for one in (await reading(reader, text)).relations if one.role is RelationRole.TARGET]
     splice = pin(target, "c", "d", "t")
     assert await reader.prove(text, rewrite(text, [splice]), [splice], {("c", "d", "t")}) == Proof(holds=True)
@@ -305,6 +314,8 @@ async def test_a_cte_reference_cannot_be_guarded_or_a_target_read(reader: Reader
 )
 async def test_a_lost_or_changed_clause(reader: ReaderPool, suffix: str, lost: str) -> None:
     text = f"SELECT * FROM t {suffix} AS x"
+    if await lacks(reader, text, "4.3" if "@" in suffix else None):
+        return
     (scan,) = (await scans(reader, text)).values()
     assert scan.whole is not None
     query = f"{GUARD_QUERY} {lost}"
@@ -376,7 +387,9 @@ async def test_a_statement_without_splices_is_proved_only_when_its_names_are_jud
 
 async def test_names_in_identifier_functions_are_judged_too(reader: ReaderPool) -> None:
     text = "SELECT * FROM IDENTIFIER('secret')"
-    assert "`secret`" in (await reader.prove(text, text, [], [])).why
+    why = (await reader.prove(text, text, [], [])).why
+    # Before 4.2 what the clause makes is not in the plan: it has a function that makes it.
+    assert ("?Function" if is_older(reader, "4.2") else "`secret`") in why
 
 
 @pytest.mark.parametrize(

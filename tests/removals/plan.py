@@ -767,6 +767,21 @@ REMOVALS = (
         "if False:",
         "test_pipeline_checkpoints",
     ),
+    # Older Sparks
+    Removal(
+        "what a Spark does not know is not sent to it",
+        "plan.walk_steps",
+        "if since is not None:",
+        "if False:",
+        "plan.test_minors",
+    ),
+    Removal(
+        "a function that a Spark does not have is somebody's",
+        "plan.facts",
+        "if not is_of(name, minor):",
+        "if False:",
+        "plan.test_minors",
+    ),
     # The analyst
     Removal(
         "the analyst follows what is only passed on",

@@ -51,6 +51,7 @@ final class Answers {
         Map told = new LinkedHashMap();
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
         told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("internal_functions", names(FunctionRegistry$.MODULE$.internal().listFunction()));
         told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
         told.put("keywords", ScalaValues.strings(
             org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));

@@ -246,7 +246,7 @@ final class WrittenForms {
         } else if (context instanceof SqlBaseParser.NamedParameterLiteralContext
             || context instanceof SqlBaseParser.PosParameterLiteralContext) {
             noteMarker(context, true);
-        } else if (context instanceof SqlBaseParser.ParameterMarkerContext) {
+        } else if (Grammar.isParameterMarker(context)) {
             noteMarker(context, false);
         } else if (context instanceof SqlBaseParser.OperatorPipeStatementContext) {
             queries += 2;
@@ -363,15 +363,14 @@ final class WrittenForms {
     }
 
     private void noteTableName(SqlBaseParser.TableNameContext context) {
-        SqlBaseParser.TemporalTableIdentifierReferenceContext reference =
-            context.temporalTableIdentifierReference();
-        SqlBaseParser.IdentifierReferenceContext identifier = reference.identifierReference();
-        if (context.watermarkClause() != null) {
+        ParserRuleContext reference = Grammar.temporalName(context);
+        if (Grammar.hasWatermark(context)) {
             return;
         }
         int suffixStart = -1;
         int suffixEnd = -1;
-        for (int i = 0; i < reference.getChildCount() && suffixStart < 0; i++) {
+        boolean bare = reference instanceof SqlBaseParser.IdentifierReferenceContext;
+        for (int i = 0; !bare && i < reference.getChildCount() && suffixStart < 0; i++) {
             if (reference.getChild(i) instanceof TerminalNode) {
                 suffixStart = ((TerminalNode) reference.getChild(i)).getSymbol().getStartIndex();
                 suffixEnd = spanOf(reference).end;
@@ -385,12 +384,13 @@ final class WrittenForms {
             }
         }
         ParsedText.Span suffix = suffixStart < 0 ? null : new ParsedText.Span(suffixStart, suffixEnd);
-        noteScan(identifier, suffix, context.sample(), context.tableAlias());
+        noteScan(Grammar.nameIn(reference), suffix, context.sample(), context.tableAlias());
     }
 
     private void noteMergeSource(SqlBaseParser.MergeIntoTableContext context) {
         if (context.source != null) {
-            ParsedText.Span suffix = context.sourceOptions == null ? null : spanOf(context.sourceOptions);
+            ParserRuleContext options = Grammar.sourceOptions(context);
+            ParsedText.Span suffix = options == null ? null : spanOf(options);
             noteScan(context.source, suffix, null, context.sourceAlias);
         }
     }

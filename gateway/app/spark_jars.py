@@ -1,0 +1,125 @@
+"""Fetches the jars of a Spark minor from PyPI into a directory that all gateways of a machine share.
+
+pyspark is published with Spark's jars in it. pip finds it, downloads it and checks its hash; nothing of it is
+installed. A version's directory appears when it is whole, so that whoever looks at the same time sees all of
+it or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from gateway.errors import SluiceError
+from gateway.model.spark_minors import Minor
+from gateway.reader.java_runtime import find_kept_spark
+
+Progress = Callable[[str], None]
+
+LONGEST_S = 3600.0
+"""Seconds for one download of about 450 MB."""
+
+
+class NotFetched(SluiceError):
+    """The jars could not be fetched."""
+
+    code = "SPARK_JARS_NOT_FETCHED"
+    sqlstate = "58000"
+
+
+def fetch(minor: Minor, into: Path, progress: Progress = lambda _: None) -> Path:
+    """Return the directory of the newest version of a minor in `into`, fetched unless there is one.
+
+    Its `jars/` holds the jars; its name is the version. Raises NotFetched, and leaves nothing half made.
+    """
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        with _only_one(into, minor, progress):
+            found = find_kept_spark(minor, into)
+            if found is not None:
+                return found
+            with tempfile.TemporaryDirectory(prefix=f".{minor}-", dir=into) as beside:
+                archive = _download(minor, Path(beside), progress)
+                version = _version_of(archive)
+                progress(f"unpacking the jars of Spark {version}")
+                _unpack(archive, Path(beside) / version / "jars")
+                (Path(beside) / version).rename(into / version)
+            return into / version
+    except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise NotFetched(f"the jars of Spark {minor} could not be put into `{into}`: {error}") from error
+
+
+@contextlib.contextmanager
+def _only_one(into: Path, minor: Minor, progress: Progress) -> Iterator[None]:
+    """Hold a minor for this process: whoever comes second finds it done."""
+    with (into / f".{minor}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"another process fetches Spark {minor}; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _download(minor: Minor, directory: Path, progress: Progress) -> Path:
+    progress(f"downloading pyspark {minor} (about 450 MB)")
+    arguments = ["download", "--no-deps", "--no-cache-dir", "--dest", str(directory), f"pyspark=={minor}.*"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments],
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=LONGEST_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise NotFetched(f"pip did not download pyspark {minor} within {LONGEST_S:g} seconds") from None
+    if done.returncode:
+        errors = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        last = errors[-1] if errors else "it does not say why"
+        why = next((line for line in errors if line.startswith("ERROR: ")), last).removeprefix("ERROR: ")
+        raise NotFetched(f"pip could not download pyspark {minor}: {why}")
+    for archive in directory.glob("pyspark-*"):
+        return archive
+    raise NotFetched(f"pip downloaded no pyspark {minor}")
+
+
+def _version_of(archive: Path) -> str:
+    """Return the version in the name of a source archive or a wheel."""
+    return archive.name.removeprefix("pyspark-").removesuffix(".tar.gz").split("-")[0]
+
+
+def _unpack(archive: Path, jars: Path) -> None:
+    """Write the files of the archive's directory of jars; names within it choose no place of their own."""
+    jars.mkdir(parents=True)
+    for name, content in _files(archive):
+        inside = PurePosixPath(name)
+        if inside.suffix == ".jar" and inside.parent.name == "jars":
+            with (jars / inside.name).open("wb") as out:
+                shutil.copyfileobj(content, out, 1 << 20)
+    if next(jars.glob("spark-catalyst_*.jar"), None) is None:
+        raise NotFetched(f"`{archive.name}` has no jars of Spark")
+
+
+def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                with wheel.open(name) as file:
+                    yield name, file
+        return
+    with tarfile.open(archive) as source:
+        for member in source:
+            content = source.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, content

@@ -1,0 +1,81 @@
+package sluice;
+
+import org.antlr.v4.runtime.ParserRuleContext;
+import org.antlr.v4.runtime.tree.ParseTree;
+import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
+
+/**
+ * Where the grammars of Spark's minor versions differ: parts that not all of them have, found by name, since
+ * Janino compiles against one of them. What a grammar does not have is null, and nothing is an instance of it.
+ */
+final class Grammar {
+    /** A parameter marker where no value stands: 4.1 and later. */
+    private static final Class PARAMETER_MARKER = rule("ParameterMarker");
+    /** A table's name with what may follow it directly, `t@v1`: 4.3 and later; before, the name alone. */
+    private static final Class TEMPORAL_NAME = rule("TemporalTableIdentifierReference");
+    /** WATERMARK after a table's name: 4.1 and later. */
+    private static final Class WATERMARK = rule("WatermarkClause");
+    /** Options of MERGE's source: 4.3 and later. */
+    private static final java.lang.reflect.Field SOURCE_OPTIONS =
+        label(SqlBaseParser.MergeIntoTableContext.class, "sourceOptions");
+
+    private Grammar() {}
+
+    static boolean isParameterMarker(ParserRuleContext context) {
+        return PARAMETER_MARKER != null && PARAMETER_MARKER.isInstance(context);
+    }
+
+    /** A table's name with what follows it directly: the context of either, whose first child names the table. */
+    static ParserRuleContext temporalName(SqlBaseParser.TableNameContext context) {
+        ParserRuleContext temporal = child(context, TEMPORAL_NAME);
+        return temporal == null ? nameIn(context) : temporal;
+    }
+
+    /** The name of a table in one of its contexts. */
+    static SqlBaseParser.IdentifierReferenceContext nameIn(ParserRuleContext context) {
+        return context instanceof SqlBaseParser.IdentifierReferenceContext
+            ? (SqlBaseParser.IdentifierReferenceContext) context
+            : (SqlBaseParser.IdentifierReferenceContext)
+                child(context, SqlBaseParser.IdentifierReferenceContext.class);
+    }
+
+    static boolean hasWatermark(SqlBaseParser.TableNameContext context) {
+        return child(context, WATERMARK) != null;
+    }
+
+    /** The options of MERGE's source, or null. */
+    static ParserRuleContext sourceOptions(SqlBaseParser.MergeIntoTableContext context) {
+        try {
+            return SOURCE_OPTIONS == null ? null : (ParserRuleContext) SOURCE_OPTIONS.get(context);
+        } catch (IllegalAccessException closed) {
+            throw new IllegalStateException("a part of MERGE cannot be read", closed);
+        }
+    }
+
+    /** The first child of this kind, or null. */
+    private static ParserRuleContext child(ParserRuleContext of, Class kind) {
+        for (int i = 0; kind != null && i < of.getChildCount(); i++) {
+            ParseTree child = of.getChild(i);
+            if (kind.isInstance(child)) {
+                return (ParserRuleContext) child;
+            }
+        }
+        return null;
+    }
+
+    private static Class rule(String name) {
+        try {
+            return Class.forName(SqlBaseParser.class.getName() + "$" + name + "Context");
+        } catch (ClassNotFoundException absent) {
+            return null;
+        }
+    }
+
+    private static java.lang.reflect.Field label(Class context, String name) {
+        try {
+            return context.getField(name);
+        } catch (NoSuchFieldException absent) {
+            return null;
+        }
+    }
+}

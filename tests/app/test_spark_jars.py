@@ -1,0 +1,94 @@
+"""Jars of a Spark minor come from PyPI, once, whole or not at all; here PyPI is a local directory."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gateway.app.spark_jars import NotFetched, fetch
+from gateway.cli import exit_codes, main
+from gateway.model.spark_minors import Minor
+
+JAR = "spark-catalyst_2.13-{}.jar"
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that pip takes wheels from, and nowhere else."""
+    directory = tmp_path / "index"
+    directory.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(directory))
+    return directory
+
+
+def publish(index: Path, version: str, *names: str) -> None:
+    with zipfile.ZipFile(index / f"pyspark-{version}-py3-none-any.whl", "w") as wheel:
+        for name in names or (
+            f"pyspark/jars/{JAR.format(version)}",
+            "pyspark/jars/other.jar",
+            "pyspark/x.py",
+        ):
+            wheel.writestr(name, name)
+        wheel.writestr(f"pyspark-{version}.dist-info/METADATA", f"Name: pyspark\nVersion: {version}\n")
+        wheel.writestr(f"pyspark-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"pyspark-{version}.dist-info/RECORD", "")
+
+
+def test_the_newest_of_a_minor_is_fetched_once(index: Path, tmp_path: Path) -> None:
+    for version in ("4.2.0", "4.2.1", "4.3.0"):
+        publish(index, version)
+    into, said = tmp_path / "kept", list[str]()
+    home = fetch(Minor(4, 2), into, said.append)
+    assert home == into / "4.2.1"
+    assert sorted(jar.name for jar in (home / "jars").iterdir()) == ["other.jar", JAR.format("4.2.1")]
+    assert said == ["downloading pyspark 4.2 (about 450 MB)", "unpacking the jars of Spark 4.2.1"]
+    for wheel in index.iterdir():
+        wheel.unlink()
+    assert fetch(Minor(4, 2), into) == home
+    assert [path.name for path in into.iterdir() if not path.name.endswith(".lock")] == ["4.2.1"]
+
+
+def test_nothing_is_left_of_what_could_not_be_fetched(index: Path, tmp_path: Path) -> None:
+    into = tmp_path / "kept"
+    with pytest.raises(NotFetched, match=r"pip could not download pyspark 4\.2: Could not find a version"):
+        fetch(Minor(4, 2), into)
+    publish(index, "4.2.1", "pyspark/jars/other.jar")
+    with pytest.raises(NotFetched, match="has no jars of Spark"):
+        fetch(Minor(4, 2), into)
+    assert [path.name for path in into.iterdir() if not path.name.endswith(".lock")] == []
+
+
+def test_names_in_an_archive_choose_no_place(index: Path, tmp_path: Path) -> None:
+    jar = JAR.format("4.2.1")
+    publish(
+        index, "4.2.1", f"pyspark/jars/{jar}", "../../jars/up.jar", "/jars/root.jar", "pyspark/other/no.jar"
+    )
+    home = fetch(Minor(4, 2), tmp_path / "kept")
+    assert sorted(path.name for path in (home / "jars").iterdir()) == ["root.jar", jar, "up.jar"]
+    assert not (tmp_path / "jars").exists()
+
+
+def test_two_who_want_the_same_at_once_fetch_it_once(index: Path, tmp_path: Path) -> None:
+    publish(index, "4.2.1")
+    into, said = tmp_path / "kept", list[str]()
+    both = [threading.Thread(target=fetch, args=(Minor(4, 2), into, said.append)) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert said.count("downloading pyspark 4.2 (about 450 MB)") == 1
+
+
+def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(index, "4.2.1")
+    into = tmp_path / "kept"
+    assert main(["spark-jars", "4.2", "--into", str(into)]) == exit_codes.OK
+    assert capsys.readouterr().out.endswith(f"Spark 4.2.1: {into / '4.2.1'}\n")
+    assert main(["spark-jars", "4.2", "--json", "--into", str(into)]) == exit_codes.OK
+    assert '"version":"4.2.1"' in capsys.readouterr().out
+    assert main(["spark-jars", "9.9", "--into", str(into)]) == exit_codes.ERROR
+    assert "Spark 9.9 is not supported" in capsys.readouterr().err
