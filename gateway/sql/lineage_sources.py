@@ -308,6 +308,8 @@ class Sources:
                 found[key] = found.get(key, 0) | bits_of(source)
             return found
 
+        for edge in made.edges:
+            self.vertices.steps.update(numbered(edge.steps))
         rows, own = _rows_of(made, numbered)
         values = {
             edge.targets[0]: Value(

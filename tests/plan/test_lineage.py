@@ -476,6 +476,10 @@ async def test_temporary_views_are_what_made_them_read(reader: ReaderPool) -> No
     found = await of_plan(reader, frames.message(table("tv").select("w")), temp_views={"tv": view})
     assert flows(found) == {"w": "a.y:~"}
     assert [str(dataset) for dataset in found.views] == ["tv"]
+    again = plans.CreateView(table("tv").select("w")._plan, "tw", is_global=False, replace=True)
+    views = {"tv": view, "tw": await of_plan(reader, command(again), temp_views={"tv": view})}
+    found = await of_plan(reader, frames.message(table("tw")), temp_views=views)
+    assert flows(found) == {"w": "a.y:~"}
 
 
 # ---------------------------------------------------------------- what is not understood
