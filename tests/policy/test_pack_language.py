@@ -17,7 +17,9 @@ from gateway.model.resource import ADMIN_ACCESS, AccessRequest, Resource
 from gateway.model.tags import Recurrence
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
+from gateway.policy.propagation import load_propagation
 from gateway.policy.service_defs import load_service_defs
+from gateway.sql.functions import ALLOWED_FUNCTIONS
 
 RULES = Path(__file__).parents[2] / "rules"
 DEFINITIONS = load_service_defs(
@@ -513,6 +515,9 @@ EXAMPLES = [textwrap.dedent(found) for found in re.findall(r"```yaml\n(.*?)```",
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: text.split(":")[0])
 def test_examples_of_the_documentation_load(example: str) -> None:
+    if example.startswith("flows:"):
+        load_propagation(example, "rules.yaml", ALLOWED_FUNCTIONS)
+        return
     if example.startswith("validity:"):
         example = policy(f"on: {COLUMN}\n{example}{ALLOW}")
     load(example)
