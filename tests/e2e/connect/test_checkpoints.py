@@ -202,6 +202,17 @@ def test_another_principal_has_another_checkpoint(ann: Any, gateway: RunningGate
         assert rows(bob, sink) == GOVERNED
 
 
+def begun(start: Callable[[], Any], tries: int = 5) -> Any:
+    """Start a query of a Python function. Spark gives its process ten seconds, however loaded the machine is."""
+    for _ in range(tries - 1):
+        try:
+            return start()
+        except PySparkException as error:
+            if "SocketTimeoutException" not in str(error):
+                raise
+    return start()
+
+
 def test_state_and_batches_of_functions(ann: Any, root: Path) -> None:
     location, sink = place(), new("sink")
     grouped = ann.readStream.table("ckp.masked").groupBy("ssn").count()
@@ -210,7 +221,7 @@ def test_state_and_batches_of_functions(ann: Any, root: Path) -> None:
     def keep(frame: Any, number: int) -> None:
         frame.write.mode("append").saveAsTable(sink)
 
-    query = writer.foreachBatch(keep).trigger(availableNow=True).start()
+    query = begun(lambda: writer.foreachBatch(keep).trigger(availableNow=True).start())
     assert query.awaitTermination(PATIENCE_S)
     assert query.exception() is None
     assert query.lastProgress is not None
