@@ -203,7 +203,7 @@ def test_another_principal_has_another_checkpoint(ann: Any, gateway: RunningGate
 
 
 def begun(start: Callable[[], Any], tries: int = 5) -> Any:
-    """Start a query of a Python function. Spark gives its process ten seconds, however loaded the machine is."""
+    """Start a query of a Python function: Spark gives its process ten seconds, on any machine."""
     for _ in range(tries - 1):
         try:
             return start()
