@@ -256,7 +256,7 @@ REFUSING = {
     "_refused",
     "refused",
 }
-AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER"}
+AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER", "UNSUPPORTED_SPARK"}
 """Codes of errors for the operator, before a door is open."""
 
 
