@@ -21,7 +21,7 @@ from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
 from gateway.sql.identity import identity_splices
 from gateway.sql.meaning import depends
-from gateway.sql.varying import names_session, varying
+from gateway.sql.varying import names_session, varying, varying_by_row
 from gateway.sql.wants import NotGovernable, Wants
 
 
@@ -35,6 +35,9 @@ class Policies:
     """The tables that masks and filters read."""
     reading: frozenset[TableName] = frozenset()
     """Those of the text's tables (folded) whose masks and filters read others."""
+    choosing: frozenset[TableName] = frozenset()
+    """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
+    the rows before it, by chance, or by a function that is not Spark's own."""
     varying: str = ""
     """What of masks and filters changes with time or with other tables, in words."""
 
@@ -98,6 +101,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
     views: dict[TableName, TableView | None] = {}
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
+    choosing: set[TableName] = set()
     changing = ""
     for name, one in seen.tables.items():
         table = judging.snapshot.catalog.table(name)
@@ -116,12 +120,20 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
                 relations |= checked.relations
                 if checked.relations:
                     reading.add(name.folded())
+                if checked.by_row and view.row_filter is not None and text == view.row_filter.expression:
+                    choosing.add(name.folded())
                 if checked.varying and not changing:
                     changing = f"what user {principal.user} may see of {table.name} changes with it"
             different = any(text != written for text, written in texts.items())
             bound.append(_with_texts(view, texts) if different else view)
         views[name] = together(one.hidden, bound)
-    return Policies(views=views, relations=frozenset(relations), reading=frozenset(reading), varying=changing)
+    return Policies(
+        views=views,
+        relations=frozenset(relations),
+        reading=frozenset(reading),
+        choosing=frozenset(choosing),
+        varying=changing,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +144,8 @@ class _Checked:
     relations: frozenset[tuple[str, ...]]
     """The tables that it reads."""
     varying: bool
+    by_row: bool
+    """Whether it may vary by row (`varying_by_row`)."""
 
 
 def _texts_of(view: TableView) -> tuple[str, ...]:
@@ -227,9 +241,10 @@ async def _checked(
         # A session that registered a function of that name would have it called in the other's place.
         return NotGovernable(f"a policy for {table.name} calls a function without its catalog and database")
     changes = bool(read) or varying(text, reading) is not None
+    by_row = varying_by_row(reading.functions)
     if not reading.identities:
-        return _Checked(text, frozenset(read), changes)
+        return _Checked(text, frozenset(read), changes, by_row)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, NotGovernable):
         return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
-    return _Checked(guard.apply(text, splices), frozenset(read), changes)
+    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row)

@@ -154,13 +154,18 @@ _ALLOWED: Final[dict[str, str]] = {
 governed as a result row: they see masked values."""
 
 ALLOWED_FUNCTIONS: Final = frozenset(name for names in _ALLOWED.values() for name in names.split())
-AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split())
+AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split()) | {
+    "schema_of_variant_agg",
+    "vector_avg",
+    "vector_sum",
+}
 
-_VARYING_BY_ROW: Final = frozenset(
+VARYING_BY_ROW: Final = frozenset(
     """
     monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
     """.split()
 )
+"""Functions that give another value for each row, by which rows came before it or by chance."""
 ROW_WISE_FUNCTIONS: Final = (
     frozenset(
         name
@@ -168,8 +173,9 @@ ROW_WISE_FUNCTIONS: Final = (
         if group not in ("aggregate", "generator", "lambda", "sketch", "variant", "window")
         for name in names.split()
     )
-    - _VARYING_BY_ROW
-    - frozenset(" ".join(_ALLOWED[group] for group in ("aggregate", "generator", "window")).split())
+    - VARYING_BY_ROW
+    - AGGREGATES
+    - frozenset(" ".join(_ALLOWED[group] for group in ("generator", "window")).split())
 )
 """Functions of the values of one row, which give the same for them wherever and whenever they are called in a
 statement."""

@@ -19,33 +19,44 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.model.reading import ExpressionNode, Span
-from gateway.sql.functions import ROW_WISE_FUNCTIONS, builtin_name
+from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, VARYING_BY_ROW, builtin_name
 from gateway.sql.leakproof_copies import copy_of, references
 
 MOST_CHARS: Final = 16_384
 """Characters of the copies for one scan; those beyond it are left out."""
+MOST_CHARS_OF_ALL: Final = 4 * MOST_CHARS
+"""The same for all scans of a statement."""
+MOST_STEPS: Final = 300_000
+"""What is looked at while columns are followed from plan to plan, about a tenth of a second of it. A
+statement that needs more has no copies."""
 
 _PASSING: Final = frozenset(
     """
-    Distinct PipeOperator RebalancePartitions RelationTimeTravel Repartition RepartitionByExpression Sort
-    UnresolvedHaving UnresolvedHint WithWindowDefinition
+    Distinct PipeOperator RebalancePartitions Repartition RepartitionByExpression Sort
+    UnresolvedHint WithWindowDefinition
     """.split()
 )
-"""Plans that have the columns of what is below them, row by row."""
+"""Plans that have the columns of what is below them, row by row. A table as it was at another time
+(`RelationTimeTravel`) may have had other types."""
 _NAMING: Final = frozenset(
     "Except GlobalLimit Intersect LocalLimit Offset Sample Tail Union UnresolvedQualify".split()
 )
 """Plans that have its columns, but may have other rows where it has fewer."""
 _ROW_WISE: Final = frozenset(
     """
-    Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide
-    EqualNullSafe EqualTo Exists GreaterThan GreaterThanOrEqual ILike If In InSubquery IntegralDivide
-    IsNotNull IsNull LessThan LessThanOrEqual Like ListQuery Literal Multiply Not Or RLike Remainder
-    ScalarSubquery Subtract UnaryMinus UnresolvedAlias UnresolvedAttribute UnresolvedExtractValue
-    UnresolvedFunction
+    Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Coalesce Collate Concat
+    CreateNamedStruct CurrentDate CurrentTimestamp CurrentUser Divide EqualNullSafe EqualTo Exists GreaterThan
+    GreaterThanOrEqual ILike If In InSubquery IntegralDivide IsNotNull IsNull LessThan LessThanOrEqual Like
+    LikeAll LikeAny ListQuery Literal Lower Multiply Not NotLikeAll NotLikeAny Or RLike Remainder
+    ScalarSubquery StringTrim StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive
+    UnresolvedAlias UnresolvedAttribute UnresolvedCollation UnresolvedExtractValue UnresolvedFunction
     """.split()
 )
 """Expressions of one row. Aggregates, windows and generators are not among them."""
+_AGGREGATING: Final = _ROW_WISE | frozenset(
+    "AggregateExpression AnyValue First Last PipeExpression SortOrder".split()
+)
+"""Expressions of one group of rows."""
 
 _KEEPS_LEFT: Final = frozenset("Cross Inner LeftAnti LeftOuter LeftSemi".split())
 """Joins after which a condition on a column of the left side drops the rows of the left side."""
@@ -63,9 +74,9 @@ class Scanned:
     """A relation that a statement reads, as what stands above it sees it."""
 
     columns: Mapping[str, str]
-    """Every column that is shown, lower case → its type, in the table's order."""
+    """Every column that is shown, as the catalog writes it → its type, in the table's order."""
     takes: frozenset[str]
-    """Those that show the stored value, where there is a barrier to put conditions below; lower case."""
+    """Those that show the stored value, where there is a barrier to put conditions below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +139,60 @@ def leakproof(
     """
     if tree is None:
         return {}
-    walk = _Walk(text, scanned, ctes, Counter(_mentions(tree)))
-    walk.outputs(tree, {})
-    return {scan: _fitting(copies) for scan, copies in walk.copies.items() if walk.mentions[scan] == 1}
+    nodes = tuple(_nodes(tree))
+    walk = _Walk(text, scanned, ctes, Counter(_mentions(nodes)), frozenset(_named_columns(nodes)))
+    try:
+        walk.outputs(tree, {})
+    except _TooMuch:
+        return {}
+    return _fitting({scan: copies for scan, copies in walk.copies.items() if walk.mentions[scan] == 1})
 
 
-def _fitting(copies: Iterable[str]) -> tuple[str, ...]:
-    taken: list[str] = []
-    for copy in dict.fromkeys(copies):
-        if sum(map(len, taken)) + len(copy) <= MOST_CHARS:
-            taken.append(copy)
-    return tuple(taken)
+class _TooMuch(Exception):
+    """A statement whose columns cannot be followed in a reasonable time."""
 
 
-def _mentions(node: ExpressionNode) -> Iterator[Span | str]:
+def _fitting(copies: Mapping[Span, Iterable[str]]) -> Mapping[Span, tuple[str, ...]]:
+    fitting: dict[Span, tuple[str, ...]] = {}
+    of_all = 0
+    for scan, written in copies.items():
+        taken: list[str] = []
+        chars = 0
+        for copy in dict.fromkeys(written):
+            if chars + len(copy) <= MOST_CHARS and of_all + len(copy) <= MOST_CHARS_OF_ALL:
+                taken.append(copy)
+                chars += len(copy)
+                of_all += len(copy)
+        fitting[scan] = tuple(taken)
+    return fitting
+
+
+def _nodes(tree: ExpressionNode) -> Iterator[ExpressionNode]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node.children
+        waiting += node.plans
+
+
+def _mentions(nodes: Iterable[ExpressionNode]) -> Iterator[Span | str]:
     """Yield the place of every relation, and the name of each that has one part."""
-    if node.node == "UnresolvedRelation":
-        if node.span is not None:
-            yield node.span
-        if len(node.parts) == 1:
-            yield node.parts[0].lower()
-    for below in (*node.children, *node.plans):
-        yield from _mentions(below)
+    for node in nodes:
+        if node.node == "UnresolvedRelation":
+            if node.span is not None:
+                yield node.span
+            if len(node.parts) == 1:
+                yield node.parts[0].lower()
+
+
+def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterator[str]:
+    """Yield the names by which a statement asks for columns, lower case."""
+    for node in nodes:
+        if node.node == "UnresolvedAttribute":
+            yield node.parts[-1].lower()
+        elif node.node == "Join":
+            yield from (name.lower() for name in node.parts)
 
 
 @dataclass(slots=True)
@@ -159,10 +202,23 @@ class _Walk:
     ctes: frozenset[Span]
     mentions: Counter[Span | str]
     """How often each relation is in the plan: what is there twice is read for two."""
+    named: frozenset[str]
+    """The columns that the statement asks for; others need not be followed."""
+    steps: int = 0
     copies: dict[Span, list[str]] = field(default_factory=dict)
 
     def outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
         """Return a plan's columns; note what conditions in it and below it can be copied to."""
+        outputs = self._outputs(node, scope)
+        self._step(sum([10 + len(one.origins) for one in outputs.columns]))
+        return outputs
+
+    def _step(self, count: int) -> None:
+        self.steps += count
+        if self.steps > MOST_STEPS:
+            raise _TooMuch
+
+    def _outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
         for child in node.children:
             self._within(child, scope)
         if node.node == "UnresolvedRelation":
@@ -183,7 +239,12 @@ class _Walk:
             return first
         match node.node:
             case "Filter":
-                return self._narrowed(list(_conjuncts(node.children)), first)
+                # What varies by row would choose among other rows, were those gone that is dropped above.
+                return self._narrowed(list(_conjuncts(node.children)), first).if_kept(
+                    all(map(_row_wise, node.children))
+                )
+            case "UnresolvedHaving":
+                return first.if_kept(all(map(_by_group, node.children)))
             case "SubqueryAlias":
                 alias = frozenset({(node.parts[0].lower(),)})
                 shown = tuple([replace(one, qualifiers=alias) for one in first.columns if one.bare])
@@ -215,8 +276,9 @@ class _Walk:
         return _Outputs(
             tuple(
                 [
-                    _Output(name, qualifiers, frozenset({_Origin(node.span, name, kind)}))
+                    _Output(name.lower(), qualifiers, frozenset({_Origin(node.span, name, kind)}))
                     for name, kind in known.columns.items()
+                    if name.lower() in self.named
                 ]
             )
         )
@@ -229,6 +291,7 @@ class _Walk:
 
     def _narrowed(self, conditions: Sequence[ExpressionNode], below: _Outputs) -> _Outputs:
         """Return the columns of rows for which conditions hold, and note copies of these."""
+        self._step(len(conditions) * len(below.columns) // 4)
         outputs = _equated(below, _equalities(conditions, below))
         for condition in conditions:
             self._copy(condition, outputs)
@@ -238,12 +301,13 @@ class _Walk:
         kind, conditions = node.mode, list(_conjuncts(node.children))
         if kind not in _NARROWS_LEFT | _NARROWS_RIGHT:
             return _beside(_UNKNOWN, _beside(left, right)).if_kept(kept=False)
+        self._step(len(conditions) * (len(left.columns) + len(right.columns)) // 4)
         pairs = _equalities(conditions, _beside(left, right))
         for name in node.parts:
             of_left, of_right = left.find((name,)), right.find((name,))
             if of_left is None or of_right is None:
                 return _UNKNOWN
-            pairs.append((of_left, of_right))
+            pairs += _of_one_type([(of_left, of_right)])
         if kind in _ALL_MATCH:
             left, right = _equated(left, pairs), _equated(right, pairs)
         narrowed = _beside(left.if_kept(kind in _NARROWS_LEFT), right.if_kept(kind in _NARROWS_RIGHT))
@@ -259,19 +323,23 @@ class _Walk:
 
     def _copy(self, condition: ExpressionNode, outputs: _Outputs) -> None:
         """Add a condition to each scan that has all of its columns."""
-        found = [outputs.find(parts) for parts in references(condition)]
-        known = [one for one in found if one is not None]
+        wanted = list(references(condition))
+        found = {parts: outputs.find(parts) for parts in wanted}
+        self._step(len(outputs.columns) * len(found) // 4)
+        known = [one for one in found.values() if one is not None]
         if not known or len(known) < len(found):
             return
+        each = sum([10 + len(one.origins) for parts in wanted if (one := found[parts]) is not None])
         for scan in frozenset.intersection(*(_scans(one) for one in known)):
             takes = self.scanned[scan].takes
+            self._step(each)
 
             def stored(parts: Sequence[str], scan: Span = scan) -> tuple[str, str] | None:
-                one = outputs.find(parts)
+                one = found[tuple(parts)]
                 origins = [o for o in one.origins if o.scan == scan] if one is not None else []
                 return (origins[0].column, origins[0].type) if len(origins) == 1 else None
 
-            used = [stored(parts) for parts in references(condition)]
+            used = [stored(parts) for parts in found]
             if all(one is not None and one[0] in takes for one in used):
                 copy = copy_of(condition, stored, self.text)
                 if copy is not None:
@@ -305,7 +373,17 @@ def _equalities(conditions: Iterable[ExpressionNode], outputs: _Outputs) -> _Pai
             one, other = (outputs.find(c.parts) for c in condition.children)
             if one is not None and other is not None:
                 pairs.append((one, other))
-    return [(one, other) for one, other in pairs if len({o.type for o in one.origins | other.origins}) == 1]
+    return _of_one_type(pairs)
+
+
+def _of_one_type(pairs: _Pairs) -> _Pairs:
+    """Return the pairs of which both types are known and the same: `'01' = 1`, but not every condition that
+    holds for one of them holds for the other."""
+    return [
+        (one, other)
+        for one, other in pairs
+        if one.origins and other.origins and len({o.type for o in one.origins | other.origins}) == 1
+    ]
 
 
 def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
@@ -316,11 +394,12 @@ def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
         touched = [known for known in groups if known & group]
         groups = [known for known in groups if not known & group] + [group.union(*touched)]
     by_origin = {origin: group for group in groups for origin in group}
-    return outputs.mapped(
-        lambda one: replace(
-            one, origins=one.origins.union(*(by_origin.get(origin, ()) for origin in one.origins))
-        )
-    )
+
+    def equated(one: _Output) -> _Output:
+        found = {by_origin[origin] for origin in one.origins if origin in by_origin}
+        return replace(one, origins=one.origins.union(*found)) if found else one
+
+    return outputs.mapped(equated)
 
 
 def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
@@ -351,7 +430,8 @@ def _project(items: Sequence[ExpressionNode], below: _Outputs) -> _Outputs:
             qualifier = tuple(part.lower() for part in item.parts)
             shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
             columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
-            unnamed |= below.open
+            # What has a qualifier that is none of a relation's is a column with fields.
+            unnamed |= below.open or (bool(qualifier) and not shown)
         elif (column := _named(item, below)) is not None:
             columns.append(column)
         else:
@@ -377,7 +457,27 @@ def _row_wise(node: ExpressionNode) -> bool:
         return False
     if node.node == "UnresolvedFunction" and builtin_name(node.parts) not in ROW_WISE_FUNCTIONS:
         return False
-    return all(_row_wise(child) for child in node.children)
+    return _steady(node.plans) and all(_row_wise(child) for child in node.children)
+
+
+def _by_group(node: ExpressionNode) -> bool:
+    """Whether an expression is of one group of rows, and the same whatever other groups there are."""
+    if node.node not in _AGGREGATING:
+        return False
+    if node.node == "UnresolvedFunction":
+        name = builtin_name(node.parts)
+        if name not in ROW_WISE_FUNCTIONS and name not in AGGREGATES:
+            return False
+    return _steady(node.plans) and all(_by_group(child) for child in node.children)
+
+
+def _steady(plans: Iterable[ExpressionNode]) -> bool:
+    """Whether subqueries call nothing that varies by row: Spark may write a small one out where it stands."""
+    functions = (node for plan in plans for node in _nodes(plan) if node.node == "UnresolvedFunction")
+    return all(
+        (name := builtin_name(function.parts)) is not None and name not in VARYING_BY_ROW
+        for function in functions
+    )
 
 
 def _aggregate(node: ExpressionNode, below: _Outputs) -> _Outputs:
@@ -389,14 +489,10 @@ def _aggregate(node: ExpressionNode, below: _Outputs) -> _Outputs:
         tuple([column for item in items if (column := _named(item, below)) is not None]),
         any(_named(item, below) is None for item in items),
     )
-    if None in grouped or not keys or any(_has_window(item) for item in items):
+    if None in grouped or not keys or not all(map(_by_group, items)):
         return outputs.if_kept(kept=False)
     kept = {one.origins for one in grouped if one is not None}
     return outputs.mapped(lambda one: one if one.origins in kept else replace(one, origins=frozenset()))
-
-
-def _has_window(node: ExpressionNode) -> bool:
-    return "Window" in node.node or any(_has_window(child) for child in node.children)
 
 
 def _generate(node: ExpressionNode, below: _Outputs) -> _Outputs:
@@ -404,4 +500,5 @@ def _generate(node: ExpressionNode, below: _Outputs) -> _Outputs:
     names = [child.parts[-1].lower() for child in node.children[1:] if child.node == "UnresolvedAttribute"]
     qualifiers = frozenset({tuple(part.lower() for part in node.parts)})
     made = tuple([_Output(name, qualifiers) for name in names])
-    return _beside(below, _Outputs(made, open=not names))
+    kept = below.if_kept(all(map(_row_wise, node.children[0].children)))
+    return _beside(kept, _Outputs(made, open=not names))

@@ -32,6 +32,10 @@ _COMPARISONS: Final = {
 }
 _INTEGERS: Final = {"tinyint": (8, "Y"), "smallint": (16, "S"), "int": (32, ""), "bigint": (64, "L")}
 """Bits, and what is behind a literal of the type."""
+_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+"""Digits of the decimal that Spark takes a whole number for."""
+_MOST_DIGITS: Final = 38
+"""Digits of a decimal."""
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
 _NUMBER = re.compile(r"-?\d{1,38}(?:\.\d{1,38})?\Z")
 _TEXT = re.compile(r"string\Z|varchar\(\d+\)\Z")
@@ -110,8 +114,11 @@ def _listed(operands: Sequence[ExpressionNode], stored: Stored, text: str) -> st
         return None
     values = [_constant(one, column[1].lower(), text) for one in operands[1:]]
     known = [value for value in values if value is not None]
-    if len({one.type for one in operands[1:]}) > 1 or not known or len(known) < len(values):
+    types = {one.type for one in operands[1:]}
+    if len(types) > 1 or not known or len(known) < len(values):
         return None
+    if column[1].lower() == "timestamp" and types == {"string"}:
+        return None  # without ANSI mode texts are compared, and an hour that comes twice has one text
     return f"({_written(*column)} IN ({', '.join(known)}))"
 
 
@@ -137,7 +144,8 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
         return f"({value}{suffix})" if -(1 << bits - 1) < int(value) < 1 << bits - 1 else None
     if (found := _DECIMAL.match(kind)) and (node.type in _INTEGERS or _DECIMAL.match(node.type)):
         whole, _, rest = value.lstrip("-").partition(".")
-        fits = len(whole) <= int(found[1]) - int(found[2]) and len(rest) <= int(found[2])
+        before, behind = int(found[1]) - int(found[2]), int(found[2])
+        fits = len(whole) <= before and len(rest) <= behind and _in_one_decimal(before, behind, node.type)
         return f"({value}BD)" if fits and _NUMBER.match(value) else None
     if kind == "boolean" and node.type == "boolean":
         return value.upper()
@@ -148,6 +156,14 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
     if _TEXT.match(kind) and node.type == "string":
         return string_literal(value)
     return None
+
+
+def _in_one_decimal(before: int, behind: int, kind: str) -> bool:
+    """Whether a column's digits before and behind the point and those of a literal's type have room in one
+    decimal. Otherwise Spark rounds both, and the comparison is of other values."""
+    found = _DECIMAL.match(kind)
+    whole = int(found[1]) - int(found[2]) if found else _DIGITS[kind]
+    return max(before, whole) + max(behind, int(found[2]) if found else 0) <= _MOST_DIGITS
 
 
 def _date(node: ExpressionNode) -> str | None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 
 from gateway.model.reading import FunctionRef, Reading, RelationRole
-from gateway.sql.functions import builtin_name
+from gateway.sql.functions import VARYING_BY_ROW, builtin_name
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.wants import NotGovernable
 
@@ -88,6 +88,16 @@ def varying_function(functions: Iterable[FunctionRef]) -> str | None:
         if name in _CHANGING:
             return f"it asks for `{name}`"
     return None
+
+
+def varying_by_row(functions: Iterable[FunctionRef]) -> bool:
+    """Whether a call may give a row another value where other rows are read before it."""
+    return any(
+        (name := builtin_name(function.parts)) is None
+        or name in VARYING_BY_ROW
+        or not (len(function.parts) > 1 or function.builtin)
+        for function in functions
+    )
 
 
 def varying_column(parts: tuple[str, ...]) -> str | None:

@@ -28,7 +28,27 @@ DATABASE = "push_down"
 FACT = {"id": "bigint", "k": "int", "s": "string", "amount": "decimal(10,2)", "ok": "boolean", "day": "date"}
 DIM = {"k": "int", "name": "string", "at": "timestamp"}
 HIDDEN_S = "tells"
-FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'"}
+ODD = {
+    "n": "int",
+    "c": "char(4)",
+    "v": "varchar(4)",
+    "s": "string",
+    "fine": "decimal(38,30)",
+    "t": "timestamp",
+    "d": "date",
+    "written": "string",
+}
+"""What is equal and not the same: text with blanks, decimals of many digits, hours that come twice."""
+ODD_ROWS = """
+    (1, 'ab', 'ab', 'ab', 5, timestamp_seconds(1730611800), DATE'2024-01-01', '2024-01-01'),
+    (2, 'ab', 'ab  ', 'ab  ', 5.000000000000000000000000000001BD, timestamp_seconds(1730615400),
+     DATE'2024-06-01', ' 2024-06-01'),
+    (3, 'tell', 'tell', 'tell', 0, timestamp_seconds(0), DATE'2000-01-01', 'x'),
+    (4, 'cd', 'cd', '', 6, timestamp_seconds(1710055800), DATE'1500-01-01', '1500-1-1'),
+    (5, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+    (6, 'ef', 'ef', 'EF', -5, timestamp_seconds(-14000000000), DATE'9999-12-31', '9999-12-31')
+"""
+FILTERS = {"fact": f"s <> '{HIDDEN_S}' OR s IS NULL", "dim": "name <> 'gone'", "odd": "n <> 3"}
 DAYS = 12
 ROWS = 480
 
@@ -41,6 +61,7 @@ def world() -> World:
             "tables": {
                 f"spark_catalog.{DATABASE}.fact": FACT,
                 f"spark_catalog.{DATABASE}.dim": DIM,
+                f"spark_catalog.{DATABASE}.odd": ODD,
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
             },
             "views": {},
@@ -57,6 +78,9 @@ policies:
   - name: dim
     on: {{catalog: spark_catalog, database: {DATABASE}, table: dim}}
     filter: [{{groups: [public], where: "{FILTERS["dim"]}"}}]
+  - name: odd
+    on: {{catalog: spark_catalog, database: {DATABASE}, table: odd}}
+    filter: [{{groups: [public], where: "{FILTERS["odd"]}"}}]
 """,
         }
     )
@@ -78,9 +102,15 @@ def cursor(spark: Spark) -> Iterator[Any]:
         f"CREATE TABLE {DATABASE}.plain USING parquet AS SELECT CAST(id % 8 AS INT) AS k, "
         "CAST(id AS INT) AS v FROM range(20)",
         *(
+            f"CREATE TABLE {DATABASE}.{table} ({', '.join(f'{n} {k}' for n, k in ODD.items())}) USING parquet"
+            for table in ("odd", "odd_copy")
+        ),
+        f"INSERT INTO {DATABASE}.odd VALUES {ODD_ROWS}",
+        f"INSERT INTO {DATABASE}.odd_copy SELECT * FROM {DATABASE}.odd WHERE {FILTERS['odd']}",
+        *(
             f"CREATE TABLE {DATABASE}.{table}_copy USING parquet AS SELECT * FROM {DATABASE}.{table} "
-            f"WHERE {condition}"
-            for table, condition in FILTERS.items()
+            f"WHERE {FILTERS[table]}"
+            for table in ("fact", "dim")
         ),
     )
     connection = connect(spark.host, spark.port, "direct")
@@ -260,3 +290,70 @@ async def test_answers_and_errors_are_those_of_filtered_copies(
     governed = await forwarded(world, reader, template.format(fact="fact", dim="dim"))
     expected = answer(cursor, template.format(fact="fact_copy", dim="dim_copy"))
     assert answer(cursor, governed) == expected
+
+
+_NEARLY = [
+    "SELECT n FROM {odd} WHERE fine IN (5)",
+    "SELECT n FROM {odd} WHERE fine = 5 OR fine IN (6, -5)",
+    "SELECT n FROM {odd} WHERE fine <= 5",
+    "SELECT n FROM {odd} WHERE t IN ('2024-11-03 01:30:00')",
+    "SELECT n FROM {odd} WHERE NOT t IN ('2024-03-10 02:30:00')",
+    "SELECT n FROM {odd} WHERE t = '2024-11-03 01:30:00' OR t = TIMESTAMP'2024-03-10 02:30:00'",
+    "SELECT n FROM {odd} WHERE t > '2024-11-03 01:30:00' OR t < DATE'1600-01-01'",
+    "SELECT n FROM {odd} WHERE d IN ('1500-01-01', '9999-12-31') OR d < '1582-10-15'",
+    "SELECT n FROM {odd} WHERE c = 'ab'",
+    "SELECT n FROM {odd} WHERE v = 'ab' OR v LIKE 'ab  '",
+    "SELECT n FROM {odd} WHERE s = 'ab' OR s IN ('', 'EF')",
+    "SELECT n, m FROM (SELECT n, c FROM {odd}) JOIN (SELECT n AS m, s AS c FROM {odd}) USING (c) "
+    "WHERE c = 'ab'",
+    "SELECT n, m FROM (SELECT n, s AS c FROM {odd}) RIGHT JOIN (SELECT n AS m, c FROM {odd}) USING (c) "
+    "WHERE c = 'ab'",
+    "SELECT l.n, r.n FROM {odd} l JOIN {odd} r ON l.v = r.s WHERE l.v = 'ab' AND r.s LIKE 'ab%'",
+    "SELECT l.n, r.n FROM (SELECT n, concat(written, '') AS w FROM {odd} WHERE n < 4) l "
+    "LEFT JOIN {odd} r ON l.w = r.d WHERE l.w < '2024-01-05'",
+    "SELECT l.n, m FROM (SELECT n, d FROM {odd} WHERE n < 4) l "
+    "JOIN (SELECT n AS m, written AS d FROM {odd} WHERE n < 5) r USING (d) "
+    "WHERE d < '2024-07-01' AND d = '2024-06-01'",
+    "SELECT n FROM (SELECT * FROM {odd} WHERE monotonically_increasing_id() < 100) WHERE n = 2",
+    "SELECT n, i FROM (SELECT n, monotonically_increasing_id() AS i FROM {odd} GROUP BY n) "
+    "WHERE n = 6 AND i > 100",
+    "SELECT n, s FROM (SELECT n, s, count(*) OVER () AS all FROM {odd}) WHERE s = 'ab'",
+    "SELECT * FROM (SELECT count(*) AS n FROM {odd}) WHERE n = 5",
+    "SELECT * FROM (SELECT n AS s, s AS n FROM {odd}) WHERE n = 'EF' AND s = 6",
+    "SELECT x, n FROM {odd} LATERAL VIEW OUTER explode(IF(n > 4, array(n, 2), array())) e AS x "
+    "WHERE n IN (2, 5) AND s IS NULL",
+    "SELECT n FROM {odd} WHERE n NOT IN (SELECT n FROM {odd} WHERE v = 'ab') AND s IS NOT NULL",
+    "SELECT * FROM (SELECT n, v FROM {odd}) PIVOT (max(v) FOR n IN (1, 2, 6)) WHERE `2` = 'ab  '",
+    "SELECT * FROM {odd} UNPIVOT (x FOR y IN (v, s)) WHERE n = 2",
+    "FROM {odd} |> EXTEND n + 1 AS m |> WHERE n = 2 |> SELECT m AS n, v |> WHERE n = 3",
+    "FROM {odd} |> AGGREGATE count(*) AS n, max(v) AS v GROUP BY s |> WHERE s = 'ab' AND n = 1",
+    "WITH a AS (SELECT * FROM {odd} WHERE n < 5), "
+    "b AS (WITH a AS (SELECT n, s FROM a) SELECT * FROM a WHERE s = 'ab') "
+    "SELECT a.n, b.n FROM a LEFT JOIN b ON a.n = b.n WHERE a.n = 1",
+    "SELECT s AS v, count(*) FROM {odd} GROUP BY v HAVING v = 'ab'",
+    "SELECT v, count(*) FROM (SELECT v, n FROM {odd}) GROUP BY 1 HAVING v <=> NULL",
+    "SELECT o.n, (SELECT count(*) FROM {odd} i WHERE i.n = o.n AND s = 'ab') FROM {odd} o WHERE o.v >= 'ab'",
+    "SELECT l.n, r.n FROM {odd} l FULL JOIN {odd} r ON l.n = r.n AND r.s = 'ab' WHERE l.n = 2 OR r.n = 1",
+    "SELECT * FROM {odd} l NATURAL JOIN (SELECT n, s FROM {odd} WHERE s = 'ab') r WHERE n = 1",
+]
+_SETTINGS = {
+    "as it is": (),
+    "where an hour comes twice": ("SET TIME ZONE 'America/New_York'",),
+    "where texts are compared": ("SET TIME ZONE 'America/New_York'", "SET spark.sql.ansi.enabled=false"),
+}
+
+
+@pytest.mark.parametrize("made", _SETTINGS.values(), ids=_SETTINGS)
+async def test_what_is_nearly_the_same_is_told_apart(
+    world: World, reader: ReaderPool, cursor: Any, made: tuple[str, ...]
+) -> None:
+    """Rows of an unfiltered copy, over types and settings in which equal values are not the same."""
+    for text in made:
+        cursor.execute(text)
+    try:
+        for text in _NEARLY:
+            governed = await forwarded(world, reader, text.format(odd="odd"))
+            assert answer(cursor, governed) == answer(cursor, text.format(odd="odd_copy")), text
+    finally:
+        cursor.execute("RESET spark.sql.ansi.enabled")
+        cursor.execute("RESET spark.sql.session.timeZone")

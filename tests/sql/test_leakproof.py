@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
-from gateway.sql.leakproof import MOST_CHARS, Scanned, leakproof
+from gateway.sql.leakproof import MOST_CHARS, MOST_CHARS_OF_ALL, Scanned, leakproof
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,6 +28,7 @@ TABLES = {
         "region": "string",
         "amount": "decimal(10,2)",
         "ok": "boolean",
+        "fine": "decimal(38,30)",
         "ssn": "string",
         "f": "double",
         "ch": "char(3)",
@@ -79,6 +81,54 @@ async def test_a_very_long_condition_is_left_out(reader: ReaderPool) -> None:
     text = f"SELECT * FROM sales WHERE region IN ({words}) AND id = 5"
     assert len(text) > MOST_CHARS
     assert await copies_of(reader, text) == {"sales": ["(TRY_CAST(`id` AS INT) = (5))"]}
+
+
+def joined(scans: int, condition: str, more: str = "") -> str:
+    """Write a join of `scans` mentions of one table, each equal to the one before it."""
+    others = " ".join(f"JOIN dim d{n} ON d{n}.id = d{n - 1}.id" for n in range(1, scans))
+    return f"SELECT d0.id{more} FROM dim d0 {others} WHERE {condition}"
+
+
+async def test_what_all_scans_get_together_is_bounded(reader: ReaderPool) -> None:
+    numbers = ", ".join(str(10_000_000 + number) for number in range(500))
+    text = joined(20, f"d3.id IN ({numbers})")
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    scanned = {
+        r.span: Scanned(columns={"id": "int"}, takes=frozenset({"id"})) for r in reading.relations if r.span
+    }
+    found = leakproof(await reader.read_plan(text), text, scanned, frozenset())
+    taken = [copies for copies in found.values() if copies]
+    assert 0 < len(taken) < len(found) == 20
+    assert sum(len(copy) for copies in taken for copy in copies) <= MOST_CHARS_OF_ALL
+
+
+async def test_many_wide_tables_take_no_long_time(reader: ReaderPool) -> None:
+    """Followed column by column, these 8,000 characters took a quarter of a minute."""
+    columns = {f"c{number}": "int" for number in range(1000)} | {"id": "int"}
+    text = joined(60, "d0.id = 5", "".join(f", d0.c{number}" for number in range(800)))
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    scanned = {
+        r.span: Scanned(columns=columns, takes=frozenset(columns)) for r in reading.relations if r.span
+    }
+    tree = await reader.read_plan(text)
+    assert tree is not None
+    began = time.process_time()
+    assert leakproof(tree, text, scanned, frozenset()) == {}
+    assert time.process_time() - began < 3
+
+
+async def test_columns_that_nobody_asks_for_cost_nothing(reader: ReaderPool) -> None:
+    columns = {f"c{number}": "int" for number in range(5000)} | {"id": "int"}
+    text = joined(20, "d0.id = 5")
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    scanned = {
+        r.span: Scanned(columns=columns, takes=frozenset(columns)) for r in reading.relations if r.span
+    }
+    found = leakproof(await reader.read_plan(text), text, scanned, frozenset())
+    assert list(found.values()) == [("(TRY_CAST(`id` AS INT) = (5))",)] * 20
 
 
 @pytest.mark.parametrize(
