@@ -240,7 +240,7 @@ async def test_a_temporary_view_that_the_record_does_not_have_stands_for_itself(
     read = cleared("INSERT INTO out SELECT 1, t FROM w", OUT, temp_views_read=frozenset("w"))
     await world.ran(decided(read, views={"w": fresh_id()}))
     await world.followed()
-    assert await world.edges() == ["session:s-1.w.t -> out.who"]
+    assert await world.edges() == ["session:bob/s-1.w.t -> out.who"]
 
 
 async def test_what_was_too_much_for_the_record_is_known_by_tables(world: World) -> None:
