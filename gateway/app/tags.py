@@ -119,8 +119,10 @@ class Accepted:
 class TagsOf:
     """Asks policies for the tags of columns, off the loop and in pieces."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, within: bool = False) -> None:
+        """`within`: of a whole table (`*`) also the tags of what is in it."""
         self._engine = engine
+        self._within = within
         self._context = AccessContext(time=datetime.now(UTC))
 
     async def __call__(self, nodes: Sequence[Node]) -> Sequence[Sequence[Tag]]:
@@ -131,7 +133,10 @@ class TagsOf:
         return found
 
     def _of(self, nodes: Sequence[Node]) -> list[Sequence[Tag]]:
-        return [self._engine.tags(resource_of(node), self._context) for node in nodes]
+        return [
+            self._engine.tags(resource_of(node), self._context, within=self._within and node.name == "*")
+            for node in nodes
+        ]
 
 
 def resource_of(node: Node) -> Resource:
@@ -196,10 +201,12 @@ class TagPropagation:
 
     async def _look(self, policies: PolicySet) -> Looked | None:
         async with asyncio.timeout(_LOOK_S), connected(self._dsn) as connection:
+            engine = engine_for(policies)
             return await look(
                 connection,
                 self._rules,
-                TagsOf(engine_for(policies)),
+                TagsOf(engine),
+                tags_within=TagsOf(engine, within=True),
                 basis=basis_of(policies),
                 auto_accept=self._settings.auto_accept,
             )

@@ -114,12 +114,14 @@ async def look(
     tags_of: TagsOf,
     *,
     basis: str,
+    tags_within: TagsOf | None = None,
     auto_accept: bool = False,
     most_flows: int | None = None,
 ) -> Looked | None:
     """Bring the proposals up to date with the graph; None when nothing is new or another gateway looks.
 
-    `basis` is another text for other tags of policies. Raises what asyncpg raises, and changes nothing then.
+    `tags_within`: of a whole table (`*`) also the tags of what is in it, for flows of which only tables are
+    known; as `tags_of` by default. `basis` is another text for other tags of policies. Raises what asyncpg raises, and changes nothing then.
     """
     basis = f"{basis} {rules.digest} {auto_accept}"
     if not await _is_due(connection, basis, rules):
@@ -130,7 +132,7 @@ async def look(
         # Again, now that nobody else is at it.
         if not await _is_due(connection, basis, rules):
             return None
-        look_ = _Look(connection, rules, tags_of)
+        look_ = _Look(connection, rules, tags_of, tags_within or tags_of)
         if most_flows is not None:
             look_.most_flows = most_flows
         return await look_.run(basis, auto_accept=auto_accept)
@@ -148,7 +150,7 @@ async def _is_due(connection: Any, basis: str, rules: PropagationRules) -> bool:
             " OR EXISTS (SELECT FROM sluice.lineage_edge e"
             "   JOIN sluice.lineage_column c ON c.id = e.target"
             "   JOIN sluice.lineage_dataset d ON d.id = c.dataset"
-            "   WHERE e.changed_in >= s.edges AND e.finished AND NOT e.masking"
+            "   WHERE e.changed_in >= s.edges AND NOT e.masking"
             "   AND e.subtype = ANY($2::text[]) AND d.kind <> 'result')"
             " FROM sluice.tag_state s",
             basis,
@@ -160,10 +162,13 @@ async def _is_due(connection: Any, basis: str, rules: PropagationRules) -> bool:
 class _Look:
     """One look at the graph."""
 
-    def __init__(self, connection: Any, rules: PropagationRules, tags_of: TagsOf) -> None:
+    def __init__(
+        self, connection: Any, rules: PropagationRules, tags_of: TagsOf, tags_within: TagsOf
+    ) -> None:
         self._connection = connection
         self._rules = rules
         self._tags_of = tags_of
+        self._tags_within = tags_within
         self.most_flows = 2_000_000
         self._columns: dict[int, Node] = {}
         self._tags: dict[int, dict[str, list[Mapping[str, str]]]] = {}
@@ -178,7 +183,7 @@ class _Look:
         before = await _all(connection)
         stops = await self._ids(p.target for p in before.values() if p.state == REJECTED)
         async for page in sources(connection, self._rules.carrying):
-            for node, found in zip(page, await self._tags_of(page), strict=True):
+            for node, found in zip(page, await self._tags_within(page), strict=True):
                 for one in found:
                     if not one.propagated:
                         self._tag(node.id, one.type, [one.attributes])

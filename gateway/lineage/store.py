@@ -84,7 +84,7 @@ UPDATE sluice.lineage_edge e SET
   last_seen = greatest(e.last_seen, n.last),
   aggregates = CASE WHEN e.aggregates @> n.functions THEN e.aggregates
     ELSE (SELECT array_agg(DISTINCT a) FROM unnest(e.aggregates || n.functions) a) END,
-  changed_in = CASE WHEN n.finished AND NOT (e.finished AND e.aggregates @> n.functions)
+  changed_in = CASE WHEN n.finished AND NOT e.finished OR NOT e.aggregates @> n.functions
     THEN pg_current_xact_id() ELSE e.changed_in END
 FROM (
   SELECT *, string_to_array(aggregates, ' ') AS functions
@@ -154,7 +154,7 @@ class _Count:
     statement: UUID
     expression: str = ""
     aggregates: frozenset[str] = frozenset()
-    """Of one edge: the functions that were all of its value, in statements that finished."""
+    """Of one edge: the functions that were all of its value."""
 
     def also(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
@@ -331,8 +331,7 @@ def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Co
         else:
             count.also(of_shape)
         count.expression = words.expression
-        if of_shape.finished:
-            count.aggregates |= {words.aggregate}
+        count.aggregates |= {words.aggregate}
 
 
 def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:

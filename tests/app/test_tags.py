@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,19 @@ async def test_what_is_accepted_is_in_force_in_every_gateway_at_its_next_look(
         await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()
         async with connected(database) as connection:
             assert [one.origin_gone for one in await proposals(connection)] == [False]
+
+
+async def test_a_tag_within_a_table_follows_where_only_tables_are_known(
+    database: str, tmp_path: Path
+) -> None:
+    async with gateway(database, tmp_path) as (rules, _), connected(database) as connection:
+        statement = seen("raw.a -> copy.a: a IDENTITY")
+        lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
+        # The graph has never heard of the tagged column.
+        await bring(connection, [replace(statement, lineage=lineage)])
+        await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()
+        (proposed,) = await proposals(connection)
+        assert (proposed.target.table, proposed.target.column, proposed.asks) == ("copy", "*", True)
 
 
 async def test_a_service_without_catalogs_gets_the_tag_too(database: str, tmp_path: Path) -> None:
