@@ -3,9 +3,9 @@
 A walk over ids, level by level, of unmasked flows that the rules let pass. What arrives at a column is kept
 for each column that it came from, by the best of the ways between them.
 
-INVARIANT (what may have landed counts): a statement that failed, was canceled or was never seen to end may have
-written all the same, as the first of two inserts does when the second fails. Its flows are followed, too, and
-somebody has to look.
+INVARIANT (what may have landed counts): a statement that failed, was canceled or was never seen to end may
+have written all the same, as the first of two inserts does when the second fails. Its flows are followed,
+too, and somebody has to look.
 """
 
 from __future__ import annotations

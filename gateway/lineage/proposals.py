@@ -121,7 +121,8 @@ async def look(
     """Bring the proposals up to date with the graph; None when nothing is new or another gateway looks.
 
     `tags_within`: of a whole table (`*`) also the tags of what is in it, for flows of which only tables are
-    known; as `tags_of` by default. `basis` is another text for other tags of policies. Raises what asyncpg raises, and changes nothing then.
+    known; as `tags_of` by default. `basis` is another text for other tags of policies. Raises what asyncpg
+    raises, and changes nothing then.
     """
     basis = f"{basis} {rules.digest} {auto_accept}"
     if not await _is_due(connection, basis, rules):
