@@ -30,6 +30,8 @@ NO_AGGREGATE = "-"
 """Stands for a value that is not one call of one built-in aggregate function."""
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
+MOST_EDGES = 20_000
+"""Edges of one statement between columns; of one with more, only its tables are kept."""
 IMPORTED = "imported"
 """The outcome of a statement of a script: nobody saw it run."""
 TABLE_LEVEL = "TABLE"
@@ -87,6 +89,8 @@ class Rows:
     """Every column that it gives values or reads."""
     edges: Mapping[Key, Words]
     """Edges from one column to one column."""
+    table_level: str = ""
+    """Why they are between tables only; empty when columns are known."""
 
 
 def dataset_name(dataset: Dataset, seen: Seen) -> str:
@@ -111,7 +115,18 @@ def dataset_name(dataset: Dataset, seen: Seen) -> str:
 
 def rows_of(seen: Seen) -> Rows:
     """Return what a statement brings into the graph."""
-    lineage = seen.lineage
+    try:
+        return _rows_of(seen, seen.lineage)
+    except _TooMany:
+        why = f"it has more than {MOST_EDGES:,} edges between columns"
+        return _rows_of(seen, replace(seen.lineage, edges=(), view_edges=(), columns=(), table_level=why))
+
+
+class _TooMany(Exception):
+    """A statement has more edges than are kept of one."""
+
+
+def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
     names: dict[Dataset, str] = {}
 
     def named(dataset: Dataset) -> str:
@@ -145,6 +160,8 @@ def rows_of(seen: Seen) -> Rows:
                 for target in targets:
                     key = source, target, subtype, transformation.masking
                     known = edges.setdefault(key, words)
+                    if len(edges) > MOST_EDGES:
+                        raise _TooMany
                     if known.aggregate != words.aggregate:
                         edges[key] = replace(known, aggregate=NO_AGGREGATE)
     for source, target, _, _ in edges:
@@ -153,7 +170,7 @@ def rows_of(seen: Seen) -> Rows:
     datasets: dict[str, Dataset] = {}
     for dataset, name in names.items():
         datasets.setdefault(name, dataset)
-    return Rows(datasets, frozenset(columns), edges)
+    return Rows(datasets, frozenset(columns), edges, lineage.table_level)
 
 
 def _columns_by_dataset(columns: Iterable[ColumnVertex]) -> dict[Dataset, set[str]]:

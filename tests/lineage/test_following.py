@@ -23,6 +23,7 @@ from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.rows import Seen
 from gateway.lineage.sinks import LineageSink
+from gateway.lineage.store import Known, NotOurTurn, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -309,6 +310,40 @@ async def test_what_the_database_refuses_keeps_nobody_waiting(world: World) -> N
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
     assert world.follower.figures.lost == 1
+
+
+async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = await world.ran(insert())
+    await world.ran(insert())
+
+    async def brought(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+        if slow in {one.statement_id for one in seen}:
+            raise TimeoutError
+        return await bring(connection, seen, known)
+
+    monkeypatch.setattr("gateway.lineage.following.bring", brought)
+    await world.followed()
+    assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
+    assert world.follower.figures.lost == 1
+
+
+async def test_who_waits_for_another_gateway_gives_nothing_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ran(insert())
+
+    async def busy(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+        raise NotOurTurn
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.lineage.following.bring", busy)
+        for _ in range(HURRIED.attempts + 1):
+            with pytest.raises(NotOurTurn):
+                await world.followed()
+    await world.followed()
+    assert len(await world.edges()) == 2
 
 
 async def test_a_sink_is_tried_again_and_then_left_behind(world: World) -> None:
