@@ -102,6 +102,8 @@ class Accepted:
                     server_settings={"application_name": "sluice-tags"},
                 )
                 await migrate(self._connection)
+                # It may be another database by now, or an older state of it: a number says nothing there.
+                known = None
             if known is not None and await accepted_number(self._connection) == known:
                 return None
             found = await accepted_list(self._connection)
@@ -166,6 +168,10 @@ class TagPropagation:
         self.trouble = ""
         """Why the last look failed."""
 
+    async def told(self) -> str | None:
+        """Say why tags do not travel now, None when they do. Those that were accepted are in force."""
+        return f"no tags are proposed: {self.trouble}" if self.trouble else None
+
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
@@ -174,9 +180,12 @@ class TagPropagation:
                 await self.look()
                 self.trouble = ""
             except Exception as error:  # noqa: BLE001 - the root of a task: proposals may be late
-                why = f"{type(error).__name__}: {error}"
+                # The readiness page is open to everybody, and a database's own words may quote what is in it.
+                why = (
+                    f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__
+                )
                 if why != self.trouble:
-                    log.warning("tags_not_propagated", why=why)
+                    log.warning("tags_not_propagated", why=f"{type(error).__name__}: {error}")
                 self.trouble = why
             # A large list is looked at less often: at most a tenth of the time goes into it.
             await asyncio.sleep(max(self._settings.look_s, 9 * (time.monotonic() - begun)))

@@ -22,6 +22,7 @@ from gateway.app.rules import RulesInForce
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
@@ -134,6 +135,17 @@ async def test_a_service_without_catalogs_gets_the_tag_too(database: str, tmp_pa
         assert masked(rules, "copy", "id")
 
 
+async def test_after_a_broken_connection_the_list_is_read_whole(database: str) -> None:
+    accepted = Accepted(database)
+    found = await accepted.fetch(None)
+    assert found is not None
+    assert await accepted.fetch(found.number) is None
+    # Whatever is behind the new connection, the same number may be of another list.
+    accepted.close()
+    assert await accepted.fetch(found.number) == found
+    accepted.close()
+
+
 async def test_without_the_database_a_gateway_that_knew_nothing_judges_nothing(tmp_path: Path) -> None:
     async with gateway("postgresql://nobody@127.0.0.1:1/none", tmp_path) as (rules, _):
         assert "which tags were accepted is not known" in (rules.stale() or "")
@@ -147,6 +159,17 @@ async def test_a_database_that_is_made_anew_is_told_of_its_tables(database: str,
         assert rules.stale() is None
         assert await source.look()
         await connection.close()
+
+
+async def test_why_no_tags_are_proposed_is_told() -> None:
+    dsn = "postgresql://nobody@127.0.0.1:1/none"
+    propagation = TagPropagation(TagPropagationSettings(), dsn, lambda: PolicySet(version=1))
+    assert await propagation.told() is None
+    running = asyncio.create_task(propagation.run())
+    while await propagation.told() is None:  # noqa: ASYNC110 - nothing else says that a look has failed
+        await asyncio.sleep(0.01)
+    running.cancel()
+    assert "no tags are proposed: " in (await propagation.told() or "")
 
 
 async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
@@ -227,6 +250,11 @@ WRONG: Sequence[tuple[str, str, Any, int]] = (
     ("GET", "?state=open", None, 400),
     ("GET", "?limit=0", None, 400),
     ("GET", "?limit=1e3", None, 400),
+    ("GET", "?limit=0000000019999999999", None, 400),
+    ("GET", "?limit=" + "1" * 5000, None, 400),
+    ("GET", "?name=a%00b", None, 400),
+    ("GET", "?tag=%00", None, 400),
+    ("POST", "/accept", {"ids": list(range(1, 5000))}, 409),
     ("GET", "?gone=1", None, 400),
     ("GET", "/99", None, 404),
     ("POST", "/accept", [], 400),
