@@ -28,8 +28,11 @@ BY_SETTING = "(auto-accept)"
 BY_ORIGIN = "(new origin)"
 """Who has proposed again what was rejected for other origins."""
 MOST_ORIGINS = 20
+MOST_NAME_BYTES = 2_000
+"""Of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
 MOST_STEPS = 50
 """Of a way that is kept; a longer one has its last steps."""
+_TOO_LONG = f"names of more than {MOST_NAME_BYTES:,} bytes are left out"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
 _LOOK_AGAIN = "1 hour"
@@ -201,13 +204,17 @@ class _Look:
         second = await self._spread(alone, stops)
         wanted = await self._wanted(first, second, frozenset(accepted))
         cut_off = first.cut_off or second.cut_off
+        too_long = [one for one in wanted if sum(len(name.encode()) for name in one) > MOST_NAME_BYTES]
+        for target in too_long:
+            # Nobody else's proposals wait for it.
+            del wanted[target]
         told = await self._write(
             before, wanted, basis, edges, decided, auto_accept=auto_accept, whole=not cut_off
         )
         return Looked(
             columns=len(roots),
             flows=first.flows + second.flows,
-            cut_off=cut_off,
+            cut_off=cut_off or (_TOO_LONG if too_long else ""),
             **told,
         )
 

@@ -30,6 +30,8 @@ NO_AGGREGATE = "-"
 """Stands for a value that is not one call of one built-in aggregate function."""
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
+NAME_BYTES = 2_000
+"""Of a name that is kept as it is; PostgreSQL's indexes take no more than some 2,700."""
 MOST_EDGES = 20_000
 """Edges of one statement between columns; of one with more, only its tables are kept."""
 IMPORTED = "imported"
@@ -104,13 +106,19 @@ def dataset_name(dataset: Dataset, seen: Seen) -> str:
             return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
             # Clients of Spark Connect choose their session ids, so two users may have the same one.
-            return storable(
-                f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}"
-            )
+            return _kept(f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}")
         case DatasetKind.PATH:
-            return storable("path:" + "/".join(dataset.parts))
+            return _kept("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:
-            return storable(str(dataset))
+            return _kept(str(dataset))
+
+
+def _kept(name: str) -> str:
+    """Return a name as it is kept; the beginning of a very long one, and what tells it from others."""
+    name = storable(name)
+    if len(name) <= NAME_BYTES // 4 or len(name.encode()) <= NAME_BYTES:
+        return name
+    return f"{name[: NAME_BYTES // 5]}…{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def rows_of(seen: Seen) -> Rows:
@@ -136,7 +144,7 @@ def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
         return name
 
     def column(vertex: ColumnVertex) -> Ends:
-        return named(vertex.dataset), storable(vertex.column)
+        return named(vertex.dataset), _kept(vertex.column)
 
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
         named(dataset)

@@ -105,6 +105,25 @@ async def test_of_a_statement_with_too_many_edges_its_tables_are_known(graph: An
     assert told == "it has more than 20,000 edges between columns"
 
 
+async def test_a_name_of_any_length_is_there_and_is_its_own(graph: Any) -> None:
+    chance = random.Random(7)
+    long, other = ("".join(chance.choices("abcdefghijklmnopqrstuvwxyzäßΩ", k=9_000)) for _ in range(2))
+    await bring(
+        graph,
+        [
+            seen(
+                f"a.x -> {long}.y: x IDENTITY",
+                f"a.x -> b.{long}: x IDENTITY",
+                f"a.z -> {other}.y: z IDENTITY",
+            )
+        ],
+    )
+    down = reached(await walk(graph, [column("a.x")], DOWN, everything))
+    assert len(down) == 2
+    assert len({name for name in down if len(name) < 600}) == 2
+    assert await graph.fetchval("SELECT count(*) FROM sluice.lineage_dataset") == 4
+
+
 async def test_what_is_remembered_of_large_statements_is_bounded(graph: Any) -> None:
     sources = ", ".join(f"a.x{i}" for i in range(150))
     known = Known()

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import asyncpg
@@ -161,6 +162,18 @@ async def test_what_has_not_finished_may_have_written_and_somebody_has_to_look(
     await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", minute=1)])
     await world.look(auto_accept=True)
     assert await world.listed() == {"a.id PII": ACCEPTED, "b.id PII": ACCEPTED}
+
+
+async def test_a_name_that_is_too_long_keeps_no_other_waiting(world: World) -> None:
+    world.tag("raw.ssn", "PII")
+    long = "".join(Random(7).choices("abcdefghijklmnopqrstuvwxyz", k=1_900))
+    await bring(
+        world.graph, [seen(f"raw.ssn -> {long}.{long}: ssn IDENTITY", "raw.ssn -> a.id: ssn IDENTITY")]
+    )
+    looked = await world.look()
+    assert looked is not None
+    assert "names of more than" in looked.cut_off
+    assert await world.listed() == {"a.id PII": PROPOSED}
 
 
 async def test_a_count_that_has_not_finished_is_a_count(world: World) -> None:
