@@ -22,7 +22,9 @@ from gateway.admin.requests import (
     Authenticate,
     FromAnotherSite,
     NotAuthenticated,
+    TooLarge,
     Turns,
+    body_of,
     log_in,
     refuse_other_sites,
 )
@@ -86,7 +88,7 @@ class TagsApi:
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application(client_max_size=MOST_BYTES)
+        app = web.Application()
         app.router.add_get("/proposals", self._answer(self._list))
         app.router.add_get(r"/proposals/{id:\d{1,18}}", self._answer(self._show))
         app.router.add_post("/proposals/{decision:accept|reject}", self._answer(self._decide))
@@ -116,6 +118,8 @@ class TagsApi:
                 return _error(404, str(error))
             except _BadRequest as error:
                 return _error(400, str(error))
+            except TooLarge as error:
+                return _error(413, str(error))
             except TimeoutError:
                 return _error(503, "this took too long")
             except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -129,13 +133,16 @@ class TagsApi:
         unknown = sorted(set(asked) - set(_PARAMETERS))
         if unknown:
             raise _BadRequest(f"unknown parameter `{unknown[0]}`; there are {', '.join(_PARAMETERS)}")
+        for name, value in asked.items():
+            if "\0" in value or any("\ud800" <= c <= "\udfff" for c in value):
+                raise _BadRequest(f"`{name}` holds a character that no name has")
         states = asked.getall("state", list(_STATES))
         if not set(states) <= set(_STATES):
             raise _BadRequest(f"`state` is one of {', '.join(_STATES)}")
         if asked.get("gone", "false") not in ("true", "false"):
             raise _BadRequest("`gone` is `true` or `false`")
         limit = asked.get("limit", str(LIMIT))
-        if not limit.isascii() or not limit.isdecimal() or not 1 <= int(limit[:9]) <= MOST:
+        if not (limit.isascii() and limit.isdecimal()) or len(limit) > 9 or not 1 <= int(limit) <= MOST:
             raise _BadRequest(f"`limit` is a number from 1 to {MOST:,}")
         return await self._proposals.listed(
             states=states,
@@ -153,7 +160,7 @@ class TagsApi:
 
     async def _decide(self, request: web.Request, principal: Principal) -> list[Json]:
         try:
-            body = orjson.loads(await request.read())
+            body = orjson.loads(await body_of(request, MOST_BYTES))
         except ValueError:
             raise _BadRequest("the body is no JSON") from None
         if not isinstance(body, dict) or not body.keys() <= {"ids", "again"}:

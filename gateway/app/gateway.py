@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import structlog
 from aiohttp import web
 
-from gateway.admin.listener import AdminListener
+from gateway.admin.listener import AdminListener, Check
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import (
     make_backend,
@@ -199,7 +199,8 @@ class Gateway:
             **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
             **self._make_tags_admin(dsn, self._authenticator(users, recorder)),
         }
-        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, apis)
+        notes = {"tags": propagation.told} if settings.tag_propagation.enabled else {}
+        admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, notes, apis)
         every_s = settings.policies.reload_s
         self._background += [rules.watch(), users.run(every_s)]
         if settings.tag_propagation.enabled:
@@ -342,6 +343,7 @@ class Gateway:
         upstream: Upstream,
         ledger: FileLedger,
         lineage: Follower | None,
+        more_notes: Mapping[str, Check],
         apis: Mapping[str, Callable[[], web.Application]],
     ) -> int:
         async def parser() -> str | None:
@@ -363,7 +365,7 @@ class Gateway:
         async def followed() -> str | None:
             return trouble(lineage.figures) if lineage is not None else None
 
-        notes = {"policies": policies, "users": user_file}
+        notes = {"policies": policies, "users": user_file, **more_notes}
         if lineage is not None:
             notes["lineage"] = followed
         listener = self._settings.listeners.admin

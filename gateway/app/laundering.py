@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from gateway.lineage.graph import Column
-from gateway.lineage.propagation import Flow, Node, Spread, nodes, sources, spread
-from gateway.model.lineage import DatasetKind
+from gateway.lineage.propagation import Flow, Node, Spread, nodes, sources, spread, within
+from gateway.model.lineage import ANY_COLUMN, DatasetKind
 from gateway.model.resource import Resource
 from gateway.model.tags import Propagation, PropagationRules
 from gateway.policy.laundering import Protection, Sight, Sights, TableParts, Weaker
@@ -66,7 +66,10 @@ async def laundering(
     known: dict[int, Node] = {}
     lax: set[int] = set()
     async for page in sources(connection, rules.carrying):
-        wanted = [node for node in page if start is None or _is_among(node, start)]
+        # Where only a table is known to flow on, any of its columns may be in it.
+        beside = await within(connection, [node for node in page if node.name == ANY_COLUMN])
+        there = {node.id: node for node in (*page, *beside)}.values()
+        wanted = [node for node in there if start is None or _is_among(node, start)]
         found = await asyncio.to_thread(_seen, sights, wanted)
         for node in wanted:
             sight = found.get(node.id, [])

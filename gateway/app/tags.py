@@ -102,6 +102,8 @@ class Accepted:
                     server_settings={"application_name": "sluice-tags"},
                 )
                 await migrate(self._connection)
+                # It may be another database by now, or an older state of it: a number says nothing there.
+                known = None
             if known is not None and await accepted_number(self._connection) == known:
                 return None
             found = await accepted_list(self._connection)
@@ -119,8 +121,10 @@ class Accepted:
 class TagsOf:
     """Asks policies for the tags of columns, off the loop and in pieces."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, within: bool = False) -> None:
+        """`within`: of a whole table (`*`) also the tags of what is in it."""
         self._engine = engine
+        self._within = within
         self._context = AccessContext(time=datetime.now(UTC))
 
     async def __call__(self, nodes: Sequence[Node]) -> Sequence[Sequence[Tag]]:
@@ -131,7 +135,10 @@ class TagsOf:
         return found
 
     def _of(self, nodes: Sequence[Node]) -> list[Sequence[Tag]]:
-        return [self._engine.tags(resource_of(node), self._context) for node in nodes]
+        return [
+            self._engine.tags(resource_of(node), self._context, within=self._within and node.name == "*")
+            for node in nodes
+        ]
 
 
 def resource_of(node: Node) -> Resource:
@@ -161,6 +168,10 @@ class TagPropagation:
         self.trouble = ""
         """Why the last look failed."""
 
+    async def told(self) -> str | None:
+        """Say why tags do not travel now, None when they do. Those that were accepted are in force."""
+        return f"no tags are proposed: {self.trouble}" if self.trouble else None
+
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
@@ -169,9 +180,12 @@ class TagPropagation:
                 await self.look()
                 self.trouble = ""
             except Exception as error:  # noqa: BLE001 - the root of a task: proposals may be late
-                why = f"{type(error).__name__}: {error}"
+                # The readiness page is open to everybody, and a database's own words may quote what is in it.
+                why = (
+                    f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__
+                )
                 if why != self.trouble:
-                    log.warning("tags_not_propagated", why=why)
+                    log.warning("tags_not_propagated", why=f"{type(error).__name__}: {error}")
                 self.trouble = why
             # A large list is looked at less often: at most a tenth of the time goes into it.
             await asyncio.sleep(max(self._settings.look_s, 9 * (time.monotonic() - begun)))
@@ -196,10 +210,12 @@ class TagPropagation:
 
     async def _look(self, policies: PolicySet) -> Looked | None:
         async with asyncio.timeout(_LOOK_S), connected(self._dsn) as connection:
+            engine = engine_for(policies)
             return await look(
                 connection,
                 self._rules,
-                TagsOf(engine_for(policies)),
+                TagsOf(engine),
+                tags_within=TagsOf(engine, within=True),
                 basis=basis_of(policies),
                 auto_accept=self._settings.auto_accept,
             )

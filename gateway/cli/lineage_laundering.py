@@ -104,7 +104,7 @@ def _show(report: LaunderingReport, terminal: Terminal) -> None:
 
 
 def _show_one(one: Laundering, branch: str, indent: str, terminal: Terminal) -> None:
-    asks = "  (only tables are known on the way)" if one.asks else ""
+    asks = "  (only tables are known on the way, or no end of a statement)" if one.asks else ""
     terminal.line(f"{branch}{terminal.style(str(one.target), RED)}{asks}")
     for step in one.way:
         statement = terminal.style(f"statement {step['statement']}", DIM)

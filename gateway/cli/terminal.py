@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
@@ -11,6 +12,10 @@ import orjson
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 MAX_CELL = 48
+_ORDERS = re.compile(
+    r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""What has a terminal do something else than show a sign, or show signs in another order."""
 
 
 class Terminal:
@@ -29,17 +34,22 @@ class Terminal:
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
 
     def line(self, text: str = "") -> None:
-        self.stream.write(text + "\n")
-        self.stream.flush()
+        """Write a line. Names and texts of statements are users': of what they hold a terminal takes nothing
+        but colours as anything else than text."""
+        self._write(_ORDERS.sub(" ", text))
 
     def json(self, value: Any) -> None:
         """Write one JSON document and a line break."""
         options = orjson.OPT_INDENT_2 if self.stream.isatty() else 0
-        self.line(orjson.dumps(value, default=str, option=options | orjson.OPT_NON_STR_KEYS).decode())
+        self._write(orjson.dumps(value, default=str, option=options | orjson.OPT_NON_STR_KEYS).decode())
 
     def json_line(self, value: Any) -> None:
         """Write one JSON document on one line."""
-        self.line(orjson.dumps(value, default=str).decode())
+        self._write(orjson.dumps(value, default=str).decode())
+
+    def _write(self, text: str) -> None:
+        self.stream.write(text + "\n")
+        self.stream.flush()
 
     def table(
         self,

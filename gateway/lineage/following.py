@@ -19,7 +19,7 @@ import structlog
 
 from gateway.lineage.gathering import Gathered, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import MOST_EDGES, Seen
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import Known, bring
 from gateway.lineage.workers import LineageWorkers
@@ -34,11 +34,15 @@ _REFUSALS = (
     asyncpg.DataError,
     asyncpg.ProgramLimitExceededError,
     asyncpg.IntegrityConstraintViolationError,
+    asyncpg.OutOfMemoryError,
+    asyncpg.QueryCanceledError,
+    TimeoutError,
     TypeError,
     ValueError,
     OverflowError,
 )
-"""What PostgreSQL, or asyncpg's encoders, answer when a value is at fault and not the server or the way."""
+"""What PostgreSQL, or asyncpg's encoders, answer when a value is at fault, or takes too much, and not the
+server or the way."""
 MAX_VIEW_DEPTH = 32
 """Temporary views that are made of temporary views."""
 TOO_MUCH = "its tables were too many for the record"
@@ -100,7 +104,7 @@ class FollowerLimits:
     batch: int = 50
     """Statements that are read and made at once: what is in memory."""
     brought: int = 10
-    """Statements of one transaction of the graph: their rows are made on the event loop, 0.4 ms each."""
+    """Statements of one transaction of the graph: their parameters are made on the event loop."""
     poll_s: float = 1.0
     """Seconds between looks at the queue, unless the last batch was full: a few statements cost as much as
     one."""
@@ -312,9 +316,10 @@ class Follower:
         for name, statement_id in made_by.items():
             if statement_id in self._views:
                 self._views.move_to_end(statement_id)
+                lineage = self._views[statement_id]
             else:
-                self._keep(statement_id, await self._view(connection, statement_id, depth))
-            lineage = self._views[statement_id]
+                lineage = await self._view(connection, statement_id, depth)
+                self._keep(statement_id, lineage)
             if lineage is not None:
                 found[name] = lineage
         return found
@@ -330,6 +335,8 @@ class Follower:
             return None
 
     def _keep(self, statement_id: UUID, lineage: StatementLineage | None) -> None:
+        if lineage is not None and sum(len(edge.sources) for edge in lineage.edges) > MOST_EDGES:
+            return  # rarely so many; it is made again where it is read
         self._views[statement_id] = lineage
         if len(self._views) > self.limits.views:
             self._views.popitem(last=False)

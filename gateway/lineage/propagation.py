@@ -1,7 +1,11 @@
 """How far something goes along the graph with the values of columns: tags, and what policies protect.
 
-A walk over ids, level by level, of finished unmasked flows that the rules let pass. What arrives at a column
-is kept for each column that it came from, by the best of the ways between them.
+A walk over ids, level by level, of unmasked flows that the rules let pass. What arrives at a column is kept
+for each column that it came from, by the best of the ways between them.
+
+INVARIANT (what may have landed counts): a statement that failed, was canceled or was never seen to end may
+have written all the same, as the first of two inserts does when the second fails. Its flows are followed,
+too, and somebody has to look.
 """
 
 from __future__ import annotations
@@ -49,6 +53,8 @@ class Flow(NamedTuple):
     target: int
     kind: str
     aggregates: tuple[str, ...]
+    finished: bool
+    """Whether any statement that has it really finished."""
     statement: UUID
     """The last one that has it."""
 
@@ -149,6 +155,8 @@ def _pass_on(
         follows = rules.follows(tag, flow.kind, flow.aggregates)
         if not follows or (column, tag) in stops:
             continue
+        if not flow.finished:
+            follows = Propagation.ASK
         for source, arrival in list(sources.items()):
             if source == flow.target:
                 continue
@@ -169,9 +177,9 @@ near AS (
     SELECT h.id, o.id FROM here h JOIN sluice.lineage_column o ON o.dataset = h.dataset AND o.name <> '*'
     WHERE h.name = '*'
 )
-SELECT n.at, e.target, e.subtype, e.aggregates, e.last_statement
+SELECT n.at, e.target, e.subtype, e.aggregates, e.finished, e.last_statement
 FROM near n JOIN sluice.lineage_edge e ON e.source = n.leaves
-WHERE e.finished AND NOT e.masking AND e.subtype = ANY($2::text[])
+WHERE NOT e.masking AND e.subtype = ANY($2::text[])
 ORDER BY n.at, e.target, e.subtype"""
 
 
@@ -185,7 +193,12 @@ async def _flows(
             (
                 row["at"],
                 Flow(
-                    row["at"], row["target"], row["subtype"], tuple(row["aggregates"]), row["last_statement"]
+                    row["at"],
+                    row["target"],
+                    row["subtype"],
+                    tuple(row["aggregates"]),
+                    row["finished"],
+                    row["last_statement"],
                 ),
             )
             for row in rows
@@ -224,7 +237,7 @@ async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list
     while True:
         rows = await connection.fetch(
             f"{_NODES} WHERE c.id > $1 AND d.kind = 'table' AND cardinality(d.parts) = 3"
-            " AND EXISTS (SELECT FROM sluice.lineage_edge e WHERE e.source = c.id AND e.finished"
+            " AND EXISTS (SELECT FROM sluice.lineage_edge e WHERE e.source = c.id"
             " AND NOT e.masking AND e.subtype = ANY($2::text[])) ORDER BY c.id LIMIT $3",
             last,
             sorted(kinds),
@@ -234,6 +247,19 @@ async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list
             return
         last = rows[-1]["id"]
         yield list(_as_nodes(rows))
+
+
+async def within(connection: Any, tables: Iterable[Node]) -> list[Node]:
+    """Return the columns that the graph has of tables, given by their `*`."""
+    found: list[Node] = []
+    for some in _pages(sorted(node.id for node in tables)):
+        rows = await connection.fetch(
+            f"{_NODES} WHERE c.name <> '*' AND c.dataset IN"
+            " (SELECT dataset FROM sluice.lineage_column WHERE id = ANY($1::bigint[])) ORDER BY c.id",
+            some,
+        )
+        found += _as_nodes(rows)
+    return found
 
 
 def _as_nodes(rows: Iterable[Mapping[str, Any]]) -> Iterator[Node]:

@@ -28,8 +28,11 @@ BY_SETTING = "(auto-accept)"
 BY_ORIGIN = "(new origin)"
 """Who has proposed again what was rejected for other origins."""
 MOST_ORIGINS = 20
+MOST_NAME_BYTES = 2_000
+"""Of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
 MOST_STEPS = 50
 """Of a way that is kept; a longer one has its last steps."""
+_TOO_LONG = f"names of more than {MOST_NAME_BYTES:,} bytes are left out"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
 _LOOK_AGAIN = "1 hour"
@@ -114,12 +117,15 @@ async def look(
     tags_of: TagsOf,
     *,
     basis: str,
+    tags_within: TagsOf | None = None,
     auto_accept: bool = False,
     most_flows: int | None = None,
 ) -> Looked | None:
     """Bring the proposals up to date with the graph; None when nothing is new or another gateway looks.
 
-    `basis` is another text for other tags of policies. Raises what asyncpg raises, and changes nothing then.
+    `tags_within`: of a whole table (`*`) also the tags of what is in it, for flows of which only tables are
+    known; as `tags_of` by default. `basis` is another text for other tags of policies. Raises what asyncpg
+    raises, and changes nothing then.
     """
     basis = f"{basis} {rules.digest} {auto_accept}"
     if not await _is_due(connection, basis, rules):
@@ -130,7 +136,7 @@ async def look(
         # Again, now that nobody else is at it.
         if not await _is_due(connection, basis, rules):
             return None
-        look_ = _Look(connection, rules, tags_of)
+        look_ = _Look(connection, rules, tags_of, tags_within or tags_of)
         if most_flows is not None:
             look_.most_flows = most_flows
         return await look_.run(basis, auto_accept=auto_accept)
@@ -148,7 +154,7 @@ async def _is_due(connection: Any, basis: str, rules: PropagationRules) -> bool:
             " OR EXISTS (SELECT FROM sluice.lineage_edge e"
             "   JOIN sluice.lineage_column c ON c.id = e.target"
             "   JOIN sluice.lineage_dataset d ON d.id = c.dataset"
-            "   WHERE e.changed_in >= s.edges AND e.finished AND NOT e.masking"
+            "   WHERE e.changed_in >= s.edges AND NOT e.masking"
             "   AND e.subtype = ANY($2::text[]) AND d.kind <> 'result')"
             " FROM sluice.tag_state s",
             basis,
@@ -160,10 +166,13 @@ async def _is_due(connection: Any, basis: str, rules: PropagationRules) -> bool:
 class _Look:
     """One look at the graph."""
 
-    def __init__(self, connection: Any, rules: PropagationRules, tags_of: TagsOf) -> None:
+    def __init__(
+        self, connection: Any, rules: PropagationRules, tags_of: TagsOf, tags_within: TagsOf
+    ) -> None:
         self._connection = connection
         self._rules = rules
         self._tags_of = tags_of
+        self._tags_within = tags_within
         self.most_flows = 2_000_000
         self._columns: dict[int, Node] = {}
         self._tags: dict[int, dict[str, list[Mapping[str, str]]]] = {}
@@ -178,7 +187,7 @@ class _Look:
         before = await _all(connection)
         stops = await self._ids(p.target for p in before.values() if p.state == REJECTED)
         async for page in sources(connection, self._rules.carrying):
-            for node, found in zip(page, await self._tags_of(page), strict=True):
+            for node, found in zip(page, await self._tags_within(page), strict=True):
                 for one in found:
                     if not one.propagated:
                         self._tag(node.id, one.type, [one.attributes])
@@ -195,13 +204,17 @@ class _Look:
         second = await self._spread(alone, stops)
         wanted = await self._wanted(first, second, frozenset(accepted))
         cut_off = first.cut_off or second.cut_off
+        too_long = [one for one in wanted if sum(len(name.encode()) for name in one) > MOST_NAME_BYTES]
+        for target in too_long:
+            # Nobody else's proposals wait for it.
+            del wanted[target]
         told = await self._write(
             before, wanted, basis, edges, decided, auto_accept=auto_accept, whole=not cut_off
         )
         return Looked(
             columns=len(roots),
             flows=first.flows + second.flows,
-            cut_off=cut_off,
+            cut_off=cut_off or (_TOO_LONG if too_long else ""),
             **told,
         )
 

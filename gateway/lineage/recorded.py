@@ -30,7 +30,10 @@ Masks = Mapping[TableName, frozenset[str]]
 
 NOT_FORWARDED = "not_forwarded"
 _CACHED = 256
-_CACHED_BYTES = 16 * 1024
+_CACHED_BYTES = 4 * 1024 * 1024
+"""Packed tables that are remembered: of wide ones a packing takes up to 200 ms, on the event loop."""
+_MESSAGE_BYTES = 16 * 1024
+"""What a plan that is one SQL text may have beside it."""
 _INFLATED_BYTES = 64 * 1024 * 1024
 """What the tables of one record may come to; more is no record of ours."""
 
@@ -43,7 +46,8 @@ class LineageInput:
         tables and views of one statement is kept, compressed."""
         self._queries = queries
         self._tables_bytes = tables_bytes
-        self._written: OrderedDict[object, tuple[tuple[Table, ...], str]] = OrderedDict()
+        self._written: OrderedDict[object, tuple[tuple[Table, ...], str | None]] = OrderedDict()
+        self._written_bytes = 0
 
     def __call__(self, cleared: Cleared, views: Mapping[str, str]) -> dict[str, Any] | None:
         """Return what is kept, as JSON; None where a statement has no lineage to be made of it.
@@ -76,7 +80,7 @@ class LineageInput:
         if plan.kind != "execute" or not cleared.plan_texts:
             return False
         text = cleared.plan_texts[0]
-        if len(plan.message) > 8 * len(text) + _CACHED_BYTES:
+        if len(plan.message) > 8 * len(text) + _MESSAGE_BYTES:
             return False
         # pyspark's messages are there, or no plan would be.
         from gateway.plan.sql_text import sql_of
@@ -92,13 +96,14 @@ class LineageInput:
             self._written.move_to_end(key)
             return found[1]
         packed = pack(cleared.tables, masks)
-        if packed is None or len(packed) > self._tables_bytes:
-            return None
-        if len(packed) <= _CACHED_BYTES:
-            # With the tables, so that no other gets the address of one of them.
-            self._written[key] = (cleared.tables, packed)
-            if len(self._written) > _CACHED:
-                self._written.popitem(last=False)
+        if packed is not None and len(packed) > self._tables_bytes:
+            packed = None
+        # With the tables, so that no other gets the address of one of them.
+        self._written[key] = (cleared.tables, packed)
+        self._written_bytes += len(packed or "")
+        while len(self._written) > _CACHED or self._written_bytes > _CACHED_BYTES:
+            _, (_, oldest) = self._written.popitem(last=False)
+            self._written_bytes -= len(oldest or "")
         return packed
 
 

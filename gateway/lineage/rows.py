@@ -30,6 +30,10 @@ NO_AGGREGATE = "-"
 """Stands for a value that is not one call of one built-in aggregate function."""
 EXPRESSION_CHARS = 2000
 """What is kept of an expression's text; the whole is in the statement."""
+NAME_BYTES = 2_000
+"""Of a name that is kept as it is; PostgreSQL's indexes take no more than some 2,700."""
+MOST_EDGES = 20_000
+"""Edges of one statement between columns; of one with more, only its tables are kept."""
 IMPORTED = "imported"
 """The outcome of a statement of a script: nobody saw it run."""
 TABLE_LEVEL = "TABLE"
@@ -87,6 +91,8 @@ class Rows:
     """Every column that it gives values or reads."""
     edges: Mapping[Key, Words]
     """Edges from one column to one column."""
+    table_level: str = ""
+    """Why they are between tables only; empty when columns are known."""
 
 
 def dataset_name(dataset: Dataset, seen: Seen) -> str:
@@ -100,18 +106,35 @@ def dataset_name(dataset: Dataset, seen: Seen) -> str:
             return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
             # Clients of Spark Connect choose their session ids, so two users may have the same one.
-            return storable(
-                f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}"
-            )
+            return _kept(f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}")
         case DatasetKind.PATH:
-            return storable("path:" + "/".join(dataset.parts))
+            return _kept("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:
-            return storable(str(dataset))
+            return _kept(str(dataset))
+
+
+def _kept(name: str) -> str:
+    """Return a name as it is kept; the beginning of a very long one, and what tells it from others."""
+    name = storable(name)
+    if len(name) <= NAME_BYTES // 4 or len(name.encode()) <= NAME_BYTES:
+        return name
+    return f"{name[: NAME_BYTES // 5]}…{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def rows_of(seen: Seen) -> Rows:
     """Return what a statement brings into the graph."""
-    lineage = seen.lineage
+    try:
+        return _rows_of(seen, seen.lineage)
+    except _TooMany:
+        why = f"it has more than {MOST_EDGES:,} edges between columns"
+        return _rows_of(seen, replace(seen.lineage, edges=(), view_edges=(), columns=(), table_level=why))
+
+
+class _TooMany(Exception):
+    """A statement has more edges than are kept of one."""
+
+
+def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
     names: dict[Dataset, str] = {}
 
     def named(dataset: Dataset) -> str:
@@ -121,7 +144,7 @@ def rows_of(seen: Seen) -> Rows:
         return name
 
     def column(vertex: ColumnVertex) -> Ends:
-        return named(vertex.dataset), storable(vertex.column)
+        return named(vertex.dataset), _kept(vertex.column)
 
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
         named(dataset)
@@ -145,6 +168,8 @@ def rows_of(seen: Seen) -> Rows:
                 for target in targets:
                     key = source, target, subtype, transformation.masking
                     known = edges.setdefault(key, words)
+                    if len(edges) > MOST_EDGES:
+                        raise _TooMany
                     if known.aggregate != words.aggregate:
                         edges[key] = replace(known, aggregate=NO_AGGREGATE)
     for source, target, _, _ in edges:
@@ -153,7 +178,7 @@ def rows_of(seen: Seen) -> Rows:
     datasets: dict[str, Dataset] = {}
     for dataset, name in names.items():
         datasets.setdefault(name, dataset)
-    return Rows(datasets, frozenset(columns), edges)
+    return Rows(datasets, frozenset(columns), edges, lineage.table_level)
 
 
 def _columns_by_dataset(columns: Iterable[ColumnVertex]) -> dict[Dataset, set[str]]:

@@ -7,6 +7,7 @@ batches cost less, because an edge that many of their statements have is counted
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ K = TypeVar("K")
 
 MOST_SHAPES = 5_000
 """Statements whose edges are remembered; some 10 KB each."""
+MOST_KEPT = 200_000
+"""Edges of them all, with their texts: half a kilobyte each."""
 MOST_COLUMNS = 200_000
 """Columns whose ids are remembered."""
 _TURN = 0x736C75696365204C
@@ -84,7 +87,7 @@ UPDATE sluice.lineage_edge e SET
   last_seen = greatest(e.last_seen, n.last),
   aggregates = CASE WHEN e.aggregates @> n.functions THEN e.aggregates
     ELSE (SELECT array_agg(DISTINCT a) FROM unnest(e.aggregates || n.functions) a) END,
-  changed_in = CASE WHEN n.finished AND NOT (e.finished AND e.aggregates @> n.functions)
+  changed_in = CASE WHEN n.finished AND NOT e.finished OR NOT e.aggregates @> n.functions
     THEN pg_current_xact_id() ELSE e.changed_in END
 FROM (
   SELECT *, string_to_array(aggregates, ' ') AS functions
@@ -104,6 +107,11 @@ class _Shape:
     """In the order of the edges; empty until they are known."""
     edge_ids_text: str = "{}"
     """As PostgreSQL writes an array."""
+
+    @property
+    def weight(self) -> int:
+        """How much is remembered, in edges."""
+        return len(self.rows.edges) + len(self.rows.columns) + len(self.seen.text) // 500
 
     def is_of(self, seen: Seen) -> bool:
         """Whether a statement brings the same; its text and user are the same already."""
@@ -133,8 +141,10 @@ class Known:
 
     def trim(self) -> None:
         """Forget what is beyond the bounds; between batches, since one may be larger than they are."""
-        while len(self._shapes) > MOST_SHAPES:
-            self._shapes.popitem(last=False)
+        kept = sum(shape.weight for shape in self._shapes.values())
+        while len(self._shapes) > MOST_SHAPES or kept > MOST_KEPT:
+            _, oldest = self._shapes.popitem(last=False)
+            kept -= oldest.weight
         if len(self.columns) > MOST_COLUMNS:
             self.columns.clear()
 
@@ -154,7 +164,7 @@ class _Count:
     statement: UUID
     expression: str = ""
     aggregates: frozenset[str] = frozenset()
-    """Of one edge: the functions that were all of its value, in statements that finished."""
+    """Of one edge: the functions that were all of its value."""
 
     def also(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
@@ -165,6 +175,10 @@ class _Count:
             self.last, self.statement = other.last, other.statement
 
 
+class NotOurTurn(Exception):
+    """Another gateway brings something, for longer than a connection waits for an answer."""
+
+
 class _Gone(Exception):
     """What was remembered is no longer in the database."""
 
@@ -173,7 +187,8 @@ async def bring(connection: Any, batch: Sequence[Seen], known: Known | None = No
     """Put the lineage of statements into the graph, in one transaction; return how many were new to it.
 
     A statement that is there already changes nothing, so a batch may be sent again after any failure. `known`
-    is what the caller keeps for its next batch to the same database. Raises what asyncpg raises.
+    is what the caller keeps for its next batch to the same database. Raises what asyncpg raises, and
+    NotOurTurn.
     """
     known = Known() if known is None else known
     try:
@@ -187,10 +202,13 @@ async def bring(connection: Any, batch: Sequence[Seen], known: Known | None = No
 
 async def _bring(connection: Any, batch: Sequence[Seen], known: Known) -> int:
     statements = {seen.statement_id: seen for seen in reversed(batch)}
-    shapes = {id_: known.shape(seen) for id_, seen in statements.items()}
+    shapes = await asyncio.to_thread(_shapes, statements, known)
     try:
         async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
+            try:
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
+            except TimeoutError:
+                raise NotOurTurn from None
             there = {row["id"] for row in await connection.fetch(_KNOWN, list(statements))}
             fresh = sorted(
                 (seen for id_, seen in statements.items() if id_ not in there), key=lambda seen: seen.time
@@ -202,6 +220,10 @@ async def _bring(connection: Any, batch: Sequence[Seen], known: Known) -> int:
         known.clear()
         raise
     return len(fresh)
+
+
+def _shapes(statements: Mapping[UUID, Seen], known: Known) -> dict[UUID, _Shape]:
+    return {id_: known.shape(seen) for id_, seen in statements.items()}
 
 
 async def _bring_fresh(
@@ -227,7 +249,7 @@ async def _bring_fresh(
         [storable(seen.user) for seen in fresh],
         [seen.lineage.operation.value for seen in fresh],
         [seen.outcome for seen in fresh],
-        [storable(seen.lineage.table_level) for seen in fresh],
+        [storable(shape.rows.table_level) for shape in of],
         [shape.edge_ids_text for shape in of],
         [about[shape] for shape in of],
     )
@@ -331,8 +353,7 @@ def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Co
         else:
             count.also(of_shape)
         count.expression = words.expression
-        if of_shape.finished:
-            count.aggregates |= {words.aggregate}
+        count.aggregates |= {words.aggregate}
 
 
 def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:

@@ -102,6 +102,8 @@ class _Worker:
         except (EOFError, OSError):
             self.end()
             return "the process that read it ended"
+        except RecursionError:
+            return "it is nested too deeply"
         return answer
 
     def _started(self) -> Connection:

@@ -160,9 +160,12 @@ class Engine:
             return None
         return row_filter(find(question, PolicyType.ROW_FILTER), question, self._filters)
 
-    def tags(self, resource: Resource, context: AccessContext = NO_CONTEXT) -> tuple[Tag, ...]:
-        """Return the tags that a resource has, those of what it lies in too, and those that it may have."""
-        question = self._question(_NOBODY, resource, ANY_ACCESS, context)
+    def tags(
+        self, resource: Resource, context: AccessContext = NO_CONTEXT, *, within: bool = False
+    ) -> tuple[Tag, ...]:
+        """Return the tags that a resource has, those of what it lies in too, and those that it may have;
+        with `within` also those of all that lies in it."""
+        question = self._question(_NOBODY, resource, ANY_ACCESS, context, below=within)
         return () if isinstance(question, str) else tuple([hit.tag for hit in question.hits()])
 
     def policies_on(

@@ -165,7 +165,7 @@ def kept(path: Path) -> AcceptedList:
         return AcceptedList(number=0, tags=()) if found is None else _read(found)
     except CacheTrouble as error:
         raise Faults([error.message]) from None
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise Faults([f"{path}: holds something else than accepted tags"]) from None
 
 
@@ -193,7 +193,7 @@ def _written(found: AcceptedList) -> dict[str, Any]:
 
 
 def _read(kept: Mapping[str, Any]) -> AcceptedList:
-    """Raises KeyError, TypeError or ValueError for what was not written here."""
+    """Raises AttributeError, KeyError, TypeError or ValueError for what was not written here."""
     return AcceptedList(number=int(kept["number"]), tags=tuple(_one(row) for row in kept["tags"]))
 
 

@@ -12,10 +12,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.model.lineage import Operation, StatementLineage
+from gateway.model.reading import RelationRole
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Extraction
 from gateway.sql.lineage_scope import MAX_WORK
-from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of
+from gateway.sql.lineage_sources import (
+    LineageCatalog,
+    LineageText,
+    read_datasets,
+    scans_of,
+    target_of,
+)
 from gateway.sql.lineage_writes import Write, writes_of
 
 __all__ = ["LineageCatalog", "LineageText", "lineage_of", "table_lineage"]
@@ -50,9 +57,14 @@ def table_lineage(statement: LineageText, catalog: LineageCatalog, why: str) -> 
     try:
         writes = writes_of(statement, catalog)
     except Unclear as unclear:
-        inputs, _ = read_datasets(scans_of(statement), catalog)
+        inputs, views = read_datasets(scans_of(statement), catalog)
+        written = (r.parts for r in statement.reading.relations if r.role is RelationRole.TARGET)
         return StatementLineage(
-            operation=Operation.INSERT, targets=(), inputs=tuple(inputs), table_level=unclear.why
+            operation=Operation.INSERT,
+            targets=tuple(dict.fromkeys(target_of(name, statement.names, catalog)[0] for name in written)),
+            inputs=tuple(inputs),
+            views=tuple(views),
+            table_level=unclear.why,
         )
     found = _of_tables(statement, catalog, writes)
     return None if found is None else replace(found, table_level=why)

@@ -145,11 +145,31 @@ async def test_what_is_as_protected_where_it_lands_is_not_laundered(graph: Any) 
             seen("raw.ssn -> mart.n: count(ssn) AGGREGATION"),
             seen("raw.ssn -> mart.hash: ssn TRANSFORMATION masked"),
             seen("raw.ssn -> mart.rows: ssn > 1 FILTER"),
-            seen("raw.ssn -> mart.failed: ssn IDENTITY", outcome="failed"),
         ],
     )
     # Its rows are not filtered there, but the values are masked: nobody reads any.
     assert told(await look(graph)) == {}
+
+
+async def test_what_did_not_finish_may_have_landed(graph: Any) -> None:
+    await bring(graph, [seen("raw.ssn -> mart.id: ssn IDENTITY", outcome="unknown")])
+    found = await look(graph)
+    assert told(found) == {"raw.ssn -> mart.id": {ANALYST: "masked"}}
+    assert found.found[0].asks
+
+
+async def test_any_column_of_a_table_may_be_where_only_the_table_is_known_to_flow(graph: Any) -> None:
+    statement = seen("raw.a -> mart.id: a IDENTITY")
+    lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
+    await bring(graph, [replace(statement, lineage=lineage)])
+    # The column itself has never flowed anywhere; some condition had it.
+    await bring(graph, [seen("raw.ssn -> safe.rows: ssn > 1 FILTER")])
+    found = await look(graph)
+    assert told(found) == {
+        "raw.* -> mart.*": {ANALYST: "filtered"},
+        "raw.ssn -> mart.*": {ANALYST: "masked"},
+    }
+    assert all(one.asks for one in found.found)
 
 
 async def test_a_view_is_no_way_around(graph: Any) -> None:

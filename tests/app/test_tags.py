@@ -8,6 +8,7 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from gateway.app.rules import RulesInForce
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, connected, in_own_loop
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import bring
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
@@ -112,12 +114,36 @@ async def test_what_is_accepted_is_in_force_in_every_gateway_at_its_next_look(
             assert [one.origin_gone for one in await proposals(connection)] == [False]
 
 
+async def test_a_tag_within_a_table_follows_where_only_tables_are_known(
+    database: str, tmp_path: Path
+) -> None:
+    async with gateway(database, tmp_path) as (rules, _), connected(database) as connection:
+        statement = seen("raw.a -> copy.a: a IDENTITY")
+        lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
+        # The graph has never heard of the tagged column.
+        await bring(connection, [replace(statement, lineage=lineage)])
+        await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()
+        (proposed,) = await proposals(connection)
+        assert (proposed.target.table, proposed.target.column, proposed.asks) == ("copy", "*", True)
+
+
 async def test_a_service_without_catalogs_gets_the_tag_too(database: str, tmp_path: Path) -> None:
     async with gateway(database, tmp_path, HIVE, {"spark_catalog": "hive"}) as (rules, source):
         await flow(database, "raw.ssn -> copy.id: ssn IDENTITY", rules=rules)
         await accept(database, "copy.id")
         assert await source.look()
         assert masked(rules, "copy", "id")
+
+
+async def test_after_a_broken_connection_the_list_is_read_whole(database: str) -> None:
+    accepted = Accepted(database)
+    found = await accepted.fetch(None)
+    assert found is not None
+    assert await accepted.fetch(found.number) is None
+    # Whatever is behind the new connection, the same number may be of another list.
+    accepted.close()
+    assert await accepted.fetch(found.number) == found
+    accepted.close()
 
 
 async def test_without_the_database_a_gateway_that_knew_nothing_judges_nothing(tmp_path: Path) -> None:
@@ -133,6 +159,17 @@ async def test_a_database_that_is_made_anew_is_told_of_its_tables(database: str,
         assert rules.stale() is None
         assert await source.look()
         await connection.close()
+
+
+async def test_why_no_tags_are_proposed_is_told() -> None:
+    dsn = "postgresql://nobody@127.0.0.1:1/none"
+    propagation = TagPropagation(TagPropagationSettings(), dsn, lambda: PolicySet(version=1))
+    assert await propagation.told() is None
+    running = asyncio.create_task(propagation.run())
+    while await propagation.told() is None:  # noqa: ASYNC110 - nothing else says that a look has failed
+        await asyncio.sleep(0.01)
+    running.cancel()
+    assert "no tags are proposed: " in (await propagation.told() or "")
 
 
 async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
@@ -213,6 +250,11 @@ WRONG: Sequence[tuple[str, str, Any, int]] = (
     ("GET", "?state=open", None, 400),
     ("GET", "?limit=0", None, 400),
     ("GET", "?limit=1e3", None, 400),
+    ("GET", "?limit=0000000019999999999", None, 400),
+    ("GET", "?limit=" + "1" * 5000, None, 400),
+    ("GET", "?name=a%00b", None, 400),
+    ("GET", "?tag=%00", None, 400),
+    ("POST", "/accept", {"ids": list(range(1, 5000))}, 409),
     ("GET", "?gone=1", None, 400),
     ("GET", "/99", None, 404),
     ("POST", "/accept", [], 400),

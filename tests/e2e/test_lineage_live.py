@@ -159,6 +159,23 @@ def test_what_ran_is_in_the_graph(gateway: RunningGateway, graph: Graph, endpoin
     assert graph.statements(failed) == ["failed"]
 
 
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_failed_may_have_written(gateway: RunningGateway, graph: Graph, endpoint: str) -> None:
+    """Spark runs one insert of a statement after the other: tags follow what did not finish, too."""
+    one, two = f"live.{endpoint}_one", f"live.{endpoint}_two"
+    with session(gateway, endpoint, "ann") as ask:
+        for table in (one, two):
+            ask(f"CREATE TABLE {table} (id STRING) USING parquet")
+        with pytest.raises((hive.OperationalError, PySparkException)):
+            ask(
+                f"FROM live.raw INSERT INTO {one} SELECT name AS id"
+                f" INSERT INTO {two} SELECT raise_error(name) AS id"
+            )
+        assert ask(f"SELECT count(*) > 0 FROM {one}") == [(True,)]
+    until(graph.settled, "all that was recorded is in the graph")
+    assert graph.into(f"{endpoint}_one") == {f"raw.name -> {endpoint}_one.id unfinished"}
+
+
 def killed(gateway: RunningGateway) -> None:
     """Kill the gateway as it stands and start it again."""
     gateway.stop(signal.SIGKILL)

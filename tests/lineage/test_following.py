@@ -23,6 +23,7 @@ from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.rows import Seen
 from gateway.lineage.sinks import LineageSink
+from gateway.lineage.store import Known, NotOurTurn, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -240,7 +241,7 @@ async def test_a_temporary_view_that_the_record_does_not_have_stands_for_itself(
     read = cleared("INSERT INTO out SELECT 1, t FROM w", OUT, temp_views_read=frozenset("w"))
     await world.ran(decided(read, views={"w": fresh_id()}))
     await world.followed()
-    assert await world.edges() == ["session:s-1.w.t -> out.who"]
+    assert await world.edges() == ["session:bob/s-1.w.t -> out.who"]
 
 
 async def test_what_was_too_much_for_the_record_is_known_by_tables(world: World) -> None:
@@ -309,6 +310,40 @@ async def test_what_the_database_refuses_keeps_nobody_waiting(world: World) -> N
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
     assert world.follower.figures.lost == 1
+
+
+async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = await world.ran(insert())
+    await world.ran(insert())
+
+    async def brought(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+        if slow in {one.statement_id for one in seen}:
+            raise TimeoutError
+        return await bring(connection, seen, known)
+
+    monkeypatch.setattr("gateway.lineage.following.bring", brought)
+    await world.followed()
+    assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
+    assert world.follower.figures.lost == 1
+
+
+async def test_who_waits_for_another_gateway_gives_nothing_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ran(insert())
+
+    async def busy(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+        raise NotOurTurn
+
+    with monkeypatch.context() as patched:
+        patched.setattr("gateway.lineage.following.bring", busy)
+        for _ in range(HURRIED.attempts + 1):
+            with pytest.raises(NotOurTurn):
+                await world.followed()
+    await world.followed()
+    assert len(await world.edges()) == 2
 
 
 async def test_a_sink_is_tried_again_and_then_left_behind(world: World) -> None:

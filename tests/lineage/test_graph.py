@@ -15,7 +15,7 @@ import pytest
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.lineage.graph import Answer, Carries, Column, Direction, Ways, everything, find, walk, ways
-from gateway.lineage.store import bring
+from gateway.lineage.store import Known, bring
 from gateway.model.lineage import Dataset, DatasetKind, Operation, StatementLineage
 from tests.lineage.statements import BEGINNING, seen, table, vertex
 
@@ -94,6 +94,47 @@ async def test_what_is_known_of_tables_only_leads_on_through_every_column(graph:
         "raw.x": (3, "values"),
     }
     assert "c.y" in reached(await walk(graph, [column("raw.x")], DOWN, everything))
+
+
+async def test_of_a_statement_with_too_many_edges_its_tables_are_known(graph: Any) -> None:
+    sources = ", ".join(f"a.x{i}" for i in range(200))
+    wide = seen(*(f"{sources} -> b.y{i}: x TRANSFORMATION" for i in range(101)))
+    assert await bring(graph, [wide]) == 1
+    assert reached(await walk(graph, [column("b.*")], UP, everything)) == {"a.*": (1, "values")}
+    told = await graph.fetchval("SELECT table_level FROM sluice.lineage_statement")
+    assert told == "it has more than 20,000 edges between columns"
+
+
+async def test_a_name_of_any_length_is_there_and_is_its_own(graph: Any) -> None:
+    chance = random.Random(7)
+    long, other = ("".join(chance.choices("abcdefghijklmnopqrstuvwxyzäßΩ", k=9_000)) for _ in range(2))
+    await bring(
+        graph,
+        [
+            seen(
+                f"a.x -> {long}.y: x IDENTITY",
+                f"a.x -> b.{long}: x IDENTITY",
+                f"a.z -> {other}.y: z IDENTITY",
+            )
+        ],
+    )
+    down = reached(await walk(graph, [column("a.x")], DOWN, everything))
+    assert len(down) == 2
+    assert len({name for name in down if len(name) < 600}) == 2
+    assert await graph.fetchval("SELECT count(*) FROM sluice.lineage_dataset") == 4
+
+
+async def test_what_is_remembered_of_large_statements_is_bounded(graph: Any) -> None:
+    sources = ", ".join(f"a.x{i}" for i in range(150))
+    known = Known()
+    for number in range(3):
+        edges = (f"{sources} -> b.y{i}: x + {number} TRANSFORMATION" for i in range(100))
+        await bring(graph, [seen(*edges)], known)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("gateway.lineage.store.MOST_KEPT", 35_000)
+        known.trim()
+    assert sum(shape.weight for shape in known._shapes.values()) <= 35_000
+    assert len(known._shapes) == 2
 
 
 async def test_a_longer_way_that_carries_more_counts(graph: Any) -> None:

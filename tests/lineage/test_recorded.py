@@ -90,6 +90,34 @@ def test_too_many_tables_are_said_to_be() -> None:
     assert read_statement(event).over
 
 
+@pytest.mark.parametrize("most", [1, 256 * 1024])
+def test_wide_tables_are_packed_once(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed: list[int] = []
+
+    def counted(tables: Any, masks: Any) -> str | None:
+        packed.append(len(tables))
+        return pack(tables, masks)
+
+    monkeypatch.setattr("gateway.lineage.recorded.pack", counted)
+    write = LineageInput(tables_bytes=most)
+    wide = [table(f"wide{t}", " ".join(f"c{hash((t, i))}" for i in range(4_000))) for t in range(2)]
+    first = write(cleared("SELECT 1", *wide), {})
+    assert first is not None
+    assert (first["tables"] is None) == (most == 1)
+    assert write(cleared("SELECT 2", *wide), {}) == first
+    assert packed == [2]
+
+
+def test_what_is_remembered_of_wide_tables_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.lineage.recorded._CACHED_BYTES", 10_000)
+    write = LineageInput()
+    for t in range(20):
+        write(cleared("SELECT 1", table(f"t{t}", " ".join(f"c{hash((t, i))}" for i in range(200)))), {})
+    kept = [len(found or "") for _, found in write._written.values()]
+    assert 1 <= len(kept) < 20
+    assert sum(kept) == write._written_bytes <= 10_000
+
+
 def test_a_table_is_packed_again_when_it_or_its_masks_change() -> None:
     write = LineageInput()
     plain = cleared("SELECT * FROM raw", RAW)

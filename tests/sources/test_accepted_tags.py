@@ -92,7 +92,8 @@ async def test_without_any_list_nothing_is_judged(tmp_path: Path) -> None:
 async def test_a_file_that_is_broken_is_no_list(tmp_path: Path) -> None:
     database, cache = Database(PII), tmp_path / "accepted.json"
     database.away = True
-    for broken in ('{"number": 1', '{"number": 1, "tags": [["c", "d"]]}', '{"tags": []}', "[]"):
+    odd = '{"number": 1, "tags": [["c", "d", "t", "x", "PII", ["level"]]]}'
+    for broken in ('{"number": 1', '{"number": 1, "tags": [["c", "d"]]}', '{"tags": []}', "[]", odd):
         cache.write_text(broken)
         cache.chmod(0o600)
         policies = Policies()

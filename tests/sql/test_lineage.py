@@ -12,6 +12,7 @@ import yaml
 from gateway.model.lineage import Clause, ColumnVertex, Dataset, DatasetKind, Operation
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import lineage_of
+from gateway.sql.lineage_writes import MAX_BRANCHES
 from tests.lineage_world import VIEWS, catalog_of, decides, flows, lineage, short, text_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -115,6 +116,14 @@ async def test_what_cannot_be_read_has_table_level_lineage(reader: ReaderPool, s
     assert why in found.table_level
     assert found.edges == ()
     assert "spark_catalog.ln.a" in [str(dataset) for dataset in found.inputs]
+
+
+async def test_more_inserts_than_are_told_apart_are_known_by_their_tables(reader: ReaderPool) -> None:
+    many = " ".join(f"INSERT INTO {name} SELECT x" for name in ["b"] + ["c"] * MAX_BRANCHES)
+    found = await lineage(reader, f"FROM a {many}")
+    assert found.table_level
+    assert [short(target) for target in found.targets] == ["b", "c"]
+    assert [short(dataset) for dataset in found.inputs] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from gateway.admin.ranger.kinds import Body, Kind
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import Reading
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
+from gateway.admin.requests import TooLarge, body_of
 from gateway.model.principal import Principal
 
 PUBLIC = "/public/v2/api"
@@ -118,15 +119,10 @@ class Call:
 
     async def read(self, limit: int = MAX_BODY_BYTES) -> bytes:
         """Return the body's bytes. Raises RestError 413 as soon as they are more than the limit."""
-        if (self.request.content_length or 0) > limit:
-            raise RestError(413, f"the body has more than {limit} bytes")
-        chunks, size = [], 0
-        async for chunk in self.request.content.iter_any():
-            size += len(chunk)
-            if size > limit:
-                raise RestError(413, f"the body has more than {limit} bytes")
-            chunks.append(chunk)
-        return b"".join(chunks)
+        try:
+            return await body_of(self.request, limit)
+        except TooLarge as error:
+            raise RestError(413, str(error)) from None
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
         """Return the body, a JSON object. Raises RestError 400 or 413 otherwise."""

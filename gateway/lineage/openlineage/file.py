@@ -7,7 +7,6 @@ signal is needed.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +15,7 @@ from typing import Self
 from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.lines import LineFile, Lock
+from gateway.lineage.openlineage.waiting import OneThread
 from gateway.lineage.rows import Seen
 
 
@@ -29,8 +29,7 @@ class FileSink:
         self._file = LineFile(path)
         self._lock = Lock(path.with_name(path.name + ".lock"), f"writes events to `{path}`")
         self._writer = writer
-        # Held by threads: one whose `put` was given up may still be at work when the next one comes.
-        self._guard = threading.Lock()
+        self._thread = OneThread("openlineage-file", f"{path}: the disk has not taken earlier events yet")
 
     async def __aenter__(self) -> Self:
         """Take the file. Raises Faults when another process writes it, or nobody can."""
@@ -45,24 +44,22 @@ class FileSink:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self._close)
+        await self._thread.end(self._close)
 
     async def put(self, seen: Sequence[Seen]) -> None:
         """Write the events of statements. Raises Faults when the file cannot be written; then some of them
         may be in it."""
-        await asyncio.to_thread(self._put, seen)
+        await self._thread.run(self._put, seen)
 
     def _put(self, seen: Sequence[Seen]) -> None:
         self._append(self._writer.lines(seen))
 
     def _append(self, lines: bytes) -> None:
         try:
-            with self._guard:
-                self._file.append(lines)
+            self._file.append(lines)
         except OSError as error:
             raise Faults([f"{self._file.path}: cannot be written: {error.strerror or error}"]) from None
 
     def _close(self) -> None:
-        with self._guard:
-            self._file.close()
-            self._lock.release()
+        self._file.close()
+        self._lock.release()

@@ -24,6 +24,7 @@ import structlog
 from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.spool import Entry, EventSpool
+from gateway.lineage.openlineage.waiting import OneThread
 from gateway.lineage.rows import Seen
 
 log = structlog.get_logger(__name__)
@@ -97,6 +98,9 @@ class HttpSink:
         self._grown = asyncio.Event()
         self._retry_after_s = 0.0
         self._task: asyncio.Task[None] | None = None
+        busy = f"{spool.directory}: the disk has not taken earlier events yet"
+        self._keeping = OneThread("openlineage-spool", busy)
+        self._sending = OneThread("openlineage-sender", busy)
 
     async def __aenter__(self) -> Self:
         """Take the spool and begin to send. Raises Faults when another process has it."""
@@ -111,11 +115,11 @@ class HttpSink:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await asyncio.to_thread(self.spool.close)
+        await self._sending.end(self.spool.close)
 
     async def put(self, seen: Sequence[Seen]) -> None:
         """Keep the events of statements for the server. Raises Faults when the disk does not take them."""
-        await asyncio.to_thread(self._keep, seen)
+        await self._keeping.run(self._keep, seen)
         self._grown.set()
 
     def _keep(self, seen: Sequence[Seen]) -> None:
@@ -135,14 +139,14 @@ class HttpSink:
     async def _send_all(self, http: aiohttp.ClientSession) -> None:
         while True:
             self._grown.clear()
-            entries = await asyncio.to_thread(self.spool.take)
+            entries = await self._sending.run(self.spool.take)
             if not entries:
                 await self._grown.wait()
                 continue
             for number, entry in enumerate(entries):
                 await self._send(http, entry, entries[number + 1 : number + 2])
                 self.spool.passed(entry.end)
-            await asyncio.to_thread(self.spool.save)
+            await self._sending.run(self.spool.save)
 
     async def _send(self, http: aiohttp.ClientSession, entry: Entry, others: Sequence[Entry]) -> None:
         """Return when an event was taken, was put aside, or has become too old."""
@@ -160,7 +164,7 @@ class HttpSink:
                 return
             if answer is _Answer.REFUSED:
                 log.error("openlineage_event_refused", why=self.progress.trouble)
-                await asyncio.to_thread(self.spool.put_aside, entry.line)
+                await self._sending.run(self.spool.put_aside, entry.line)
                 self.progress.refused += 1
                 return
             if pause_s == options.first_pause_s:
@@ -169,7 +173,7 @@ class HttpSink:
             wait_s = max(pause_s * self._random.uniform(0.5, 1), self._retry_after_s)
             await asyncio.sleep(min(wait_s, options.longest_pause_s))
             pause_s = min(2 * pause_s, options.longest_pause_s)
-            await asyncio.to_thread(self.spool.expire)
+            await self._sending.run(self.spool.expire)
 
     async def _post(self, http: aiohttp.ClientSession, line: bytes) -> _Answer:
         """Send an event once. Says in `progress.trouble` why it was not taken."""

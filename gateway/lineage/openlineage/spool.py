@@ -82,28 +82,39 @@ class EventSpool:
         self._lock = Lock(directory / "lock", f"uses the spool of events `{directory}`")
         self._guard = threading.Lock()
         self._segments: list[_Segment] = []
-        self._passed = Position(0, 0)
+        self._sent = Position(0, 0)
+        """Up to where events were taken, or put aside; whoever sends them writes it, and nobody else."""
+        self._gone = Position(0, 0)
+        """Up to where events went unsent; the guard is held to write it."""
         self._next = 1
+
+    # Without the guard, which is held while the disk is waited for: the event loop asks these.
 
     @property
     def backlog_bytes(self) -> int:
         """Bytes that no server has taken yet."""
-        with self._guard:
-            return self._backlog()
+        return self._backlog()
 
     @property
     def oldest_s(self) -> float:
         """Seconds since the oldest file with events that no server has taken was written; 0 without one."""
-        with self._guard:
-            behind = [s.written for s in self._segments if s.size > self._offset(s)]
+        behind = [s.written for s in list(self._segments) if s.size > self._offset(s)]
         return max(0.0, self._clock() - min(behind)) if behind else 0.0
+
+    def passed(self, position: Position) -> None:
+        """Note that everything up to a position has been taken, or put aside; `save` makes it last."""
+        self._sent = max(self._sent, position)
+
+    def has(self, position: Position) -> bool:
+        """Whether an event that was taken is still to be sent: it may have gone meanwhile."""
+        return position > self._passed
 
     def open(self) -> None:
         """Take the directory. Raises Faults when another process has it, or it cannot be used."""
         self._lock.take()
         try:
             with self._guard:
-                self._passed = self._read_passed()
+                self._sent = self._read_passed()
                 self._segments = self._discover()
                 numbers = [s.number for s in self._segments]
                 self._next = max([self._passed.segment, *numbers]) + 1
@@ -153,11 +164,6 @@ class EventSpool:
                         self._remove(segment)
             return []
 
-    def passed(self, position: Position) -> None:
-        """Note that everything up to a position has been taken, or put aside; `save` makes it last."""
-        with self._guard:
-            self._passed = max(self._passed, position)
-
     def save(self) -> None:
         """Remove what has been passed. Raises OSError.
 
@@ -166,11 +172,6 @@ class EventSpool:
         with self._guard:
             self._forget_passed()
             self._write_passed()
-
-    def has(self, position: Position) -> bool:
-        """Whether an event that was taken is still to be sent: it may have gone meanwhile."""
-        with self._guard:
-            return position > self._passed
 
     def expire(self) -> None:
         """Drop what is older than the limit."""
@@ -189,16 +190,21 @@ class EventSpool:
             finally:
                 refused.close()
 
-    # The guard is held in all that follows.
+    @property
+    def _passed(self) -> Position:
+        return max(self._sent, self._gone)
 
     def _backlog(self) -> int:
-        return sum(segment.size - self._offset(segment) for segment in self._segments)
+        return sum(segment.size - self._offset(segment) for segment in list(self._segments))
 
     def _offset(self, segment: _Segment) -> int:
         """Return how much of a segment has been passed."""
-        if segment.number < self._passed.segment:
+        passed = self._passed
+        if segment.number < passed.segment:
             return segment.size
-        return min(segment.size, self._passed.offset) if segment.number == self._passed.segment else 0
+        return min(segment.size, passed.offset) if segment.number == passed.segment else 0
+
+    # The guard is held in all that follows.
 
     def _fresh(self) -> _Segment:
         now = self._clock()
@@ -233,7 +239,7 @@ class EventSpool:
                     why="the spool is full" if full else "they are too old",
                     spool=str(self.directory),
                 )
-            self._passed = max(self._passed, Position(oldest.number, oldest.size))
+            self._gone = max(self._gone, Position(oldest.number, oldest.size))
             self._remove(oldest)
 
     def _forget_passed(self) -> None:

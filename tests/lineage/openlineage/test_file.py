@@ -6,6 +6,10 @@ import asyncio
 import errno
 import json
 import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ import pytest
 from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.file import FileSink
+from gateway.lineage.rows import Seen
 from tests.lineage.openlineage.shapes import check
 from tests.lineage.statements import seen
 
@@ -41,6 +46,38 @@ async def test_events_are_in_the_file_when_put_returns(tmp_path: Path) -> None:
     assert runs(path) == ids(ONE, TWO)
     assert len(path.read_bytes().splitlines()) == 2 * 21
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hanging(EventWriter):
+    """Makes events for as long as a disk that hangs takes them."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def lines(self, seen: Iterable[Seen]) -> bytes:
+        self.begun.set()
+        self.over.wait()
+        return WRITER.lines(seen)
+
+
+async def test_a_disk_that_hangs_has_one_thread_and_not_everybodys(tmp_path: Path) -> None:
+    path, writer = tmp_path / "events.jsonl", Hanging()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+    async with FileSink(path, writer) as sink:
+        given_up = asyncio.create_task(sink.put([ONE]))
+        try:
+            await asyncio.to_thread(writer.begun.wait)
+            given_up.cancel()
+            async with asyncio.timeout(60):
+                for _ in range(5):
+                    with pytest.raises(Faults, match="has not taken earlier events yet"):
+                        await sink.put([TWO])
+                # Whoever else needs a thread has one.
+                assert await asyncio.to_thread(lambda: "free") == "free"
+        finally:
+            writer.over.set()
+    assert runs(path) == ids(ONE)
 
 
 async def test_a_file_that_was_renamed_is_begun_anew(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_path_is_in_its_file_system_without_logins(location: str, named: tuple
 
 def test_what_only_the_gateway_knows_is_in_its_namespace() -> None:
     view = Dataset(DatasetKind.TEMP_VIEW, ("v",))
-    assert NAMING.dataset(view, STATEMENT) == ("prod", "session:s-1.v")
+    assert NAMING.dataset(view, STATEMENT) == ("prod", "session:bob/s-1.v")
     result = NAMING.dataset(RESULT, STATEMENT)
     assert result.namespace == "prod"
     assert result.name.startswith("result:")

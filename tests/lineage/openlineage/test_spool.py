@@ -66,6 +66,24 @@ def test_what_was_not_saved_comes_again(tmp_path: Path) -> None:
     assert waiting(spool_of(tmp_path)) == [line(0), line(1)]
 
 
+class HeldWhileTheDiskWrites:
+    def __enter__(self) -> None:
+        raise AssertionError("the event loop would wait for the disk")
+
+    def __exit__(self, *of: object) -> None: ...
+
+
+def test_what_the_event_loop_asks_waits_for_no_disk(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path)
+    spool.append(line(0) + line(1))
+    first, second = spool.take()
+    spool._guard = HeldWhileTheDiskWrites()  # type: ignore[assignment]
+    spool.passed(first.end)
+    assert (spool.has(first.end), spool.has(second.end)) == (False, True)
+    assert spool.backlog_bytes == len(second.line)
+    assert spool.oldest_s == 0.0
+
+
 def test_beyond_its_size_the_oldest_go_and_are_counted(tmp_path: Path) -> None:
     spool = spool_of(tmp_path, max_bytes=4000)
     for number in range(100):
