@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
@@ -73,8 +76,11 @@ async def test_a_result_ends_when_it_would_be_masked_otherwise_now() -> None:
     await ends(world, operation)
 
 
-async def test_a_result_that_would_be_the_same_goes_on_and_is_judged_once_for_each_change() -> None:
-    world = World(ENDS)
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "too long to be cached"])
+async def test_a_result_that_would_be_the_same_goes_on_and_is_judged_once_for_each_change(
+    cached: bool,
+) -> None:
+    world = World(ENDS if cached else replace(ENDS, verdict_text_chars=0))
     operation = await result_of(world)
     world.new_policies()
     judged = len(world.judge.judged)
@@ -146,6 +152,44 @@ async def test_a_stream_that_policies_overtake(end: bool) -> None:
     with pytest.raises(Exception, match=r"SLUICE_POLICIES_CHANGED|ABANDONED|NOT_FOUND|CHANGED"):
         await world.reattach(operation)
     await world.service.close()
+    world.require_balance()
+
+
+async def test_an_answer_that_the_gateway_holds_is_not_given_out_after_policies_changed() -> None:
+    world = connect.World(ENDS)
+    world.judge.rules["SHOW DATABASES"] = AnswerRule(filter=AnswerFilter.DATABASES, catalog="spark_catalog")
+    come = asyncio.Event()
+    world.spark.script("SHOW DATABASES", come, connect.sql_rows(("hr",)))
+    operation = connect.uid()
+    request = connect.execute_request(connect.sql("SHOW DATABASES"), operation=operation)
+    reading = asyncio.ensure_future(anext(world.service.execute(BOB, CLIENT, request)))
+    await until(lambda: "SHOW DATABASES" in world.spark.received)
+    world.new_policies()
+    come.set()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await reading
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await world.reattach(operation)
+    await world.service.close()
+    world.require_balance()
+
+
+@pytest.mark.parametrize("mark", [None, "mask"], ids=["the same", "another"])
+async def test_an_answer_that_the_gateway_holds_is_given_out_again_only_as_it_would_be_now(
+    mark: str | None,
+) -> None:
+    world = connect.World(ENDS)
+    world.spark.script("SELECT", connect.sql_relation("SELECT * FROM (guarded)"))
+    operation = connect.uid()
+    first = await world.run(connect.sql("SELECT * FROM t"), operation=operation)
+    world.new_policies(mark)
+    if mark is None:
+        assert await world.reattach(operation) == first
+    else:
+        with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+            await world.reattach(operation)
+    await world.service.close()
+    assert world.outcomes() == {"SELECT * FROM t": "finished"}
     world.require_balance()
 
 
