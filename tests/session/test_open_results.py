@@ -207,6 +207,18 @@ async def test_a_stream_of_a_checkpoint_that_would_be_another_one_now_ends() -> 
         await anext(stream)
 
 
+async def test_a_stream_of_a_checkpoint_whose_origin_is_too_long_ends_with_every_change() -> None:
+    world = connect.World(replace(ENDS, origins=0))
+    made = await world.run(connect.checkpoint(connect.table("t")))
+    relation = str(made[0].checkpoint_command_result.relation.relation_id)
+    world.spark.script(f"CACHED {relation}", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    stream = world.service.execute(BOB, CLIENT, connect.execute_request(connect.cached(relation)))
+    await anext(stream)
+    world.new_policies()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await anext(stream)
+
+
 async def test_a_stream_that_policies_leave_as_it_is_goes_on() -> None:
     world = connect.World(ENDS)
     world.spark.script("TABLE t", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
