@@ -18,6 +18,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, shared_of, tagged_of
 from gateway.policy.facts import Facts
+from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.matching import fold
 from gateway.policy.script import Untranslatable
@@ -196,6 +197,7 @@ class _Walk:
         elif not pattern:
             values.named[folded].append(i)
         if pattern:
+            folded, text = LOST_STAR.sub("", folded), LOST_STAR.sub("", text)
             values.wild.add(folded)
             values.samples.setdefault(_folded(_sample(text), level), text)
             return
@@ -263,6 +265,7 @@ def _sample(pattern: str) -> str:
 
 def _pattern(text: str, level: ResourceDef, recursive: bool) -> re.Pattern[str]:
     wild = level.wildcard
+    text = LOST_STAR.sub("", text) if wild else text
     body = "".join(
         ".*" if wild and c == "*" else "." if wild and c == "?" else re.escape(c) for c in text.rstrip("/")
     )

@@ -68,7 +68,7 @@ async def ends_in(world: World, operation: Handle, wanted: int) -> Any:
         if report.state not in (PENDING, RUNNING):
             assert report.state == wanted
             return report.error
-    pytest.fail(f"it is in state {report.state} after {ASKED} polls")
+    pytest.fail(f"it has not ended after {ASKED} polls")
 
 
 async def soon(condition: Callable[[], bool]) -> None:
