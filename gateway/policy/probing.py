@@ -189,6 +189,7 @@ class _Walk:
         return values
 
     def _take(self, values: _Values, level: ResourceDef, written: ResourceValues, text: str, i: int) -> None:
+        text = LOST_STAR.sub("", text) if level.wildcard else text
         folded = _folded(text, level)
         pattern = level.wildcard and ("*" in text or "?" in text)
         below = level.is_path and written.recursive
@@ -197,7 +198,6 @@ class _Walk:
         elif not pattern:
             values.named[folded].append(i)
         if pattern:
-            folded, text = LOST_STAR.sub("", folded), LOST_STAR.sub("", text)
             values.wild.add(folded)
             values.samples.setdefault(_folded(_sample(text), level), text)
             return
@@ -265,7 +265,6 @@ def _sample(pattern: str) -> str:
 
 def _pattern(text: str, level: ResourceDef, recursive: bool) -> re.Pattern[str]:
     wild = level.wildcard
-    text = LOST_STAR.sub("", text) if wild else text
     body = "".join(
         ".*" if wild and c == "*" else "." if wild and c == "?" else re.escape(c) for c in text.rstrip("/")
     )
