@@ -219,6 +219,18 @@ async def test_a_stream_of_a_checkpoint_whose_origin_is_too_long_ends_with_every
         await anext(stream)
 
 
+async def test_a_stream_that_another_run_of_the_gateway_began_is_not_taken_up_again() -> None:
+    before = connect.World(ENDS)
+    before.spark.script("TABLE t", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    operation = connect.uid()
+    request = connect.execute_request(connect.table("t"), operation=operation)
+    stream = before.service.execute(BOB, CLIENT, request)
+    await anext(stream)
+    after = connect.World(ENDS, spark=before.spark)
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await after.reattach(operation)
+
+
 async def test_a_stream_that_policies_leave_as_it_is_goes_on() -> None:
     world = connect.World(ENDS)
     world.spark.script("TABLE t", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
