@@ -1,10 +1,15 @@
-"""Globs: `*` is any run of characters, `?` exactly one, in those pieces of a text in which they are live."""
+"""Globs: `*` is any run of characters, `?` exactly one, in those pieces of a text in which they are live.
+
+A `*` that a `?` follows is lost, so that `a*?` is `a?`: Ranger compares with `FilenameUtils.wildcardMatch` of
+Apache Commons IO, which forgets it ("the sequence `*?` does not work properly at present").
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 
+LOST_STAR = re.compile(r"\*+(?=\?)")
 Pieces = Sequence[tuple[str, bool]]
 """Texts, and whether wildcards in them mean what they mean."""
 
@@ -25,6 +30,8 @@ def glob(pieces: Iterable[tuple[str, bool]]) -> str:
             if live and character == "*":
                 runs.append([])
             elif live and character == "?":
+                while len(runs) > 1 and not runs[-1]:
+                    runs.pop()
                 runs[-1].append(".")
             else:
                 runs[-1].append(re.escape(character))

@@ -1,8 +1,8 @@
 """A policy's values at one level become one matcher; values are never compared in any other place.
 
-Ranger's default, path and URL matchers: `*` is any run of characters, `?` exactly one, the whole value must
-match, case matters or not as the service definition says. Substituted tokens are matched literally: a user
-called `*` is no wildcard (a deviation from Ranger, on the safe side).
+Ranger's default, path and URL matchers: globs, which the whole value must match; case matters or not as the
+service definition says. Substituted tokens are matched literally: a user called `*` is no wildcard (a
+deviation from Ranger, on the safe side).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, shared_of, tagged_of
 from gateway.policy.facts import Facts
+from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.matching import fold
 from gateway.policy.script import Untranslatable
@@ -188,6 +189,7 @@ class _Walk:
         return values
 
     def _take(self, values: _Values, level: ResourceDef, written: ResourceValues, text: str, i: int) -> None:
+        text = LOST_STAR.sub("", text) if level.wildcard else text
         folded = _folded(text, level)
         pattern = level.wildcard and ("*" in text or "?" in text)
         below = level.is_path and written.recursive

@@ -139,6 +139,13 @@ REMOVALS = (
         "matching worked_examples",
     ),
     Removal(
+        "§2.3 a star before a question mark is lost",
+        "globs",
+        "while len(runs) > 1 and not runs[-1]:",
+        "while False:",
+        "matching",
+    ),
+    Removal(
         "§2.3 a star is any run of characters",
         "globs",
         'if live and character == "*":',

@@ -224,7 +224,7 @@ def test_access_types_that_nobody_tells_apart_are_asked_once() -> None:
 
 # -- no difference is missed ---------------------------------------------------------------------------------
 
-VALUES = st.lists(st.sampled_from(["a", "b", "*", "a*", "?"]), min_size=1, max_size=2).map(tuple)
+VALUES = st.lists(st.sampled_from(["a", "b", "*", "a*", "?", "*?"]), min_size=1, max_size=2).map(tuple)
 LEVELS = ("catalog", "database", "table", "column")
 RESOURCES = st.integers(min_value=1, max_value=4).flatmap(
     lambda depth: st.fixed_dictionaries(
@@ -363,6 +363,22 @@ def test_what_only_two_patterns_together_decide() -> None:
     assert told(groups_of(pack(wide), pack(wide, deny))) == [
         ("lost", ("u",), ("use",), ("catalog a",), "w", "n")
     ]
+
+
+def test_what_a_lost_star_covers_is_asked() -> None:
+    deny = Policy(
+        id=1,
+        name="n",
+        service="spark",
+        type=PolicyType.ACCESS,
+        resources={"catalog": ResourceValues(values=("a*?",))},
+        deny=(PolicyItem(users=frozenset({"u"}), accesses=frozenset({"use"})),),
+    )
+    wide = pack("{name: w, on: {catalog: '*'}, allow: [{users: [u], access: [use]}]}")
+    service = wide.services["spark"]
+    denied = replace(service, policies=(*service.policies, deny))
+    found = told(groups_of(wide, replace(wide, version=wide.version + 1, services={"spark": denied})))
+    assert found == [("lost", ("u",), ("use",), ("catalog a?",), "w", "n")]
 
 
 @pytest.mark.parametrize("reverse", [False, True])

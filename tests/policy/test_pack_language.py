@@ -507,6 +507,20 @@ policies:
     assert found.warnings == ("h.yaml:4: `column` takes no wildcards here, `s*` is read as a name",)
 
 
+def test_a_star_before_a_question_mark_is_refused_since_it_would_be_lost() -> None:
+    text = """
+service: hive
+policies:
+  - name: p
+    on: {database: "d**?", table: "?*", column: "*"}
+    deny: [{users: [ann], access: [select]}]
+"""
+    with pytest.raises(
+        Faults, match=r"`d\*\*\?`: a `\*` before a `\?` would be lost, as in Ranger; write `\?\*`"
+    ):
+        load_packs({"h.yaml": text}, DEFINITIONS)
+
+
 # -- the documentation ---------------------------------------------------------------------------------------
 
 DOCS = (RULES.parent / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from gateway.model.statement import AnswerFilter, AnswerRule, CreateTempView
@@ -73,8 +76,11 @@ async def test_a_result_ends_when_it_would_be_masked_otherwise_now() -> None:
     await ends(world, operation)
 
 
-async def test_a_result_that_would_be_the_same_goes_on_and_is_judged_once_for_each_change() -> None:
-    world = World(ENDS)
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "too long to be cached"])
+async def test_a_result_that_would_be_the_same_goes_on_and_is_judged_once_for_each_change(
+    cached: bool,
+) -> None:
+    world = World(ENDS if cached else replace(ENDS, verdict_text_chars=0))
     operation = await result_of(world)
     world.new_policies()
     judged = len(world.judge.judged)
@@ -149,6 +155,44 @@ async def test_a_stream_that_policies_overtake(end: bool) -> None:
     world.require_balance()
 
 
+async def test_an_answer_that_the_gateway_holds_is_not_given_out_after_policies_changed() -> None:
+    world = connect.World(ENDS)
+    world.judge.rules["SHOW DATABASES"] = AnswerRule(filter=AnswerFilter.DATABASES, catalog="spark_catalog")
+    come = asyncio.Event()
+    world.spark.script("SHOW DATABASES", come, connect.sql_rows(("hr",)))
+    operation = connect.uid()
+    request = connect.execute_request(connect.sql("SHOW DATABASES"), operation=operation)
+    reading = asyncio.ensure_future(anext(world.service.execute(BOB, CLIENT, request)))
+    await until(lambda: "SHOW DATABASES" in world.spark.received)
+    world.new_policies()
+    come.set()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await reading
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await world.reattach(operation)
+    await world.service.close()
+    world.require_balance()
+
+
+@pytest.mark.parametrize("mark", [None, "mask"], ids=["the same", "another"])
+async def test_an_answer_that_the_gateway_holds_is_given_out_again_only_as_it_would_be_now(
+    mark: str | None,
+) -> None:
+    world = connect.World(ENDS)
+    world.spark.script("SELECT", connect.sql_relation("SELECT * FROM (guarded)"))
+    operation = connect.uid()
+    first = await world.run(connect.sql("SELECT * FROM t"), operation=operation)
+    world.new_policies(mark)
+    if mark is None:
+        assert await world.reattach(operation) == first
+    else:
+        with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+            await world.reattach(operation)
+    await world.service.close()
+    assert world.outcomes() == {"SELECT * FROM t": "finished"}
+    world.require_balance()
+
+
 async def test_a_stream_of_a_checkpoint_that_would_be_another_one_now_ends() -> None:
     world = connect.World(ENDS)
     made = await world.run(connect.checkpoint(connect.table("t")))
@@ -161,6 +205,30 @@ async def test_a_stream_of_a_checkpoint_that_would_be_another_one_now_ends() -> 
     world.new_policies(mark="mask")
     with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
         await anext(stream)
+
+
+async def test_a_stream_of_a_checkpoint_whose_origin_is_too_long_ends_with_every_change() -> None:
+    world = connect.World(replace(ENDS, origins=0))
+    made = await world.run(connect.checkpoint(connect.table("t")))
+    relation = str(made[0].checkpoint_command_result.relation.relation_id)
+    world.spark.script(f"CACHED {relation}", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    stream = world.service.execute(BOB, CLIENT, connect.execute_request(connect.cached(relation)))
+    await anext(stream)
+    world.new_policies()
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await anext(stream)
+
+
+async def test_a_stream_that_another_run_of_the_gateway_began_is_not_taken_up_again() -> None:
+    before = connect.World(ENDS)
+    before.spark.script("TABLE t", connect.schema(), *[connect.rows(n) for n in range(1, 6)])
+    operation = connect.uid()
+    request = connect.execute_request(connect.table("t"), operation=operation)
+    stream = before.service.execute(BOB, CLIENT, request)
+    await anext(stream)
+    after = connect.World(ENDS, spark=before.spark)
+    with pytest.raises(StatementFailed, match="SLUICE_POLICIES_CHANGED"):
+        await after.reattach(operation)
 
 
 async def test_a_stream_that_policies_leave_as_it_is_goes_on() -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from gateway.admin.ranger.definitions import ACCESS, Definition, Level
-from gateway.policy.globs import glob
+from gateway.policy.globs import LOST_STAR, glob
 from gateway.policy.matching import fold
 
 
@@ -143,6 +143,7 @@ def globs_meet(one: str, other: str, *, path: bool = False) -> bool:
     """Say whether some text matches both patterns; those of paths hold what lies below, too."""
     if path:
         one, other = one.rstrip("/") + "*", other.rstrip("/") + "*"
+    one, other = LOST_STAR.sub("", one), LOST_STAR.sub("", other)
     reached = {0}
     reached = _stars(one, reached)
     for character in other:

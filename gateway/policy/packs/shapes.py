@@ -18,6 +18,7 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.policy.compiled import way_down
 from gateway.policy.documents import FaultList, Path, hint, unknown_keys
+from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
 
@@ -182,6 +183,8 @@ class Shapes:
             self._check_tokens(text, path)
             if level.needs_scheme and text.strip("*") and not _SCHEME.match(text):
                 self.faults.add(path, f"`{text}` needs a scheme, such as `s3://`")
+            if level.wildcard and LOST_STAR.search(text):
+                self.faults.add(path, f"`{text}`: a `*` before a `?` would be lost, as in Ranger; write `?*`")
             if not level.wildcard and text in ("*", "?"):
                 self.faults.add(path, f"`{level.name}` takes no wildcards here, `{text}` would never match")
         if excludes and any(not text.strip("*") for text in values):

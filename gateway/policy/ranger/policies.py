@@ -19,7 +19,7 @@ from gateway.model.policy import (
 )
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.documents import Path, hint
-from gateway.policy.globs import has_wildcard
+from gateway.policy.globs import LOST_STAR, has_wildcard
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.macros import compile_template
@@ -233,6 +233,10 @@ class _Reading:
                 elif level in of.literal[type_] and has_wildcard(text):
                     told = f"{_KINDS[type_]}policies take no wildcards at level `{level}`"
                     self._reader.warn((*path, level), f"{told}: `{text}` is read as a name")
+                elif LOST_STAR.search(text):
+                    read = LOST_STAR.sub("", text)
+                    told = f"a `*` before a `?` is lost, so that `{text}` is `{read}`; write `?*`"
+                    self._reader.warn((*path, level), told)
         if found and len(found) == len(data) and frozenset(found) not in of.ways[type_]:
             self._reader.warn(path, self._unreachable(found, type_))
         return found
