@@ -153,9 +153,9 @@ def test_record(record: Record) -> None:
         write = LineageInput()
         for spent in (first, again):
             began = time.perf_counter()
-            write(verdict, {})
+            write(verdict, {}, {})
             spent.append(1e6 * (time.perf_counter() - began))
-        sizes.append(len(json.dumps(write(verdict, {}))))
+        sizes.append(len(json.dumps(write(verdict, {}, {}))))
     record.add(
         SECTION,
         "the record's key, TPC-DS",
