@@ -17,8 +17,10 @@ import pytest_asyncio
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 from pyspark.sql.connect import plan as plans
 
+from gateway.app.lineage_import import Importer, MadeTables
 from gateway.audit.ledger import FileLedger
 from gateway.audit.lineage_queue import LineageQueue
+from gateway.audit.search import Found
 from gateway.database.migrate import migrate
 from gateway.lineage.following import Follower, FollowerLimits
 from gateway.lineage.gathering import Gatherer
@@ -361,6 +363,45 @@ async def test_cached_relations_are_read_through(world: World) -> None:
     await world.followed()
     assert await world.edges() == ["raw.ssn -> out.who masked"]
     assert world.follower.figures.without == 1
+
+
+async def test_importing_the_record_reads_through_as_following_does(world: World) -> None:
+    checkpoint = plans.Checkpoint(frame("raw", "ssn", "id")._plan, local=True, eager=True)
+    kept = decided(
+        cleared(
+            "df.checkpoint()",
+            RAW,
+            plan=bytes(frames.command(checkpoint).SerializeToString()),
+            plan_class="CheckpointCommand",
+            scans=(scan("raw", "ssn"),),
+        )
+    )
+    view = decided(
+        cleared(
+            "df.createTempView", plan=viewed(cached("7a1e").withColumnRenamed("ssn", "s"), "v"), makes="v"
+        ),
+        relations={"7a1e": kept.statement_id},
+    )
+    text = decided(
+        cleared("INSERT INTO out SELECT 1, s FROM v", OUT, temp_views_read=frozenset("v")),
+        views={"v": view.statement_id},
+    )
+    plan = decided(
+        cleared("df.write…", OUT, plan=saved(frame("v", F.col("id"), "s")), temp_views_read=frozenset("v")),
+        views={"v": view.statement_id},
+    )
+    gatherer = world.follower.gatherer
+    nothing: Any = None
+    importer = Importer(gatherer, world.workers, MadeTables(nothing), world.connection)
+    await importer.recorded([Found(e, completed(e)) for e in (kept, view, text, plan)], lambda _: None)
+    assert importer.report.unread == importer.report.table_level == []
+    assert importer.report.new == 4
+    found = await world.edges()
+    assert from_raw(found) == ["raw.id -> out.id", "raw.ssn -> out.who masked x2"]
+    for event in (kept, view, text, plan):
+        await world.ran(event)
+    await world.followed()
+    assert await world.edges() == found
 
 
 async def test_a_cached_relation_that_the_record_does_not_have_is_said_to_be(world: World) -> None:
