@@ -428,6 +428,7 @@ def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:
         time=statement.time,
         user=statement.user,
         text=statement.text,
+        is_sql=statement.is_sql,
         session_id=statement.session_id,
         outcome=statement.outcome,
         ended=statement.ended,

@@ -199,7 +199,7 @@ class RecordedStatement:
     time: datetime
     user: str
     text: str
-    """In the user's words."""
+    """In the user's words; of a DataFrame as PySpark would print it."""
     session_id: str
     context: SessionContext
     outcome: str
@@ -224,6 +224,10 @@ class RecordedStatement:
     """Whether later plans may read what it has computed."""
     tables_only: StatementLineage | None = None
     """Which tables it read and wrote, of a plan that was too much for the record."""
+
+    @property
+    def is_sql(self) -> bool:
+        return self.plan is None and self.tables_only is None
 
 
 def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> RecordedStatement:

@@ -273,7 +273,7 @@ async def test_what_a_data_frame_writes_comes_into_the_graph(world: World) -> No
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who masked"]
     (seen,) = sink.seen
-    assert (seen.text, seen.lineage.operation) == ("df.write…", Operation.INSERT)
+    assert (seen.text, seen.is_sql, seen.lineage.operation) == ("df.write…", False, Operation.INSERT)
     await world.ran(decided(cleared("df.write…", RAW, OUT, plan=saved(frame("raw", "ssn", "id")))), "failed")
     await world.followed()
     assert from_raw(await world.edges())[1:3] == [
