@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
 from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults
-from gateway.lineage.following import gather, make, seen_of
+from gateway.lineage.following import counts, gather, make, seen_of
 from gateway.lineage.gathering import Gathered, Gatherer
 from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
@@ -27,7 +28,7 @@ from gateway.lineage.store import Known, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
-from gateway.model.statement import SessionContext, UseNamespace
+from gateway.model.statement import SessionContext, SessionEffect, UseNamespace
 from gateway.session.ports import Catalog
 from gateway.settings.models import Settings
 from gateway.sql.classify import classify
@@ -266,17 +267,22 @@ class Importer:
     async def _statement(self, statement: _Statement, session: _Session) -> None:
         self.report.statements += 1
         recorded = replace(statement.recorded, context=session.context)
-        if recorded.made is not None:
-            await self._bring(recorded, recorded.made, statement)
-            return
-        gathered = await gather(self._gatherer, recorded, session.temp_views)
-        if not isinstance(gathered, Gathered):
-            self.report.unread.append(Unread(statement.name, statement.number, gathered))
-            return
-        wants = classify(gathered.statement.reading, gathered.statement.names)
-        lineage = await make(self._workers, recorded, gathered)
-        session.follow(wants.effects if isinstance(wants, Wants) else (), lineage)
-        if lineage is None or recorded.outcome == NOT_FORWARDED:
+        lineage = recorded.tables_only
+        effects: tuple[SessionEffect, ...] = ()
+        if lineage is None:
+            kept = {
+                name: session.kept[made] for name, made in recorded.relations.items() if made in session.kept
+            }
+            gathered = await gather(self._gatherer, recorded, session.temp_views, kept)
+            if isinstance(gathered, str):
+                self.report.unread.append(Unread(statement.name, statement.number, gathered))
+                return
+            if isinstance(gathered, Gathered):
+                wants = classify(gathered.statement.reading, gathered.statement.names)
+                effects = wants.effects if isinstance(wants, Wants) else ()
+            lineage = await make(self._workers, recorded, gathered)
+        session.follow(recorded, effects, lineage)
+        if not counts(lineage, recorded) or recorded.outcome == NOT_FORWARDED:
             self.report.without += 1
             return
         await self._bring(recorded, lineage, statement)
@@ -324,8 +330,17 @@ class _Session:
 
     context: SessionContext
     temp_views: dict[str, StatementLineage] = field(default_factory=dict)
+    kept: dict[UUID, StatementLineage] = field(default_factory=dict)
+    """Of the statements that computed relations for later plans."""
 
-    def follow(self, effects: Sequence[object], lineage: StatementLineage | None) -> None:
+    def follow(
+        self,
+        recorded: RecordedStatement,
+        effects: Sequence[SessionEffect],
+        lineage: StatementLineage | None,
+    ) -> None:
+        if recorded.caches and lineage is not None:
+            self.kept[recorded.statement_id] = lineage
         for effect in effects:
             if isinstance(effect, UseNamespace):
                 self.context = SessionContext(

@@ -11,22 +11,23 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 from uuid import UUID
 
 import asyncpg
 import structlog
 
 from gateway.lineage.gathering import Gathered, Gatherer
-from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
+from gateway.lineage.recorded import NOT_FORWARDED, TOO_MUCH, RecordedStatement, read_statement
 from gateway.lineage.rows import MOST_EDGES, Seen
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.store import Known, bring
-from gateway.lineage.workers import LineageWorkers
+from gateway.lineage.workers import HasLineage, LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import Operation, StatementLineage
-from gateway.sql.lineage import table_lineage
+from gateway.model.reading import NotRead
+from gateway.model.statement import PlanRequest
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +45,7 @@ _REFUSALS = (
 """What PostgreSQL, or asyncpg's encoders, answer when a value is at fault, or takes too much, and not the
 server or the way."""
 MAX_VIEW_DEPTH = 32
-"""Temporary views that are made of temporary views."""
-TOO_MUCH = "its tables were too many for the record"
+"""Temporary views and cached relations that are made of each other."""
 
 
 class Waiting(Protocol):
@@ -121,7 +121,7 @@ class FollowerLimits:
     sink_timeout_s: float = 30.0
     """Seconds that a sink has to take a batch."""
     views: int = 256
-    """Lineages of temporary views that are kept, for statements that read them."""
+    """Lineages of temporary views and cached relations that are kept, for statements that read them."""
 
 
 @dataclass(slots=True)
@@ -291,25 +291,26 @@ class Follower:
         if statement.outcome == NOT_FORWARDED:
             return None
         lineage = await self._lineage(connection, statement, depth=0)
-        return None if lineage is None else seen_of(statement, lineage)
+        return seen_of(statement, lineage) if counts(lineage, statement) else None
 
     async def _lineage(
         self, connection: Any, statement: RecordedStatement, depth: int
     ) -> StatementLineage | None:
-        if statement.made is not None:
-            return statement.made
-        views = await self._temp_views(connection, statement.temp_views, depth)
-        gathered = await gather(self.gatherer, statement, views)
-        if not isinstance(gathered, Gathered):
+        if statement.tables_only is not None:
+            return statement.tables_only
+        views = await self._made_by(connection, statement.temp_views, depth)
+        kept = await self._made_by(connection, statement.relations, depth)
+        gathered = await gather(self.gatherer, statement, views, kept)
+        if isinstance(gathered, str):
             # Its own words may quote the statement, which no log has.
-            raise _Unmade("Spark's parser has no reading of it")
+            raise _Unmade("there is no reading of it")
         return await make(self.workers, statement, gathered)
 
-    async def _temp_views(
+    async def _made_by(
         self, connection: Any, made_by: Mapping[str, UUID], depth: int
     ) -> dict[str, StatementLineage]:
-        """Return the lineage of the statements that made temporary views; of one that the record no longer
-        has, the view's name stands for itself."""
+        """Return the lineage of the statements that made temporary views, or cached relations; those of which
+        the record no longer has it are not among them."""
         found: dict[str, StatementLineage] = {}
         if depth >= MAX_VIEW_DEPTH:
             return found
@@ -318,13 +319,13 @@ class Follower:
                 self._views.move_to_end(statement_id)
                 lineage = self._views[statement_id]
             else:
-                lineage = await self._view(connection, statement_id, depth)
+                lineage = await self._maker(connection, statement_id, depth)
                 self._keep(statement_id, lineage)
             if lineage is not None:
                 found[name] = lineage
         return found
 
-    async def _view(self, connection: Any, statement_id: UUID, depth: int) -> StatementLineage | None:
+    async def _maker(self, connection: Any, statement_id: UUID, depth: int) -> StatementLineage | None:
         async with self._record:
             event = await self.queue.decided(connection, statement_id)
         if event is None:
@@ -382,10 +383,16 @@ def _read(decided: AuditEvent, end: AuditEvent | None) -> RecordedStatement:
 
 
 async def gather(
-    gatherer: Gatherer, statement: RecordedStatement, views: Mapping[str, StatementLineage]
-) -> Gathered | str:
+    gatherer: Gatherer,
+    statement: RecordedStatement,
+    views: Mapping[str, StatementLineage],
+    kept: Mapping[str, StatementLineage],
+) -> HasLineage | str:
     """Gather what a recorded statement's lineage is made of: by what the record says of its names, else by
-    the gatherer's own look-up. Returns why, where the parser has no reading of it."""
+    the gatherer's own look-up. Returns why, where there is no reading of it.
+
+    `views`, `kept`: the lineage of the temporary views and cached relations that it reads.
+    """
     tables = statement.tables if statement.tables is not None else {} if statement.over else None
     if tables is not None:
         snapshot = CatalogSnapshot(version=0, catalogs=gatherer.catalogs, tables=tables)
@@ -394,21 +401,31 @@ async def gather(
             return snapshot
 
         gatherer = replace(gatherer, look_up=look_up)
-    gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
-    return gathered if isinstance(gathered, Gathered) else gathered.message
+    if statement.plan is None:
+        gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
+        return gathered if isinstance(gathered, Gathered) else gathered.message
+    # Spark Connect's messages take a second to import: only where there are plans.
+    from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
+
+    request = PlanRequest(kind="execute", message=statement.plan)
+    plan = await gather_plan(gatherer, request, statement.context, views, kept, statement.masks)
+    if isinstance(plan, GatheredPlan):
+        return plan
+    return plan.message if isinstance(plan, NotRead) else plan.why
 
 
 async def make(
-    workers: LineageWorkers, statement: RecordedStatement, gathered: Gathered
+    workers: LineageWorkers, statement: RecordedStatement, gathered: HasLineage
 ) -> StatementLineage | None:
     """Return the lineage of a recorded statement; None where there is none."""
     if statement.over:
-        lineage = table_lineage(gathered.statement, gathered.catalog, TOO_MUCH)
-    else:
-        lineage = await workers.lineage(gathered)
-    if lineage is not None and lineage.operation is Operation.QUERY and not statement.runs_queries:
-        return None
-    return lineage
+        return gathered.table_lineage(TOO_MUCH)
+    return await workers.lineage(gathered)
+
+
+def counts(lineage: StatementLineage | None, statement: RecordedStatement) -> TypeGuard[StatementLineage]:
+    """Whether a recorded statement's lineage belongs into the graph: not that of a query that is not run."""
+    return lineage is not None and (lineage.operation is not Operation.QUERY or statement.runs_queries)
 
 
 def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:
@@ -418,6 +435,7 @@ def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:
         time=statement.time,
         user=statement.user,
         text=statement.text,
+        is_sql=statement.is_sql,
         session_id=statement.session_id,
         outcome=statement.outcome,
         ended=statement.ended,

@@ -2,7 +2,8 @@
 
 The record has the text, the session's names and the verdict anyway. What it does not have is what names
 stood for: the columns of tables, the texts of views. They stand in its key `lineage`, with which columns were
-masked and by which statements temporary views were made, so that no catalog is asked that has moved on.
+masked and by which statements temporary views and cached relations were made, so that no catalog is asked
+that has moved on. Of a DataFrame's plan the plan is there too, without rows of the client's.
 """
 
 from __future__ import annotations
@@ -21,21 +22,29 @@ import orjson
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
-from gateway.model.lineage import StatementLineage
-from gateway.model.lineage_json import from_json
+from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
 from gateway.model.statement import AnswerFilter, Cleared, CreateTempView, ScanRecord, SessionContext
 
 Masks = Mapping[TableName, frozenset[str]]
 """Columns, lower case, that a mask stood before, by folded name."""
 
 NOT_FORWARDED = "not_forwarded"
+TOO_MUCH = "its tables were too many for the record, or its plan was too large"
+_WRITING = frozenset({"create", "insert", "update", "delete"})
+"""What may be asked of a table that rows come into."""
+_OF_TABLES = frozenset({"@table", "@column"})
+_CATALOG = "Catalog."
+"""How calls of Spark Connect's Catalog API are recorded; they read and write no rows."""
+_CACHES = "CheckpointCommand"
 _CACHED = 256
 _CACHED_BYTES = 4 * 1024 * 1024
 """Packed tables that are remembered: of wide ones a packing takes up to 200 ms, on the event loop."""
 _MESSAGE_BYTES = 16 * 1024
 """What a plan that is one SQL text may have beside it."""
+_DEFLATES = 16
+"""How many times as small a plan may become; compressing a larger one takes longer than it is worth."""
 _INFLATED_BYTES = 64 * 1024 * 1024
-"""What the tables of one record may come to; more is no record of ours."""
+"""What the tables or the plan of one record may come to; more is no record of ours."""
 
 
 class LineageInput:
@@ -43,49 +52,59 @@ class LineageInput:
 
     def __init__(self, *, queries: bool = True, tables_bytes: int = 256 * 1024) -> None:
         """`queries`: whether statements that only answer have lineage, too. `tables_bytes`: how much of the
-        tables and views of one statement is kept, compressed."""
+        tables and views of one statement is kept, compressed, and as much of its plan."""
         self._queries = queries
         self._tables_bytes = tables_bytes
         self._written: OrderedDict[object, tuple[tuple[Table, ...], str | None]] = OrderedDict()
         self._written_bytes = 0
 
-    def __call__(self, cleared: Cleared, views: Mapping[str, str]) -> dict[str, Any] | None:
+    def __call__(
+        self, cleared: Cleared, views: Mapping[str, str], relations: Mapping[str, str]
+    ) -> dict[str, Any] | None:
         """Return what is kept, as JSON; None where a statement has no lineage to be made of it.
 
-        `views` are the temporary views that it reads, by the ids of the statements that made them.
+        `views` are the temporary views that it reads, `relations` the cached ones, by the ids of the
+        statements that made them.
         """
-        if not self._is_wanted(cleared):
+        if not self._is_wanted(cleared, relations):
             return None
         kept: dict[str, Any] = {"tables": self._tables(cleared)}
-        if cleared.statement.plan is not None:
-            from gateway.plan.sql_text import is_command
-
-            kept["command"] = is_command(cleared.statement.plan.message)
+        plan = cleared.statement.plan
+        if plan is not None:
+            kept |= self._plan(plan.message, cleared.plan_texts)
         if views:
             kept["temp_views"] = dict(views)
+        if relations:
+            kept["relations"] = dict(relations)
         return kept
 
-    def _is_wanted(self, cleared: Cleared) -> bool:
-        statement = cleared.statement
+    def _is_wanted(self, cleared: Cleared, relations: Mapping[str, str]) -> bool:
+        plan = cleared.statement.plan
         makes_view = any(isinstance(effect, CreateTempView) for effect in cleared.effects)
-        if not (cleared.decisions or cleared.scans or cleared.temp_views_read or makes_view):
+        if not (cleared.decisions or cleared.scans or cleared.temp_views_read or makes_view or relations):
             return False
         if cleared.answer.filter is not AnswerFilter.RELAY:
             return False
         if cleared.read_only and not makes_view and not self._queries:
             return False
-        plan = statement.plan
-        if plan is None:
-            return True
-        if plan.kind != "execute" or not cleared.plan_texts:
-            return False
-        text = cleared.plan_texts[0]
-        if len(plan.message) > 8 * len(text) + _MESSAGE_BYTES:
-            return False
-        # pyspark's messages are there, or no plan would be.
-        from gateway.plan.sql_text import sql_of
+        return plan is None or (plan.kind == "execute" and not cleared.plan_class.startswith(_CATALOG))
 
-        return sql_of(plan.message) == text
+    def _plan(self, plan: bytes, texts: Sequence[str]) -> dict[str, Any]:
+        """Return a plan without what is no business of a record, packed; of one that is nothing but an SQL
+        text, which the record has, only whether it is a command."""
+        # pyspark's messages are there, or no plan would be.
+        from gateway.plan.sql_text import is_command, sql_of
+        from gateway.plan.stripped import stripped
+
+        if texts and len(plan) <= 8 * len(texts[0]) + _MESSAGE_BYTES and sql_of(plan) == texts[0]:
+            return {"command": is_command(plan)}
+        bare = stripped(plan)
+        packed = None
+        if bare is not None and len(bare) <= _DEFLATES * self._tables_bytes:
+            packed = _packed(bare)
+            packed = packed if len(packed) <= self._tables_bytes else None
+        # A command may answer as a query does: one that computes a relation for other plans.
+        return {"plan": packed, "command": not self._queries}
 
     def _tables(self, cleared: Cleared) -> str | None:
         """Return tables and views with their masks, packed; None where they are too much."""
@@ -131,9 +150,22 @@ def pack(tables: Sequence[Table], masks: Masks) -> str | None:
         for table in tables
     ]
     try:
-        return base64.b64encode(zlib.compress(orjson.dumps(written), 1)).decode()
+        return _packed(orjson.dumps(written))
     except TypeError:
         return None
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode()
+
+
+def _unpacked(packed: str) -> bytes:
+    """Raises ValueError and what zlib and base64 raise."""
+    inflater = zlib.decompressobj()
+    data = inflater.decompress(base64.b64decode(packed, validate=True), _INFLATED_BYTES)
+    if inflater.unconsumed_tail:
+        raise ValueError("what a record has is too large")
+    return data
 
 
 def _written_view(view: ViewBody | None) -> list[Any] | None:
@@ -147,13 +179,9 @@ def _view(text: str, catalog: str, database: str, output: list[str]) -> ViewBody
 def unpack(packed: str) -> tuple[dict[TableName, Table], dict[TableName, frozenset[str]]]:
     """Return the tables by folded name, and their masked columns. Raises ValueError for anything else."""
     try:
-        inflater = zlib.decompressobj()
-        data = inflater.decompress(base64.b64decode(packed, validate=True), _INFLATED_BYTES)
-        if inflater.unconsumed_tail:
-            raise ValueError("the tables of a record are too large")
         tables: dict[TableName, Table] = {}
         masks: dict[TableName, frozenset[str]] = {}
-        for parts, kind, columns, masked, view in orjson.loads(data):
+        for parts, kind, columns, masked, view in orjson.loads(_unpacked(packed)):
             table = Table(
                 name=TableName(*parts),
                 kind=TableKind(kind),
@@ -176,7 +204,7 @@ class RecordedStatement:
     time: datetime
     user: str
     text: str
-    """In the user's words."""
+    """In the user's words; of a DataFrame as PySpark would print it."""
     session_id: str
     context: SessionContext
     outcome: str
@@ -191,10 +219,20 @@ class RecordedStatement:
     over: bool = False
     """Whether what its names stood for was too much for the record."""
     runs_queries: bool = True
-    """Whether a query is run: of one that comes as a command of Spark Connect, Spark only looks at what it
+    """Whether a query counts: of one that comes as a command of Spark Connect, Spark only looks at what it
     would answer, and the client sends it again."""
-    made: StatementLineage | None = None
-    """Its lineage, where that was made before it was recorded, as a plan's is."""
+    plan: bytes | None = None
+    """A serialized `Plan` of Spark Connect, without rows of the client's; None for a statement in SQL."""
+    relations: Mapping[str, UUID] = field(default_factory=dict)
+    """The cached relations that its plan reads, by the statements that computed them."""
+    caches: bool = False
+    """Whether later plans may read what it has computed."""
+    tables_only: StatementLineage | None = None
+    """Which tables it read and wrote, of a plan that was too much for the record."""
+
+    @property
+    def is_sql(self) -> bool:
+        return self.plan is None and self.tables_only is None
 
 
 def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> RecordedStatement:
@@ -210,27 +248,37 @@ def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> Record
 
 def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) -> RecordedStatement:
     kept = body.get("lineage")
+    if kept is None and "plan" in body:
+        raise ValueError("a plan, without what its lineage is made of")
     tables: Mapping[TableName, Table] | None = None
     masks: Masks = _masks_of_body(body)
     temp_views: dict[str, UUID] = {}
-    made = None
-    if kept is not None and "made" in kept:
-        made = from_json(kept["made"])
-    elif kept is not None:
+    relations: dict[str, UUID] = {}
+    plan = None
+    tables_only = None
+    if kept is not None:
         temp_views = {str(name).lower(): UUID(made) for name, made in kept.get("temp_views", {}).items()}
+        relations = {str(name): UUID(made) for name, made in kept.get("relations", {}).items()}
         if kept["tables"] is not None:
             tables, masks = unpack(kept["tables"])
+        if kept.get("plan") is not None:
+            plan = _unpacked(kept["plan"])
+        elif "plan" in kept:
+            tables_only = _touched(body)
+    # Of a plan, `reqData` is a rendering for people: an SQL text that is all of it is read instead.
+    is_text = "plan" in body and kept is not None and "plan" not in kept
+    text = body["texts"][0] if is_text else body["reqData"]
     return RecordedStatement(
         statement_id=UUID(decided.statement_id),
         time=datetime.fromisoformat(decided.time).astimezone(UTC),
         user=decided.user,
-        # Of a plan, `reqData` is a rendering for people: an SQL text that is all of it is read instead.
-        text=str(body["texts"][0] if "plan" in body and made is None else body["reqData"]),
+        text=str(text),
         session_id=str(body.get("sess", "")),
         context=SessionContext(
             catalog=str(body.get("catalog") or "spark_catalog"),
             namespace=tuple(body.get("namespace") or ("default",)),
             temp_views=frozenset(temp_views),
+            handles=frozenset(f"relation:{relation}" for relation in relations),
         ),
         outcome=str(end.body.get("outcome", "unknown")) if end is not None else "unknown",
         ended=_ended(end),
@@ -238,9 +286,41 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         tables=tables,
         masks=masks,
         temp_views=temp_views,
-        over=kept is not None and made is None and kept["tables"] is None,
+        over=kept is not None and kept["tables"] is None,
         runs_queries=kept is None or kept.get("command") is not True,
-        made=made,
+        plan=plan,
+        relations=relations,
+        caches=body.get("plan_class") == _CACHES,
+        tables_only=tables_only,
+    )
+
+
+def _touched(body: Mapping[str, Any]) -> StatementLineage:
+    """Return the tables and paths that a plan read and wrote, by what policies were asked."""
+    asked = [
+        (str(one["resource"]), str(one["resType"]), str(one["action"]))
+        for one in body.get("decisions") or ()
+        if one.get("result") == 1
+    ]
+    read = {
+        Dataset(DatasetKind.TABLE, tuple(str(scan["table"]).lower().split("."))): None
+        for scan in body.get("scans") or ()
+        if scan["access"] == "select"
+    }
+    written: dict[Dataset, None] = {}
+    for resource, kind, action in asked:
+        if kind == "@url":
+            place = Dataset(DatasetKind.PATH, (resource,))
+        elif kind in _OF_TABLES and action in _WRITING:
+            place = Dataset(DatasetKind.TABLE, tuple(resource.lower().split("/")))
+        else:
+            continue
+        (read if action == "read" else written)[place] = None
+    return StatementLineage(
+        operation=Operation.INSERT if written else Operation.QUERY,
+        targets=tuple(written) or (RESULT,),
+        inputs=tuple(read),
+        table_level=TOO_MUCH,
     )
 
 

@@ -51,6 +51,8 @@ class Seen:
     user: str
     text: str
     """Its text; what a plain query answers is named by it."""
+    is_sql: bool = True
+    """Whether the text is SQL; that of a DataFrame is Python."""
     session_id: str = ""
     """Temporary views are named within it."""
     outcome: str

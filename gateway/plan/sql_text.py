@@ -6,10 +6,8 @@ from gateway.wire.connect import ProtobufError, parse, pb
 
 
 def sql_of(plan: bytes) -> str | None:
-    """Return the text of a serialized `Plan` that is one SQL relation or command; None for others.
-
-    Arguments for its parameter markers may be there beside it.
-    """
+    """Return the text of a serialized `Plan` that is one SQL relation or command without arguments; None for
+    others."""
     try:
         message = parse(pb.Plan, plan)
     except ProtobufError:
@@ -19,11 +17,12 @@ def sql_of(plan: bytes) -> str | None:
     elif message.HasField("command") and message.command.HasField("sql_command"):
         command = message.command.sql_command
         if not command.HasField("input"):
-            return command.sql or None
+            return command.sql if len(command.ListFields()) == 1 else None
         relation = command.input
     else:
         return None
-    return relation.sql.query if relation.HasField("sql") else None
+    alone = relation.HasField("sql") and len(relation.sql.ListFields()) == 1
+    return relation.sql.query if alone else None
 
 
 def is_command(plan: bytes) -> bool:

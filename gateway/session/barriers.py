@@ -281,7 +281,9 @@ async def _renew(
     drop: Callable[[str], Statement],
 ) -> None:
     verdict = without_ended_views(session, await judge(as_made(session, view)))
-    origin = CachedRelation(basis=view.basis, policies_version=view.policies_version)
+    origin = CachedRelation(
+        basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
+    )
     if view.made.same(verdict) and await still_right(origin, version, judge):
         session.view_still_right(view, version)
         return

@@ -43,14 +43,14 @@ class Ending(Protocol):
     def backend_id(self) -> str: ...
 
 
-LineageInput = Callable[[Cleared, Mapping[str, str]], Mapping[str, Any] | None]
-"""A clearance and the temporary views that it reads, by the statements that made them → what the record keeps
-so that lineage can be made of it later, as JSON; None for what has none."""
+LineageInput = Callable[[Cleared, Mapping[str, str], Mapping[str, str]], Mapping[str, Any] | None]
+"""A clearance, and the temporary views and the cached relations that it reads, by the statements that made
+them → what the record keeps so that lineage can be made of it later, as JSON; None for what has none."""
 
-_NO_VIEWS: Mapping[str, str] = {}
+_NOTHING: Mapping[str, str] = {}
 
 
-def no_lineage(cleared: Cleared, views: Mapping[str, str]) -> None:
+def no_lineage(cleared: Cleared, views: Mapping[str, str], relations: Mapping[str, str]) -> None:
     """Keep nothing for lineage."""
 
 
@@ -78,11 +78,13 @@ class Recorder:
         session: Handle | str,
         judged_s: float,
         operation: str = "",
-        views: Mapping[str, str] = _NO_VIEWS,
+        views: Mapping[str, str] = _NOTHING,
+        relations: Mapping[str, str] = _NOTHING,
     ) -> None:
         """Make the verdict durable. Raises LedgerUnavailable: then nothing may be forwarded.
 
-        `views` are the temporary views that the statement reads, by the statements that made them.
+        `views` are the temporary views that the statement reads, `relations` the cached ones, by the
+        statements that made them.
         """
         event = audit_records.decided(
             verdict,
@@ -94,7 +96,9 @@ class Recorder:
             duration_us=round(judged_s * 1_000_000),
             session=str(session),
             operation=operation,
-            lineage=self._lineage_input(verdict, views) if isinstance(verdict, Cleared) else None,
+            lineage=(
+                self._lineage_input(verdict, views, relations) if isinstance(verdict, Cleared) else None
+            ),
         )
         await self._decided(event, refused=isinstance(verdict, Refused))
 

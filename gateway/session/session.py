@@ -119,6 +119,8 @@ class CachedRelation:
 
     basis: Basis
     policies_version: int
+    statement_id: str
+    """The statement that computed it, as the record knows it."""
 
 
 class Kept(NamedTuple):
@@ -280,7 +282,9 @@ class NamesInForce:
                 return name
         return None
 
-    def keep_relation(self, handle: str, cleared: Cleared, policies_version: int, *, most: int) -> None:
+    def keep_relation(
+        self, handle: str, cleared: Cleared, policies_version: int, statement_id: str, *, most: int
+    ) -> None:
         """Remember a relation that Spark has computed from a cleared plan and keeps under an id.
 
         Its origin is remembered in at most `most` statements and, with everything else, bytes; beyond that
@@ -291,7 +295,9 @@ class NamesInForce:
             basis = (*basis, judged_of(cleared))
             if len(basis) > most:
                 basis = None
-        self.relations[handle] = CachedRelation(basis=basis, policies_version=policies_version)
+        self.relations[handle] = CachedRelation(
+            basis=basis, policies_version=policies_version, statement_id=statement_id
+        )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
     def forget_origin(self, handle: str) -> None:
@@ -325,6 +331,13 @@ class NamesInForce:
         read = ((name, self.views.get(name)) for name in sorted(verdict.temp_views_read))
         return {name: view.statement_id for name, view in read if view is not None}
 
+    def relations_made_by(self, verdict: Verdict) -> dict[str, str]:
+        """Return the ids of the cached relations that a plan reads, by the statements that computed them."""
+        if not isinstance(verdict, Cleared):
+            return {}
+        found = self._relations_in(verdict)
+        return {handle.partition(":")[2]: relation.statement_id for handle, relation in found}
+
     def basis_of(self, cleared: Cleared) -> Basis:
         """Return what the relations and views were computed from that a statement reads."""
         found: dict[int, Judged] = {}
@@ -335,12 +348,17 @@ class NamesInForce:
         return tuple(found.values())
 
     def _bases_of(self, cleared: Cleared) -> Iterator[Basis]:
-        for handle, relation in self.relations.items():
-            if handle.partition(":")[2].encode() in cleared.forwarded_plan:
-                yield relation.basis
+        for _, relation in self._relations_in(cleared):
+            yield relation.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
+
+    def _relations_in(self, cleared: Cleared) -> Iterator[tuple[str, CachedRelation]]:
+        """Return the cached relations that a plan names, with their handles."""
+        for handle, relation in self.relations.items():
+            if handle.partition(":")[2].encode() in cleared.forwarded_plan:
+                yield handle, relation
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""

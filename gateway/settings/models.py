@@ -424,8 +424,8 @@ class LineageSettings(Section):
     batch: Count = 50
     """Statements that are read from the record and brought into the graph at once."""
     tables_bytes: Bytes = 256 * 1024
-    """Bytes, compressed, that the record keeps of the tables and views of one statement. Where they are more,
-    only its tables are known."""
+    """Bytes, compressed, that the record keeps of the tables and views of one statement, and as many of a
+    DataFrame's plan. Where they are more, only its tables are known."""
     openlineage: OpenLineageSettings = OpenLineageSettings()
     """Where lineage is told to others as well, as OpenLineage events."""
 

@@ -49,6 +49,7 @@ __all__ = [
     "UnknownFieldSet",
     "descriptor_of",
     "parse",
+    "parse_again",
     "pb",
     "serialize",
     "unknown_field",
@@ -112,6 +113,14 @@ def parse(cls: type[_M], data: bytes, *, max_bytes: int = MAX_BYTES, max_message
     except DecodeError:
         _measure(descriptor_of(cls), data, max_messages)
     # Not malformed as far as tags go: too deep for the codec's default, or text that is not UTF-8.
+    return parse_again(cls, data)
+
+
+def parse_again(cls: type[_M], data: bytes) -> _M:
+    """Read what `parse` has taken before, without measuring it.
+
+    Raises ProtobufError where it is none of the class `cls`. One thread at a time, as `parse`.
+    """
     _message.SetAllowOversizeProtos(True)  # noqa: FBT003  the codec's own spelling
     try:
         return cls.FromString(data)

@@ -45,6 +45,17 @@ def columns_of(data: bytes) -> tuple[str, ...]:
         raise _unreadable() from error
 
 
+def without_rows(data: bytes) -> bytes:
+    """Return an Arrow stream's columns, names and types, as a stream without rows. Raises ProtobufError where
+    it cannot be read."""
+    try:
+        columns = pa.ipc.read_schema(pa.py_buffer(data))
+        schema = pa.schema([pa.field(column.name, column.type) for column in columns])
+        return bytes(schema.serialize())
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable() from error
+
+
 def _metadata(schema: pa.Schema) -> Iterator[str]:
     pending = list(schema)
     while pending:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.frontends.users import set_user
@@ -23,6 +24,8 @@ from tests.bench.processes import GatewayProcesses, since
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.running import RunningGateway
 from tests.lineage.recorded import cleared
+from tests.plan import frames
+from tests.plan.frames import Frame
 from tests.tpcds.corpus import QUERIES, TABLES
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
@@ -153,9 +156,9 @@ def test_record(record: Record) -> None:
         write = LineageInput()
         for spent in (first, again):
             began = time.perf_counter()
-            write(verdict, {})
+            write(verdict, {}, {})
             spent.append(1e6 * (time.perf_counter() - began))
-        sizes.append(len(json.dumps(write(verdict, {}))))
+        sizes.append(len(json.dumps(write(verdict, {}, {}))))
     record.add(
         SECTION,
         "the record's key, TPC-DS",
@@ -164,4 +167,44 @@ def test_record(record: Record) -> None:
         bytes=statistics.median(sizes),
         first_us=statistics.median(first),
         again_us=statistics.median(again),
+    )
+
+
+def _with_many_columns() -> Frame:
+    found = frames.table("source")
+    for number in range(60):
+        found = found.withColumn(f"c{number}", F.when(F.col("a") > number, F.col("b")).otherwise(F.lit("z")))
+    return found
+
+
+def _joined() -> Frame:
+    source, other = frames.table("source"), frames.table("other")
+    return source.join(other, source["a"] == other["a"]).groupBy("b").agg(F.sum("c").alias("s")).orderBy("s")
+
+
+DATA_FRAMES: dict[str, Callable[[], Frame]] = {
+    "select and filter": lambda: frames.table("source").filter("b > 3").select("id", F.col("a") + 1),
+    "join and aggregate": _joined,
+    "60 times withColumn": _with_many_columns,
+    "2,000 values in isin": lambda: frames.table("source").filter(F.col("a").isin(list(range(2000)))),
+}
+
+
+@pytest.mark.parametrize("name", DATA_FRAMES)
+def test_record_of_a_data_frame(record: Record, name: str) -> None:
+    """What a record keeps of a DataFrame's plan, and how long that takes on the loop."""
+    verdict = cleared("df", plan=frames.message(DATA_FRAMES[name]()).SerializeToString())
+    write = LineageInput()
+    size = len(json.dumps(write(verdict, {}, {})))
+    spent = []
+    for _ in range(100):
+        began = time.thread_time()
+        write(verdict, {}, {})
+        spent.append(1e6 * (time.thread_time() - began))
+    record.add(
+        SECTION,
+        f"the record's key, DataFrame: {name}",
+        f"{size} bytes, {statistics.median(spent):.0f} µs of CPU",
+        bytes=size,
+        cpu_us=statistics.median(spent),
     )

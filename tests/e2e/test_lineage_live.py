@@ -14,10 +14,11 @@ import asyncpg
 import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812  as everybody calls them
 from thrift.transport.TTransport import TTransportException
 
 from gateway.database.postgres import EmbeddedPostgres
-from tests.e2e.one_pack import ENDPOINTS, Thrift, session, write_settings
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 
 PACK = """
@@ -29,6 +30,9 @@ policies:
   - name: numbers are hidden
     on: {catalog: spark_catalog, database: live, table: raw, column: ssn}
     mask: [{users: [ann], type: MASK_HASH}]
+  - name: files are open
+    on: {url: "*"}
+    allow: [{users: [ann], access: [read, write]}]
 """
 MADE = (
     "CREATE DATABASE live",
@@ -176,6 +180,57 @@ def test_what_failed_may_have_written(gateway: RunningGateway, graph: Graph, end
     assert graph.into(f"{endpoint}_one") == {f"raw.name -> {endpoint}_one.id unfinished"}
 
 
+def test_data_frames_are_in_the_graph(gateway: RunningGateway, graph: Graph, open_directory: Path) -> None:
+    files = f"file:{open_directory}/live-files"
+    with gateway.session("ann", PASSWORD) as spark:
+        raw = spark.table("live.raw")
+        raw.select("id", F.upper("name").alias("who"), "ssn").write.saveAsTable("live.df_copy")
+        raw.select(raw.id + 1, "name", F.lit("none")).write.insertInto("live.df_copy")
+        raw.filter("name <> ''").select("ssn").writeTo("live.df_v2").using("parquet").create()
+        # Temporary views: of a DataFrame read by SQL, of SQL read by a DataFrame, and one over itself.
+        raw.select(F.col("ssn").alias("s"), "id").createOrReplaceTempView("tv")
+        spark.table("tv").select(F.concat("s", F.lit("!")).alias("s"), "id").createOrReplaceTempView("tv")
+        spark.sql("CREATE TEMPORARY VIEW tw AS SELECT s AS t FROM tv").collect()
+        spark.sql("CREATE TABLE live.df_by_sql USING parquet AS SELECT t FROM tw").collect()
+        spark.table("tw").write.saveAsTable("live.df_by_frame")
+        kept = raw.select("ssn", "name").localCheckpoint()
+        kept.filter("name <> ''").write.saveAsTable("live.df_kept")
+        spark.createDataFrame([("a s3cret row", 1)], ["word", "id"]).join(raw, "id").select(
+            "word", "name"
+        ).write.saveAsTable("live.df_local")
+        raw.select("name").write.parquet(f"{files}/names")
+        with pytest.raises(PySparkException):
+            raw.select(F.raise_error(F.lit("no")), "name", "name").write.insertInto("live.df_copy")
+        assert raw.select("id").count() == 1
+        assert raw.schema.names == ["id", "name", "ssn"]
+        del kept
+    until(graph.settled, "all that was recorded is in the graph")
+    assert graph.into("df_copy") == {
+        "raw.id -> df_copy.id",
+        "raw.name -> df_copy.who",
+        "raw.ssn -> df_copy.ssn masked",
+        "raw.name -> df_copy.ssn unfinished",
+    }
+    assert graph.into("df_v2") == {"raw.ssn -> df_v2.ssn masked"}
+    for table, column in (("df_by_sql", "t"), ("df_by_frame", "t"), ("df_kept", "ssn")):
+        masked = {one for one in graph.into(table) if one.startswith("raw.ssn")}
+        assert masked == {f"raw.ssn -> {table}.{column} masked"}
+    assert graph.into("df_local") == {"raw.name -> df_local.name"}
+    (into_files,) = [r for r in graph.fetch(EDGES) if r["target"].startswith("path:")]
+    assert _short(into_files["source"]) == "raw.name"
+    (row,) = graph.fetch(
+        "SELECT count(*) AS n FROM sluice.audit_event WHERE body::text LIKE '%s3cret row%'"
+        " OR encode(coalesce(original_record, ''), 'escape') LIKE '%s3cret row%'"
+    )
+    assert row["n"] == 0
+    # What Spark was only asked about is no statement of the graph.
+    (row,) = graph.fetch(
+        "SELECT count(*) AS n FROM sluice.lineage_statement s JOIN sluice.audit_event e"
+        " ON e.statement_id = s.id WHERE e.body->>'plan' = 'analyze'"
+    )
+    assert row["n"] == 0
+
+
 def killed(gateway: RunningGateway) -> None:
     """Kill the gateway as it stands and start it again."""
     gateway.stop(signal.SIGKILL)
@@ -194,6 +249,17 @@ def test_killed_as_soon_as_it_had_ended(gateway: RunningGateway, graph: Graph, e
     assert {edge.removesuffix(" unfinished") for edge in graph.into(f"{endpoint}_killed")} == {
         f"raw.id -> {endpoint}_killed.id"
     }
+
+
+def test_killed_when_a_data_frame_was_written(gateway: RunningGateway, graph: Graph) -> None:
+    with gateway.session("ann", PASSWORD) as spark:
+        spark.table("live.raw").select("name").createOrReplaceTempView("names")
+        spark.table("names").write.saveAsTable("live.df_killed")
+        gateway.stop(signal.SIGKILL)
+    gateway.start()
+    until(graph.settled, "all that was recorded is in the graph")
+    edges = {edge.removesuffix(" unfinished") for edge in graph.into("df_killed")}
+    assert {edge for edge in edges if edge.startswith("raw")} == {"raw.name -> df_killed.name"}
 
 
 def test_killed_between_decision_and_end(gateway: RunningGateway, graph: Graph) -> None:

@@ -15,6 +15,7 @@ from gateway.model.statement import (
     Cleared,
     Client,
     CreateTempView,
+    PlanRequest,
     ScanRecord,
     SessionContext,
     Statement,
@@ -47,14 +48,21 @@ def scan(name: str, *masked: str) -> ScanRecord:
 
 
 def cleared(text: str, *tables: Table, scans: tuple[ScanRecord, ...] = (), **more: Any) -> Cleared:
-    """A verdict as `judge` makes them; `makes` is the name of a temporary view that it makes."""
+    """A verdict as `judge` makes them; `makes` is the name of a temporary view that it makes, `plan` the
+    bytes of a plan that the text renders."""
     makes = more.pop("makes", None)
+    plan = more.pop("plan", None)
     resource = Resource.table("spark_catalog", "lab", "raw")
     request = AccessRequest(principal=PRINCIPAL, resource=resource, access="select")
     return Cleared(
-        statement=Statement(text=text, principal=PRINCIPAL, context=SessionContext(namespace=("lab",))),
+        statement=Statement(
+            text=text,
+            principal=PRINCIPAL,
+            context=SessionContext(namespace=("lab",)),
+            plan=None if plan is None else PlanRequest(kind="execute", message=plan),
+        ),
         forwarded=text,
-        plan_class="Project",
+        plan_class=more.pop("plan_class", "Project"),
         decisions=(Decision(request=request, allowed=True, policy=POLICY),),
         scans=scans,
         snapshot_version="policies=1 catalog=1",
@@ -69,6 +77,7 @@ def decided(
     *,
     gateway: str = "g",
     views: Mapping[str, str] | None = None,
+    relations: Mapping[str, str] | None = None,
     input_: LineageInput | None = None,
 ) -> AuditEvent:
     """The record of a verdict, with what lineage is made of."""
@@ -81,5 +90,5 @@ def decided(
         client=Client(),
         duration_us=1000,
         session="s-1",
-        lineage=(input_ or LineageInput())(verdict, views or {}),
+        lineage=(input_ or LineageInput())(verdict, views or {}, relations or {}),
     )

@@ -14,9 +14,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 import pytest_asyncio
+from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
+from pyspark.sql.connect import plan as plans
 
+from gateway.app.lineage_import import Importer, MadeTables
 from gateway.audit.ledger import FileLedger
 from gateway.audit.lineage_queue import LineageQueue
+from gateway.audit.search import Found
 from gateway.database.migrate import migrate
 from gateway.lineage.following import Follower, FollowerLimits
 from gateway.lineage.gathering import Gatherer
@@ -27,12 +31,12 @@ from gateway.lineage.store import Known, NotOurTurn, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
-from gateway.model.lineage_json import to_json
+from gateway.model.lineage import Operation
 from gateway.reader.pool import ReaderPool
 from tests.audit.ledgers import ask, running, shipped
 from tests.audit.samples import completed, fresh_id, until
 from tests.lineage.recorded import cleared, decided, scan, table
-from tests.lineage.statements import seen
+from tests.plan import frames
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -229,12 +233,196 @@ async def test_lineage_travels_through_temporary_views(world: World) -> None:
     assert [e for e in await world.edges() if e.startswith("raw")] == ["raw.ssn -> out.who masked"]
 
 
-async def test_lineage_that_was_made_before_comes_as_it_is(world: World) -> None:
-    event = insert()
-    lineage = seen("raw.id -> out.n: count(id) AGGREGATION").lineage
-    await world.ran(replace(event, body={**event.body, "lineage": {"made": to_json(lineage)}}))
+def frame(name: str, *columns: Any) -> Any:
+    found = frames.table(name)
+    return found.select(*columns) if columns else found
+
+
+def saved(source: Any) -> bytes:
+    """The plan of `source.write.insertInto("out")`."""
+    write = plans.WriteOperation(source._plan)
+    write.table_name, write.table_save_method, write.mode = "out", "insert_into", "append"
+    return bytes(frames.command(write).SerializeToString())
+
+
+def viewed(source: Any, name: str) -> bytes:
+    """The plan of `source.createOrReplaceTempView(name)`."""
+    view = plans.CreateView(source._plan, name, is_global=False, replace=True)
+    return bytes(frames.command(view).SerializeToString())
+
+
+class Cached(plans.CachedRemoteRelation):
+    """Tells nobody that it is gone."""
+
+    def __del__(self) -> None: ...
+
+
+def cached(relation_id: str) -> Any:
+    return frames.made(Cached(relation_id, frames.SESSION))
+
+
+def from_raw(edges: list[str]) -> list[str]:
+    return [edge for edge in edges if edge.startswith("raw") and "-> out" in edge]
+
+
+async def test_what_a_data_frame_writes_comes_into_the_graph(world: World) -> None:
+    sink = Sink()
+    world.follow(sink)
+    plan = saved(frame("raw", F.col("id"), F.upper("ssn").alias("s")))
+    event = decided(cleared("df.write…", RAW, OUT, plan=plan, scans=(scan("raw", "ssn"),)))
+    await world.ran(event)
     await world.followed()
-    assert await world.edges() == ["raw.id -> out.n"]
+    assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who masked"]
+    (seen,) = sink.seen
+    assert (seen.text, seen.is_sql, seen.lineage.operation) == ("df.write…", False, Operation.INSERT)
+    await world.ran(decided(cleared("df.write…", RAW, OUT, plan=saved(frame("raw", "ssn", "id")))), "failed")
+    await world.followed()
+    assert from_raw(await world.edges())[1:3] == [
+        "raw.id -> out.who unfinished",
+        "raw.ssn -> out.id unfinished",
+    ]
+
+
+async def test_queries_of_data_frames_are_there_too(world: World) -> None:
+    plan = bytes(frames.message(frame("raw", "id")).SerializeToString())
+    await world.ran(decided(cleared("spark.table", RAW, plan=plan, read_only=True)))
+    await world.followed()
+    (edge,) = await world.edges()
+    assert edge.startswith("raw.id -> result:")
+
+
+async def test_temporary_views_are_read_through_from_sql_to_frames_and_back(world: World) -> None:
+    first = decided(
+        cleared(
+            "df.createTempView",
+            RAW,
+            plan=viewed(frame("raw", F.col("ssn").alias("s")), "v"),
+            scans=(scan("raw", "ssn"),),
+            makes="v",
+        )
+    )
+    second = decided(
+        cleared("CREATE TEMPORARY VIEW w AS SELECT s AS t FROM v", makes="w", temp_views_read=frozenset("v")),
+        views={"v": first.statement_id},
+    )
+    third = decided(
+        cleared(
+            "df.createTempView",
+            plan=viewed(frame("w", F.upper("t").alias("u")), "x"),
+            makes="x",
+            temp_views_read=frozenset("w"),
+        ),
+        views={"w": second.statement_id},
+    )
+    for made in (first, second, third):
+        await world.ledger.decided(made)
+    reads = {"x": third.statement_id}
+    await world.ran(
+        decided(
+            cleared("INSERT INTO out SELECT 1, u FROM x", OUT, temp_views_read=frozenset("x")), views=reads
+        )
+    )
+    await world.followed()
+    assert from_raw(await world.edges()) == ["raw.ssn -> out.who masked"]
+
+
+async def test_a_view_that_replaces_the_one_that_it_reads(world: World) -> None:
+    first = decided(cleared("1", RAW, plan=viewed(frame("raw", F.col("ssn").alias("s")), "v"), makes="v"))
+    second = decided(
+        cleared(
+            "2",
+            plan=viewed(frame("v", F.upper("s").alias("s")), "v"),
+            makes="v",
+            temp_views_read=frozenset("v"),
+        ),
+        views={"v": first.statement_id},
+    )
+    await world.ledger.decided(first)
+    await world.ledger.decided(second)
+    plan = saved(frame("v", F.lit(1).alias("i"), "s"))
+    read = cleared("3", OUT, plan=plan, temp_views_read=frozenset("v"))
+    await world.ran(decided(read, views={"v": second.statement_id}))
+    await world.followed()
+    assert from_raw(await world.edges()) == ["raw.ssn -> out.who"]
+
+
+async def test_cached_relations_are_read_through(world: World) -> None:
+    plan = bytes(
+        frames.command(
+            plans.Checkpoint(frame("raw", "ssn")._plan, local=True, eager=True)
+        ).SerializeToString()
+    )
+    made = decided(
+        cleared(
+            "df.checkpoint()", RAW, plan=plan, plan_class="CheckpointCommand", scans=(scan("raw", "ssn"),)
+        ),
+        input_=LineageInput(queries=False),
+    )
+    await world.ran(made)
+    written = cleared("df.write…", OUT, plan=saved(cached("7a1e").select(F.lit(1).alias("i"), "ssn")))
+    await world.ran(decided(written, relations={"7a1e": made.statement_id}))
+    await world.followed()
+    assert await world.edges() == ["raw.ssn -> out.who masked"]
+    assert world.follower.figures.without == 1
+
+
+async def test_importing_the_record_reads_through_as_following_does(world: World) -> None:
+    checkpoint = plans.Checkpoint(frame("raw", "ssn", "id")._plan, local=True, eager=True)
+    kept = decided(
+        cleared(
+            "df.checkpoint()",
+            RAW,
+            plan=bytes(frames.command(checkpoint).SerializeToString()),
+            plan_class="CheckpointCommand",
+            scans=(scan("raw", "ssn"),),
+        )
+    )
+    view = decided(
+        cleared(
+            "df.createTempView", plan=viewed(cached("7a1e").withColumnRenamed("ssn", "s"), "v"), makes="v"
+        ),
+        relations={"7a1e": kept.statement_id},
+    )
+    text = decided(
+        cleared("INSERT INTO out SELECT 1, s FROM v", OUT, temp_views_read=frozenset("v")),
+        views={"v": view.statement_id},
+    )
+    plan = decided(
+        cleared("df.write…", OUT, plan=saved(frame("v", F.col("id"), "s")), temp_views_read=frozenset("v")),
+        views={"v": view.statement_id},
+    )
+    gatherer = world.follower.gatherer
+    nothing: Any = None
+    importer = Importer(gatherer, world.workers, MadeTables(nothing), world.connection)
+    await importer.recorded([Found(e, completed(e)) for e in (kept, view, text, plan)], lambda _: None)
+    assert importer.report.unread == importer.report.table_level == []
+    assert importer.report.new == 4
+    found = await world.edges()
+    assert from_raw(found) == ["raw.id -> out.id", "raw.ssn -> out.who masked x2"]
+    for event in (kept, view, text, plan):
+        await world.ran(event)
+    await world.followed()
+    assert await world.edges() == found
+
+
+async def test_a_cached_relation_that_the_record_does_not_have_is_said_to_be(world: World) -> None:
+    sink = Sink()
+    world.follow(sink)
+    written = cleared("df.write…", OUT, plan=saved(cached("7a1e")))
+    await world.ran(decided(written, relations={"7a1e": fresh_id()}))
+    await world.followed()
+    assert "not known" in sink.seen[0].lineage.table_level
+
+
+async def test_only_tables_are_known_of_what_was_too_large(world: World) -> None:
+    small = LineageInput(tables_bytes=1)
+    plan = saved(frame("raw"))
+    await world.ran(decided(cleared("df.write…", RAW, OUT, plan=plan, scans=(scan("raw"),)), input_=small))
+    await world.followed()
+    (edge,) = await world.edges()
+    assert edge.startswith("raw.* -> ")
+    assert edge.endswith(" TABLE")
+    assert world.follower.figures.table_level == 1
 
 
 async def test_a_temporary_view_that_the_record_does_not_have_stands_for_itself(world: World) -> None:

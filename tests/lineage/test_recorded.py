@@ -10,14 +10,13 @@ from uuid import UUID
 
 import pytest
 
-from gateway.lineage.recorded import LineageInput, masks_of, pack, read_statement, unpack
+from gateway.lineage.recorded import TOO_MUCH, LineageInput, masks_of, pack, read_statement, unpack
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import TableName
-from gateway.model.lineage_json import to_json
+from gateway.model.lineage import RESULT, Operation
 from gateway.model.statement import AnswerFilter, AnswerRule, PlanRequest
 from tests.audit.samples import completed, refused
 from tests.lineage.recorded import cleared, decided, name_of, scan, table
-from tests.lineage.statements import seen
 
 RAW = table("raw", "id ssn")
 VIEW = table("people", "name", view="SELECT ssn AS name FROM raw")
@@ -52,15 +51,6 @@ def test_a_column_is_masked_where_every_scan_of_its_table_masks_it() -> None:
     assert read_statement(old).tables is None
 
 
-def test_lineage_that_was_made_before_is_taken_as_it_is() -> None:
-    lineage = seen("raw.id -> out.id: id IDENTITY").lineage
-    event = with_lineage(decided(cleared("a rendering", RAW)), {"made": to_json(lineage)})
-    found = read_statement(replace(event, body={**event.body, "plan": "execute", "texts": []}))
-    assert found.made == lineage
-    assert found.text == "a rendering"
-    assert not found.over
-
-
 def sql_plan(text: str, *, command: bool) -> PlanRequest:
     from gateway.wire.connect import pb, serialize
 
@@ -78,9 +68,83 @@ def test_the_text_of_a_plan_is_that_of_its_sql(command: bool) -> None:
     found = read_statement(decided(sent))
     assert found.text == "SELECT * FROM raw"
     assert found.runs_queries is not command
-    assert LineageInput()(replace(sent, plan_texts=("id > 1",)), {}) is None
     looked_at = replace(plan, kind="analyze")
-    assert LineageInput()(replace(sent, statement=replace(sent.statement, plan=looked_at)), {}) is None
+    assert LineageInput()(replace(sent, statement=replace(sent.statement, plan=looked_at)), {}, {}) is None
+
+
+def data_frame(*, columns: int = 1) -> bytes:
+    """The plan of `spark.table("raw").select("id")`."""
+    from gateway.wire.connect import pb, serialize
+
+    plan = pb.Plan()
+    plan.root.project.input.read.named_table.unparsed_identifier = "raw"
+    for number in range(columns):
+        name = f"id_{number * 7919 % 100003}" if number else "id"
+        plan.root.project.expressions.add().unresolved_attribute.unparsed_identifier = name
+    return serialize(plan)
+
+
+def test_the_plan_of_a_data_frame_is_kept() -> None:
+    verdict = cleared("spark.table('raw')", RAW, plan=data_frame(), plan_texts=("id > 1",))
+    made = "019365a0-0000-7000-8000-000000000002"
+    found = read_statement(decided(verdict, relations={"7a1e": made}))
+    assert found.plan == data_frame()
+    assert found.text == "spark.table('raw')"
+    assert found.tables == {name_of("raw"): RAW}
+    assert found.relations == {"7a1e": UUID(made)}
+    assert found.context.handles == {"relation:7a1e"}
+    assert found.tables_only is None
+    assert found.runs_queries
+
+
+def test_text_with_arguments_is_kept_as_a_plan() -> None:
+    from gateway.wire.connect import parse, pb, serialize
+
+    plan = parse(pb.Plan, sql_plan("SELECT * FROM raw", command=False).message)
+    plan.root.sql.named_arguments["x"].literal.integer = 1
+    verdict = cleared("spark.sql(...)", RAW, plan=serialize(plan), plan_texts=("SELECT * FROM raw",))
+    assert read_statement(decided(verdict)).plan == serialize(plan)
+
+
+def test_only_tables_are_known_of_a_plan_that_is_too_large() -> None:
+    verdict = cleared("...", RAW, plan=data_frame(columns=2000), scans=(scan("raw"),))
+    event = decided(verdict, input_=LineageInput(tables_bytes=2000))
+    assert event.body["lineage"]["plan"] is None
+    found = read_statement(event).tables_only
+    assert found is not None
+    assert found.table_level == TOO_MUCH
+    assert [str(one) for one in found.inputs] == ["spark_catalog.lab.raw"]
+    assert (found.operation, found.targets) == (Operation.QUERY, (RESULT,))
+    written = [
+        {"resource": "spark_catalog/lab/Out", "resType": "@table", "action": "insert", "result": 1},
+        {"resource": "/out/x", "resType": "@url", "action": "write", "result": 1},
+        {"resource": "/in/x", "resType": "@url", "action": "read", "result": 1},
+        {"resource": "spark_catalog/lab/no", "resType": "@table", "action": "insert", "result": 0},
+    ]
+    found = read_statement(replace(event, body={**event.body, "decisions": written})).tables_only
+    assert found is not None
+    assert found.operation is Operation.INSERT
+    assert {str(one) for one in found.targets} == {"spark_catalog.lab.out", "/out/x"}
+    assert {str(one) for one in found.inputs} == {"spark_catalog.lab.raw", "/in/x"}
+
+
+def test_without_queries_those_of_plans_are_not_counted() -> None:
+    verdict = cleared("...", RAW, plan=data_frame(), plan_class="CheckpointCommand")
+    found = read_statement(decided(verdict, input_=LineageInput(queries=False)))
+    assert (found.caches, found.runs_queries) == (True, False)
+    assert read_statement(decided(verdict)).runs_queries
+
+
+def test_a_call_of_the_catalog_has_none() -> None:
+    verdict = cleared("...", RAW, plan=data_frame(), plan_class="Catalog.CreateTable")
+    assert LineageInput()(verdict, {}, {}) is None
+
+
+def test_a_plan_from_before_has_none() -> None:
+    event = decided(cleared("...", RAW, plan=data_frame(), plan_texts=("id > 1",)))
+    body = {key: value for key, value in event.body.items() if key != "lineage"}
+    with pytest.raises(ValueError, match="record"):
+        read_statement(replace(event, body=body))
 
 
 def test_too_many_tables_are_said_to_be() -> None:
@@ -121,11 +185,11 @@ def test_what_is_remembered_of_wide_tables_is_bounded(monkeypatch: pytest.Monkey
 def test_a_table_is_packed_again_when_it_or_its_masks_change() -> None:
     write = LineageInput()
     plain = cleared("SELECT * FROM raw", RAW)
-    first = write(plain, {})
-    assert first == write(plain, {})
+    first = write(plain, {}, {})
+    assert first == write(plain, {}, {})
     other = cleared("SELECT * FROM raw", table("raw", "id ssn more"))
     masked = cleared("SELECT * FROM raw", RAW, scans=(scan("raw", "ssn"),))
-    packed = [found["tables"] for v in (plain, other, masked) if (found := write(v, {})) is not None]
+    packed = [found["tables"] for v in (plain, other, masked) if (found := write(v, {}, {})) is not None]
     assert len(set(packed)) == 3
 
 
@@ -145,7 +209,7 @@ def test_which_statements_are_kept(changes: dict[str, Any], queries: bool, kept:
 
 
 def test_what_touches_nothing_has_none() -> None:
-    assert LineageInput()(replace(cleared("SELECT 1"), decisions=()), {}) is None
+    assert LineageInput()(replace(cleared("SELECT 1"), decisions=()), {}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -160,7 +224,8 @@ def test_what_touches_nothing_has_none() -> None:
         {"tables": base64.b64encode(zlib.compress(bytes(65 * 1024 * 1024))).decode()},
         {"tables": None, "temp_views": {"v": "no id"}},
         {"tables": None, "temp_views": ["v"]},
-        {"made": {"version": 99}},
+        {"tables": None, "plan": "no base64"},
+        {"tables": None, "relations": {"r": "no id"}},
     ],
 )
 def test_a_broken_record_is_one_error(lineage: Any) -> None:

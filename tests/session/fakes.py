@@ -407,7 +407,7 @@ class World:
             gateway="gw-1",
             limits=limits,
             clock=lambda: self.now,
-            lineage_input=lambda cleared, views: {"temp_views": dict(views)},
+            lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
         )
 
     def new_policies(self) -> None:

@@ -8,7 +8,7 @@ columns, in `fields`; conditions that bear on all of a dataset's rows in `datase
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,6 +49,7 @@ _VERSIONS = {
     "ProcessingEngineRunFacet": "1-1-1",
     "SQLJobFacet": "1-1-0",
     "SchemaDatasetFacet": "1-2-0",
+    "SourceCodeJobFacet": "1-0-1",
     "SymlinksDatasetFacet": "1-0-1",
 }
 _TYPES = {
@@ -109,7 +110,7 @@ class EventWriter:
         if self.texts:
             # The statement itself says most, and most are short.
             for event in events:
-                event["job"]["facets"]["sql"] = _sql(storable(seen.text[:CUT_CHARS]))
+                event["job"]["facets"] = _words(replace(seen, text=seen.text[:CUT_CHARS]))
         return events
 
 
@@ -168,7 +169,7 @@ class _Making:
 
     def _job(self) -> Event:
         job = self.writer.naming.job_of(self.seen)
-        facets = {"sql": _sql(storable(self.seen.text))} if self.texts else {}
+        facets = _words(self.seen) if self.texts else {}
         return {"namespace": job.namespace, "name": job.name, "facets": facets}
 
     def _run_facets(self) -> dict[str, Facet]:
@@ -309,8 +310,12 @@ def _facet(schema: str, **values: Any) -> Facet:
     return {"_producer": PRODUCER, "_schemaURL": url, **values}
 
 
-def _sql(text: str) -> Facet:
-    return _facet("SQLJobFacet", query=text, dialect="spark")
+def _words(seen: Seen) -> dict[str, Facet]:
+    """Return the facet of a job that has its statement's text."""
+    text = storable(seen.text)
+    if seen.is_sql:
+        return {"sql": _facet("SQLJobFacet", query=text, dialect="spark")}
+    return {"sourceCode": _facet("SourceCodeJobFacet", language="python", sourceCode=text)}
 
 
 def _end_of(seen: Seen) -> str:

@@ -286,6 +286,7 @@ class ConnectExecution:
                 session=session.session_id,
                 judged_s=time.perf_counter() - begun,
                 views=session.views_made_by(verdict),
+                relations=session.relations_made_by(verdict),
                 operation=wanted.operation_id,
             )
             if isinstance(verdict, Refused):

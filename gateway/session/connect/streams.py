@@ -167,7 +167,11 @@ class Streams:
                 raise LimitExceeded("this session has too many checkpoints and streaming queries")
             if handle.startswith("relation:"):
                 session.keep_relation(
-                    handle, operation.cleared, operation.policies_version, most=self._limits.origins
+                    handle,
+                    operation.cleared,
+                    operation.policies_version,
+                    operation.statement_id,
+                    most=self._limits.origins,
                 )
                 if not operation.eager:
                     session.computed_later(operation.cleared)

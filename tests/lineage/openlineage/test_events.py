@@ -255,6 +255,12 @@ def test_a_table_that_is_read_and_written_is_both() -> None:
     assert [d["name"] for d in end["inputs"]] == [d["name"] for d in end["outputs"]] == ["lab.t"]
 
 
+def test_the_text_of_a_data_frame_is_source_code() -> None:
+    facets = checked(WRITER, replace(PAY, text="df.write…", is_sql=False))[-1]["job"]["facets"]
+    assert list(facets) == ["sourceCode"]
+    assert (facets["sourceCode"]["language"], facets["sourceCode"]["sourceCode"]) == ("python", "df.write…")
+
+
 def test_an_event_that_is_too_long_is_shortened_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     long = seen(*(f"a.c{i} -> b.d{i}: {'x' * 100} IDENTITY" for i in range(100)))
     whole = len(WRITER.lines([long]).splitlines()[-1])

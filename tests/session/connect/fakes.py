@@ -670,6 +670,10 @@ class World:
             gateway="gw-1",
             limits=limits,
             clock=lambda: self.now,
+            lineage_input=lambda cleared, views, relations: {
+                "temp_views": dict(views),
+                "relations": dict(relations),
+            },
         )
 
     def new_policies(self, mark: str | None = None) -> None:

@@ -270,6 +270,24 @@ async def test_a_checkpoint_may_be_read_by_the_session_that_made_it() -> None:
     assert world.session().relations == {}
 
 
+async def test_the_record_of_a_read_names_the_statements_that_made_what_it_reads() -> None:
+    world = world_of_names()
+    await world.run(view("v", "t"))
+    first = await make_checkpoint(world)
+    responses = await world.run(checkpoint(cached(first)))
+    second = str(responses[0].checkpoint_command_result.relation.relation_id)
+    made_view, made_first, made_second = world.ledger.of("decided")[-3:]
+    assert made_first.body["lineage"]["relations"] == {}
+    assert made_second.body["lineage"]["relations"] == {first: made_first.statement_id}
+    await world.run(remove(first))
+    await world.run(cached(second))
+    (read,) = world.ledger.of("decided")[-1:]
+    assert read.body["lineage"] == {"temp_views": {}, "relations": {second: made_second.statement_id}}
+    await world.run(table("v"))
+    (read,) = world.ledger.of("decided")[-1:]
+    assert read.body["lineage"] == {"temp_views": {"v": made_view.statement_id}, "relations": {}}
+
+
 async def test_a_checkpoint_whose_rows_would_be_others_now_ends() -> None:
     world = world_of_names()
     relation = await make_checkpoint(world)
