@@ -165,10 +165,10 @@ def test_wide_tables_are_packed_once(most: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("gateway.lineage.recorded.pack", counted)
     write = LineageInput(tables_bytes=most)
     wide = [table(f"wide{t}", " ".join(f"c{hash((t, i))}" for i in range(4_000))) for t in range(2)]
-    first = write(cleared("SELECT 1", *wide), {})
+    first = write(cleared("SELECT 1", *wide), {}, {})
     assert first is not None
     assert (first["tables"] is None) == (most == 1)
-    assert write(cleared("SELECT 2", *wide), {}) == first
+    assert write(cleared("SELECT 2", *wide), {}, {}) == first
     assert packed == [2]
 
 
@@ -176,7 +176,7 @@ def test_what_is_remembered_of_wide_tables_is_bounded(monkeypatch: pytest.Monkey
     monkeypatch.setattr("gateway.lineage.recorded._CACHED_BYTES", 10_000)
     write = LineageInput()
     for t in range(20):
-        write(cleared("SELECT 1", table(f"t{t}", " ".join(f"c{hash((t, i))}" for i in range(200)))), {})
+        write(cleared("SELECT 1", table(f"t{t}", " ".join(f"c{hash((t, i))}" for i in range(200)))), {}, {})
     kept = [len(found or "") for _, found in write._written.values()]
     assert 1 <= len(kept) < 20
     assert sum(kept) == write._written_bytes <= 10_000
