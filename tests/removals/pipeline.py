@@ -355,8 +355,8 @@ REMOVALS = (
     Removal(
         "identities of policies",
         "pipeline.policies",
-        "return _Checked(guard.apply(text, splices), frozenset(read), changes)",
-        "return _Checked(text, frozenset(read), changes)",
+        "return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row)",
+        "return _Checked(text, frozenset(read), changes, by_row)",
         "test_pipeline_plans",
     ),
     # Texts within plans
@@ -504,7 +504,7 @@ REMOVALS = (
     Removal(
         "what stands in for tables that are not there",
         "pipeline.guarded_plans",
-        "return guard.missing_query(_missing(name), suffix, stream=read.streaming)",
+        "return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)",
         "return None",
         "test_pipeline_plans",
     ),

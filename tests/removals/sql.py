@@ -429,14 +429,14 @@ REMOVALS = (
     Removal(
         "filter first in streams",
         "sql.guard",
-        '_STREAM_BARRIER = "WHERE system.builtin.spark_partition_id() >= 0"',
+        '_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"',
         '_STREAM_BARRIER = ""',
         "test_pipeline_plans",
     ),
     Removal(
         "a table that appears meanwhile",
         "sql.guard",
-        " WHERE system.builtin.raise_error('{_APPEARED}') IS NULL",
+        " WHERE {_qualifier(bare)}raise_error('{_APPEARED}') IS NULL",
         "",
         "test_pipeline_plans test_pipeline",
     ),
@@ -615,7 +615,7 @@ REMOVALS = (
     Removal(
         "INSERT with schema evolution",
         "sql.data_commands",
-        'if scope.flag("withSchemaEvolution"):',
+        'if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):',
         "if False:",
         "test_pipeline",
     ),
