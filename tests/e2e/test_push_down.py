@@ -268,6 +268,55 @@ STATEMENTS = st.one_of(
         conditions("f", "f."),
     ),
     st.builds(
+        "SELECT k, name, x FROM {{fact}} {} {{dim}} USING (k) {} (SELECT k, v AS x FROM plain) p USING (k) "
+        "WHERE {}".format,
+        st.sampled_from(JOINS[:4]),
+        st.sampled_from(JOINS[:4]),
+        st.sampled_from(["k = 2", "k IN (1, 3)", "k IS NULL", "name = 'n1' AND k >= 1", "NOT ok"]),
+    ),
+    st.builds(
+        "SELECT * FROM (SELECT f.k, f.s, f.day, count(*) AS n "
+        "FROM {{fact}} f {} {{dim}} d ON f.k = d.k AND {} GROUP BY f.k, f.s, f.day "
+        "HAVING count(*) > 0) q {} plain p ON p.k = q.k WHERE {}".format,
+        st.sampled_from(JOINS),
+        conditions("d", "d."),
+        st.sampled_from(JOINS),
+        st.sampled_from(["q.k = 2", "q.s = 's1'", "q.k > 1 AND q.s IS NULL", "q.day = '2024-01-03'"]),
+    ),
+    st.builds(
+        "SELECT * FROM {{fact}} f LATERAL VIEW {} explode(array(k, id)) e AS x WHERE {} AND x < 100".format,
+        st.sampled_from(["", "OUTER"]),
+        conditions("f", "f."),
+    ),
+    st.builds(
+        "WITH a AS (SELECT k, s, day, id FROM {{fact}} WHERE {}), b AS (SELECT * FROM a {} "
+        "(SELECT k AS j, name FROM {{dim}} WHERE {}) d ON a.k = d.j) SELECT * FROM b WHERE {}".format,
+        conditions("f", ""),
+        st.sampled_from(JOINS[:4]),
+        conditions("d", ""),
+        st.sampled_from(["k = 2", "j = 2 OR j IS NULL", "s LIKE 's%' AND name = 'n1'", "k = j AND j < 4"]),
+    ),
+    st.builds(
+        "FROM {{fact}} |> WHERE {} |> AGGREGATE count(*) AS n, max(id) AS id GROUP BY {} |> WHERE {}".format,
+        conditions("f", ""),
+        st.sampled_from(["k", "k, s", "k, day"]),
+        st.sampled_from(["k = 2", "id > 100 AND k > 1", "n > 2 OR k IS NULL", "id < 300"]),
+    ),
+    st.builds(
+        "SELECT f.id FROM {{fact}} f, {{dim}} d, plain p WHERE f.k = d.k AND d.k = p.k AND {} AND {} "
+        "AND (p.k {} OR d.k = 5)".format,
+        conditions("f", "f."),
+        conditions("d", "d."),
+        st.sampled_from(["= 2", "> 3", "IN (1, 2)", "IS NULL"]),
+    ),
+    st.builds(
+        "SELECT * FROM (SELECT DISTINCT k, s FROM {{fact}} WHERE {} {} "
+        "SELECT k, name FROM {{dim}} WHERE {}) u WHERE u.k = 2".format,
+        conditions("f", ""),
+        st.sampled_from(["UNION", "EXCEPT", "INTERSECT", "UNION ALL"]),
+        conditions("d", ""),
+    ),
+    st.builds(
         "SELECT v, (SELECT max(id) FROM {{fact}} f WHERE f.k = p.k AND {}) AS m FROM plain p "
         "WHERE k NOT IN (SELECT k FROM {{dim}} d WHERE k IS NOT NULL AND {})".format,
         conditions("f", "f."),
@@ -330,7 +379,7 @@ _NEARLY = [
     "WITH a AS (SELECT * FROM {odd} WHERE n < 5), "
     "b AS (WITH a AS (SELECT n, s FROM a) SELECT * FROM a WHERE s = 'ab') "
     "SELECT a.n, b.n FROM a LEFT JOIN b ON a.n = b.n WHERE a.n = 1",
-    "SELECT s AS v, count(*) FROM {odd} GROUP BY v HAVING v = 'ab'",
+    "SELECT s AS z, count(*) FROM {odd} GROUP BY z HAVING z = 'ab'",
     "SELECT v, count(*) FROM (SELECT v, n FROM {odd}) GROUP BY 1 HAVING v <=> NULL",
     "SELECT o.n, (SELECT count(*) FROM {odd} i WHERE i.n = o.n AND s = 'ab') FROM {odd} o WHERE o.v >= 'ab'",
     "SELECT l.n, r.n FROM {odd} l FULL JOIN {odd} r ON l.n = r.n AND r.s = 'ab' WHERE l.n = 2 OR r.n = 1",
