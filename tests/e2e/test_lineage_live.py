@@ -176,6 +176,16 @@ def test_what_failed_may_have_written(gateway: RunningGateway, graph: Graph, end
     assert graph.into(f"{endpoint}_one") == {f"raw.name -> {endpoint}_one.id unfinished"}
 
 
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_renamed_table_is_fed_by_the_other(gateway: RunningGateway, graph: Graph, endpoint: str) -> None:
+    old, new = f"live.{endpoint}_old", f"live.{endpoint}_new"
+    with session(gateway, endpoint, "ann") as ask:
+        ask(f"CREATE TABLE {old} USING parquet AS SELECT name FROM live.raw")
+        ask(f"ALTER TABLE {old} RENAME TO {new}")
+    until(graph.settled, "all that was recorded is in the graph")
+    assert graph.into(f"{endpoint}_new") == {f"{endpoint}_old.name -> {endpoint}_new.name"}
+
+
 def killed(gateway: RunningGateway) -> None:
     """Kill the gateway as it stands and start it again."""
     gateway.stop(signal.SIGKILL)
