@@ -35,13 +35,16 @@ _TURN = 0x736C75696365204C
 
 _KNOWN = "SELECT id FROM sluice.lineage_statement WHERE id = ANY($1::uuid[])"
 
+# What was ever a table stays one: a CREATE VIEW of its name may have failed, or done nothing, and tags follow
+# into tables only.
 _DATASETS = """
 INSERT INTO sluice.lineage_dataset AS d (name, kind, parts, user_name, first_seen, last_seen)
 SELECT name, kind, string_to_array(parts, chr(31)), owner, first, last
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
   AS n (name, kind, parts, owner, first, last) ORDER BY name
 ON CONFLICT (name) DO UPDATE SET
-  kind = CASE WHEN excluded.last_seen >= d.last_seen THEN excluded.kind ELSE d.kind END,
+  kind = CASE WHEN d.kind = 'table' OR excluded.last_seen < d.last_seen AND excluded.kind <> 'table'
+    THEN d.kind ELSE excluded.kind END,
   first_seen = least(d.first_seen, excluded.first_seen),
   last_seen = greatest(d.last_seen, excluded.last_seen)
 RETURNING name, id"""
@@ -264,7 +267,10 @@ async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dic
     for shape, count in counts.items():
         for name, dataset in shape.rows.datasets.items():
             first, last = times.get(name, (count.first, count.last))
-            if count.last >= last:
+            known = datasets.get(name, dataset)
+            if DatasetKind.TABLE in (dataset.kind, known.kind):
+                datasets[name] = dataset if dataset.kind is DatasetKind.TABLE else known
+            elif count.last >= last:
                 datasets[name] = dataset
             users[name] = storable(shape.seen.user) if dataset.kind in OWN else None
             times[name] = min(first, count.first), max(last, count.last)

@@ -23,7 +23,7 @@ from gateway.sql.lineage_sources import (
     scans_of,
     target_of,
 )
-from gateway.sql.lineage_writes import Write, writes_of
+from gateway.sql.lineage_writes import Write, renaming_of, writes_of
 
 __all__ = ["LineageCatalog", "LineageText", "lineage_of", "table_lineage"]
 
@@ -31,7 +31,8 @@ __all__ = ["LineageCatalog", "LineageText", "lineage_of", "table_lineage"]
 def lineage_of(
     statement: LineageText, catalog: LineageCatalog, *, max_work: int = MAX_WORK
 ) -> StatementLineage | None:
-    """Return the lineage of a statement; None for one that neither moves rows nor shows any.
+    """Return the lineage of a statement; None for one that neither moves rows nor shows any. A table that is
+    renamed is one that is made of the other.
 
     `catalog` has what the statement reads, what views read, and what it writes. `max_work` bounds how many
     dependencies between columns are followed; above it the lineage is table-level.
@@ -42,7 +43,7 @@ def lineage_of(
         return table_lineage(statement, catalog, unclear.why)
     found = _of_tables(statement, catalog, writes)
     if found is None:
-        return None
+        return renaming_of(statement, catalog)
     try:
         return Extraction(catalog, max_work).statement(statement, writes, found, {})
     except Unclear as unclear:
@@ -67,7 +68,7 @@ def table_lineage(statement: LineageText, catalog: LineageCatalog, why: str) -> 
             table_level=unclear.why,
         )
     found = _of_tables(statement, catalog, writes)
-    return None if found is None else replace(found, table_level=why)
+    return renaming_of(statement, catalog) if found is None else replace(found, table_level=why)
 
 
 def _of_tables(

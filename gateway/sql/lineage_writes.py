@@ -6,7 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName
-from gateway.model.lineage import RESULT, ColumnVertex, Dataset, DatasetKind, Operation
+from gateway.model.lineage import (
+    RESULT,
+    ColumnVertex,
+    Dataset,
+    DatasetKind,
+    EdgeType,
+    LineageEdge,
+    Operation,
+    SourceColumn,
+    StatementLineage,
+    Subtype,
+    Transformation,
+)
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear
@@ -27,6 +39,7 @@ _CREATES = {
     "CacheTableAsSelect": DatasetKind.TEMP_VIEW,
     "CreateDataSourceTableAsSelectCommand": DatasetKind.TABLE,
 }
+_RENAMES = "RenameTable"
 _CHANGES = {
     "UpdateTable": Operation.UPDATE,
     "DeleteFromTable": Operation.DELETE,
@@ -167,6 +180,43 @@ def _into_directory(command: CommandNode, statement: LineageText) -> Write:
         operation=Operation.OVERWRITE,
         dataset=Dataset(DatasetKind.PATH, (str(location or ""),)),
         pieces=((query_start(statement.text, after), None),),
+    )
+
+
+def renaming_of(statement: LineageText, catalog: LineageCatalog) -> StatementLineage | None:
+    """Return the lineage of ALTER TABLE … RENAME TO: every column goes on under the new name; None for other
+    statements, and for names that mean no table."""
+    reading = statement.reading
+    if not reading.commands or reading.commands[0].node != _RENAMES:
+        return None
+    new = reading.commands[0].fields.get("newName")
+    old = next((relation.parts for relation in reading.relations if relation.holder == _RENAMES), None)
+    if old is None or not isinstance(new, tuple):
+        return None
+    before, name = target_of(old, statement.names, catalog)
+    if name is None:
+        return None
+    # Spark completes a name of one part with the table's own database.
+    parts = tuple(str(part) for part in new[-1:])
+    after = Dataset(before.kind, (*before.parts[:-1], *(part.lower() for part in parts)))
+    table = catalog.table(name)
+    columns = [column.name.lower() for column in table.columns] if table is not None else []
+    same = (Transformation(Subtype.IDENTITY),)
+    return StatementLineage(
+        operation=Operation.CREATE,
+        targets=(after,),
+        inputs=(before,),
+        columns=tuple(ColumnVertex(after, column) for column in columns),
+        edges=tuple(
+            LineageEdge(
+                type=EdgeType.PROJECTION,
+                sources=(SourceColumn(ColumnVertex(before, column), same),),
+                targets=(ColumnVertex(after, column),),
+                expression=column,
+            )
+            for column in columns
+        ),
+        table_level="" if columns else "the columns of the renamed table are not known",
     )
 
 

@@ -31,6 +31,7 @@ from gateway.lineage.proposals import (
     proposals,
 )
 from gateway.lineage.store import bring
+from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Tag
 from gateway.settings.models import TagPropagationSettings
 from tests.lineage.statements import seen
@@ -174,6 +175,24 @@ async def test_a_name_that_is_too_long_keeps_no_other_waiting(world: World) -> N
     assert looked is not None
     assert "names of more than" in looked.cut_off
     assert await world.listed() == {"a.id PII": PROPOSED}
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_view_that_was_never_made_hides_no_table(world: World, at_once: bool) -> None:
+    world.tag("raw.ssn", "PII")
+    made = seen("q.one -> mine.id: 1 IDENTITY", minute=1)
+    view = Dataset(DatasetKind.VIEW, ("spark_catalog", "lab", "mine"))
+    edges = tuple(
+        replace(edge, targets=tuple(replace(target, dataset=view) for target in edge.targets))
+        for edge in made.lineage.edges
+    )
+    # CREATE VIEW IF NOT EXISTS lab.mine AS …, which does nothing where there is a table.
+    lineage = replace(made.lineage, targets=(view,), edges=edges, columns=edges[0].targets)
+    copied, nothing = seen("raw.ssn -> mine.id: ssn IDENTITY"), replace(made, lineage=lineage)
+    for batch in ([copied, nothing],) if at_once else ([copied], [nothing]):
+        await bring(world.graph, batch)
+    await world.look()
+    assert await world.listed() == {"mine.id PII": PROPOSED}
 
 
 async def test_a_count_that_has_not_finished_is_a_count(world: World) -> None:

@@ -139,6 +139,15 @@ async def test_what_only_spark_sees_is_noticed(reader: ReaderPool, sql: str, why
     assert why in (await lineage(reader, sql)).table_level
 
 
+async def test_a_table_that_is_renamed_has_the_columns_of_the_other(reader: ReaderPool) -> None:
+    found = await lineage(reader, "ALTER TABLE c RENAME TO Other")
+    assert [str(target) for target in found.targets] == ["spark_catalog.ln.other"]
+    assert flows(found) == {"other.i": "c.i:=", "other.w": "c.w:="}
+    unknown = await lineage(reader, "ALTER TABLE ln.gone RENAME TO ln.other")
+    assert (unknown.edges, [short(d) for d in unknown.inputs]) == ((), ["gone"])
+    assert unknown.table_level
+
+
 @pytest.mark.parametrize("sql", ["SHOW TABLES", "DROP TABLE a", "EXPLAIN SELECT x FROM a", "USE ln"])
 async def test_what_moves_and_shows_no_rows_has_no_lineage(reader: ReaderPool, sql: str) -> None:
     assert lineage_of(await text_of(reader, sql), await catalog_of(reader)) is None
