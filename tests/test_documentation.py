@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
+from pydantic import BaseModel
+
+from gateway.settings.models import Listeners, Tls
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")]
@@ -29,6 +34,23 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         named = set(SETTING.findall(text)) - ROOM_FILES
         gone += [name for name in named if not any(f"{key}.".startswith(f"{name}.") for key in SETTINGS)]
     assert gone == []
+
+
+def listening(section: type[BaseModel], name: str) -> Iterator[str]:
+    """Yield the settings that open something to others, by their full names."""
+    for key, field in section.model_fields.items():
+        for kind in (field.annotation, *get_args(field.annotation)):
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not Tls:
+                yield f"{name}.{key}"
+                yield from listening(kind, f"{name}.{key}")
+
+
+def test_security_has_a_row_for_everything_that_listens() -> None:
+    security = (ROOT / "SECURITY.md").read_text("utf-8")
+    rows = security.partition("### Entry points")[2].partition("\n## ")[0]
+    names = list(listening(Listeners, "listeners"))
+    assert "listeners.admin.tags" in names
+    assert [name for name in names if f"(`{name}`)" not in rows] == []
 
 
 def test_every_attack_that_security_names_is_one() -> None:

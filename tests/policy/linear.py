@@ -35,6 +35,9 @@ def wild(pattern: Sequence[tuple[str, bool]], text: str) -> bool:
         return not text
     character, live = pattern[0]
     if live and character == "*":
+        behind = next((one for one in pattern if one != ("*", True)), None)
+        if behind == ("?", True):  # the star is lost
+            return wild(pattern[1:], text)
         return any(wild(pattern[1:], text[i:]) for i in range(len(text) + 1))
     return (
         bool(text) and ((live and character == "?") or character == text[0]) and wild(pattern[1:], text[1:])

@@ -84,7 +84,7 @@ SELECT = frozenset({"select"})
 seeds = st.integers(0, 2**32)
 NAMES = ("a", "b", "ab", "A", "ann", "x_ann")
 
-VALUES = ("*", "a", "b", "A", "a*", "?", "*b", "{USER}", "x_{USER}", "x*{OWNER}", "ab")
+VALUES = ("*", "a", "b", "A", "a*", "?", "*b", "**?", "{USER}", "x_{USER}", "x*{OWNER}", "ab")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NIGHT, MORNING = NOON.replace(hour=23), NOON.replace(hour=1)
 

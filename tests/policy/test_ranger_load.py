@@ -392,7 +392,7 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"id": None}, "`id` is missing"),
+        ({"id": None}, "policies[0]: policy `p1`: `id` is missing"),
         ({"id": "x"}, "`id` must be a whole number, not the text `x`"),
         ({"name": 5}, "`name` must be a text, not a number"),
         ({"policyType": 3}, "there is no policy type 3"),

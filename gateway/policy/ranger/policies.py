@@ -121,9 +121,11 @@ class _Reading:
             self._reader.fault(path, "a policy must be an object (`{…}`)")
             return None
         name = reader.text(raw, "name", path)
-        reader.label = f"policy {raw.get('id')} `{name}`: " if name else f"policy {raw.get('id')}: "
+        number = raw.get("id")
+        numbered = "policy" if number is None else f"policy {number}"
+        reader.label = f"{numbered} `{name}`: " if name else f"{numbered}: "
         self._place = reader.findings.place(path)
-        if raw.get("id") is None:
+        if number is None:
             self._reader.fault(path, "`id` is missing")
         self._check_service(raw)
         type_ = self._type(raw)
