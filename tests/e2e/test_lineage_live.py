@@ -180,22 +180,22 @@ def test_what_failed_may_have_written(gateway: RunningGateway, graph: Graph, end
     assert graph.into(f"{endpoint}_one") == {f"raw.name -> {endpoint}_one.id unfinished"}
 
 
-def test_data_frames_are_in_the_graph(gateway: RunningGateway, graph: Graph, open_directory: Path) -> None:
-    files = f"file:{open_directory}/live-files"
-    with gateway.session("ann", PASSWORD) as spark:
-        raw = spark.table("live.raw")
+def test_data_frames_are_in_the_graph(gateway: RunningGateway, graph: Graph, spark: Spark) -> None:
+    files = f"file:{spark.directory}/live-files"
+    with gateway.session("ann", PASSWORD) as ann:
+        raw = ann.table("live.raw")
         raw.select("id", F.upper("name").alias("who"), "ssn").write.saveAsTable("live.df_copy")
         raw.select(raw.id + 1, "name", F.lit("none")).write.insertInto("live.df_copy")
         raw.filter("name <> ''").select("ssn").writeTo("live.df_v2").using("parquet").create()
         # Temporary views: of a DataFrame read by SQL, of SQL read by a DataFrame, and one over itself.
         raw.select(F.col("ssn").alias("s"), "id").createOrReplaceTempView("tv")
-        spark.table("tv").select(F.concat("s", F.lit("!")).alias("s"), "id").createOrReplaceTempView("tv")
-        spark.sql("CREATE TEMPORARY VIEW tw AS SELECT s AS t FROM tv").collect()
-        spark.sql("CREATE TABLE live.df_by_sql USING parquet AS SELECT t FROM tw").collect()
-        spark.table("tw").write.saveAsTable("live.df_by_frame")
+        ann.table("tv").select(F.concat("s", F.lit("!")).alias("s"), "id").createOrReplaceTempView("tv")
+        ann.sql("CREATE TEMPORARY VIEW tw AS SELECT s AS t FROM tv").collect()
+        ann.sql("CREATE TABLE live.df_by_sql USING parquet AS SELECT t FROM tw").collect()
+        ann.table("tw").write.saveAsTable("live.df_by_frame")
         kept = raw.select("ssn", "name").localCheckpoint()
         kept.filter("name <> ''").write.saveAsTable("live.df_kept")
-        spark.createDataFrame([("a s3cret row", 1)], ["word", "id"]).join(raw, "id").select(
+        ann.createDataFrame([("a s3cret row", 1)], ["word", "id"]).join(raw, "id").select(
             "word", "name"
         ).write.saveAsTable("live.df_local")
         raw.select("name").write.parquet(f"{files}/names")
@@ -262,11 +262,10 @@ def test_killed_as_soon_as_it_had_ended(gateway: RunningGateway, graph: Graph, e
 
 
 def test_killed_when_a_data_frame_was_written(gateway: RunningGateway, graph: Graph) -> None:
-    with gateway.session("ann", PASSWORD) as spark:
-        spark.table("live.raw").select("name").createOrReplaceTempView("names")
-        spark.table("names").write.saveAsTable("live.df_killed")
-        gateway.stop(signal.SIGKILL)
-    gateway.start()
+    with gateway.session("ann", PASSWORD) as ann:
+        ann.table("live.raw").select("name").createOrReplaceTempView("names")
+        ann.table("names").write.saveAsTable("live.df_killed")
+    killed(gateway)
     until(graph.settled, "all that was recorded is in the graph")
     edges = {edge.removesuffix(" unfinished") for edge in graph.into("df_killed")}
     assert {edge for edge in edges if edge.startswith("raw")} == {"raw.name -> df_killed.name"}
