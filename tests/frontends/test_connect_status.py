@@ -256,8 +256,8 @@ REFUSING = {
     "_refused",
     "refused",
 }
-AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER", "UNSUPPORTED_SPARK"}
-"""Codes of errors for the operator, before a door is open."""
+AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NOT_FETCHED", "NO_UNPRIVILEGED_USER", "UNSUPPORTED_SPARK"}
+"""Codes of errors for the operator, before a door is open; some come of commands alone."""
 
 
 def sources() -> Iterator[ast.AST]:
