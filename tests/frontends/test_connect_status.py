@@ -256,7 +256,7 @@ REFUSING = {
     "_refused",
     "refused",
 }
-AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NOT_FETCHED", "NO_UNPRIVILEGED_USER", "UNSUPPORTED_SPARK"}
+AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER", "SPARK_JARS_NOT_FETCHED", "UNSUPPORTED_SPARK"}
 """Codes of errors for the operator, before a door is open; some come of commands alone."""
 
 
