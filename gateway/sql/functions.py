@@ -175,7 +175,6 @@ ROW_WISE_FUNCTIONS: Final = (
     )
     - VARYING_BY_ROW
     - AGGREGATES
-    - frozenset(" ".join(_ALLOWED[group] for group in ("generator", "window")).split())
 )
 """Functions of the values of one row, which give the same for them wherever and whenever they are called in a
 statement."""
