@@ -30,7 +30,7 @@ class Minor(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-SUPPORTED = (Minor(4, 1), Minor(4, 2), Minor(4, 3))
+SUPPORTED = (Minor(3, 5), Minor(4, 0), Minor(4, 1), Minor(4, 2), Minor(4, 3))
 """Oldest first. Each has passed the reader's cases (`make minors`)."""
 NEWEST = SUPPORTED[-1]
 

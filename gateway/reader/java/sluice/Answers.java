@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -51,11 +52,17 @@ final class Answers {
         Map told = new LinkedHashMap();
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
         told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
-        told.put("internal_functions", names(FunctionRegistry$.MODULE$.internal().listFunction()));
+        told.put("internal_functions", internalFunctions());
         told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
         told.put("keywords", ScalaValues.strings(
             org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
+    }
+
+    /** Before Spark 4.0 there are none. */
+    private static List internalFunctions() {
+        Object registry = ScalaValues.callOr(FunctionRegistry$.MODULE$, "internal", null);
+        return registry == null ? new ArrayList() : names(((FunctionRegistry) registry).listFunction());
     }
 
     private static List names(scala.collection.Iterable identifiers) {

@@ -20,7 +20,6 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedFunctionName;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedProcedure;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRegex;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
@@ -179,7 +178,7 @@ final class PlanWalk {
             aliases.add(((String) ((Generate) plan).qualifier().get()).toLowerCase(Locale.ROOT));
         }
         if (plan instanceof UnresolvedNamespace || plan instanceof UnresolvedFunctionName
-            || plan instanceof UnresolvedProcedure) {
+            || ScalaValues.name(plan).equals("UnresolvedProcedure")) {
             otherNames.add(plan);
         }
         boolean command = isCommand(plan);
@@ -192,7 +191,7 @@ final class PlanWalk {
         boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases
             || (plan instanceof Filter && holder.equals("AddCheckConstraint"));
         for (int i = 0; i < plan.productArity(); i++) {
-            boolean works = command && !isSource(name, plan.productElementName(i));
+            boolean works = command && !isSource(name, ScalaValues.elementName(plan, i));
             visit(plan.productElement(i), scope, works || (passes && target), command ? name : holder);
         }
         visitRest(plan, scope, command ? name : holder);
@@ -204,7 +203,7 @@ final class PlanWalk {
 
     /** What a node carries outside its product: second parameter lists and children that are computed. */
     private void visitRest(TreeNode node, CteScope scope, String holder) {
-        scala.collection.immutable.Seq more = node.otherCopyArgs();
+        scala.collection.Seq more = node.otherCopyArgs();
         if (!more.isEmpty()) {
             visitAll(ScalaValues.list(more), scope, false, holder);
         }
@@ -220,10 +219,11 @@ final class PlanWalk {
     private void visitWith(UnresolvedWith with, CteScope outer, String holder) {
         CteScope scope = outer;
         List relations = ScalaValues.list(with.cteRelations());
+        boolean recursive = Boolean.TRUE.equals(ScalaValues.callOr(with, "allowRecursion", Boolean.FALSE));
         for (int i = 0; i < relations.size(); i++) {
             scala.Product relation = (scala.Product) relations.get(i);
             String name = (String) relation.productElement(0);
-            CteScope inside = with.allowRecursion() ? scope.with(name) : scope;
+            CteScope inside = recursive ? scope.with(name) : scope;
             aliases.add(name.toLowerCase(Locale.ROOT));
             visit(relation.productElement(1), inside, false, holder);
             scope = scope.with(name);

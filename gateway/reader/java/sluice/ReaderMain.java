@@ -203,7 +203,7 @@ public final class ReaderMain {
         }
 
         private static String errorClass(Throwable rejected) {
-            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getCondition() : null;
+            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getErrorClass() : null;
             return name == null ? "INTERNAL_ERROR" : name;
         }
 

@@ -204,19 +204,17 @@ final class WrittenForms {
     }
 
     private void noteIdentifierClause(ParserRuleContext context, ParserRuleContext argument) {
-        ParsedText.Span span = spanOf(context);
-        if (span != null && argument != null) {
+        ParsedText.Span span = argument == null ? null : spanOf(context);
+        if (span != null) {
             identifierClauses.put(Long.valueOf(span.key()), spanOf(argument));
         }
     }
 
     private void noteIdentifierClauses(ParserRuleContext context) {
-        if (context instanceof SqlBaseParser.IdentifierLiteralContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.IdentifierLiteralContext) context).stringLit());
-        } else if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
+        noteIdentifierClause(context, Grammar.identifierLiteral(context));
+        noteIdentifierClause(context, Grammar.catalogName(context));
+        if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
             noteIdentifierClause(context, ((SqlBaseParser.IdentifierReferenceContext) context).expression());
-        } else if (context instanceof SqlBaseParser.CatalogIdentifierReferenceContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.CatalogIdentifierReferenceContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionNameContext) {
             noteIdentifierClause(context, ((SqlBaseParser.FunctionNameContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionCallContext) {
@@ -248,14 +246,12 @@ final class WrittenForms {
             noteMarker(context, true);
         } else if (Grammar.isParameterMarker(context)) {
             noteMarker(context, false);
-        } else if (context instanceof SqlBaseParser.OperatorPipeStatementContext) {
+        } else if (Grammar.isPipe(context)) {
             queries += 2;
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
         }
-        if (context instanceof SqlBaseParser.CommentColumnContext) {
-            noteTableOf(((SqlBaseParser.CommentColumnContext) context).columnComment());
-        }
+        noteTableOf(Grammar.commentedColumn(context));
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
         } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
@@ -290,9 +286,9 @@ final class WrittenForms {
             implicitStar = true;
         } else if (context instanceof SqlBaseParser.FromClauseContext) {
             implicitStar |= showsEverything((SqlBaseParser.FromClauseContext) context);
-        } else if (context instanceof SqlBaseParser.OperatorPipeRightSideContext) {
+        } else if (Grammar.isPipeSide(context)) {
             // Set operations take the columns of both sides by position.
-            implicitStar |= ((SqlBaseParser.OperatorPipeRightSideContext) context).queryPrimary() != null;
+            implicitStar |= Grammar.pipesQuery(context);
         }
     }
 
@@ -337,12 +333,12 @@ final class WrittenForms {
     }
 
     /** COMMENT ON COLUMN t.c: what stands before the last part of the name is that of the table. */
-    private void noteTableOf(SqlBaseParser.ColumnCommentContext column) {
-        if (column == null || column.multipartIdentifier() == null) {
+    private void noteTableOf(SqlBaseParser.MultipartIdentifierContext column) {
+        if (column == null) {
             return;
         }
-        List parts = writtenParts(column.multipartIdentifier());
-        List identifiers = column.multipartIdentifier().errorCapturingIdentifier();
+        List parts = writtenParts(column);
+        List identifiers = column.errorCapturingIdentifier();
         if (parts.size() > 1 && parts.size() == identifiers.size()) {
             ParsedText.Span first = spanOf((ParserRuleContext) identifiers.get(0));
             ParsedText.Span last = spanOf((ParserRuleContext) identifiers.get(parts.size() - 2));
@@ -376,7 +372,7 @@ final class WrittenForms {
                 suffixEnd = spanOf(reference).end;
             }
         }
-        ParserRuleContext[] clauses = {context.temporalClause(), context.optionsClause()};
+        ParserRuleContext[] clauses = {context.temporalClause(), Grammar.options(context)};
         for (int i = 0; i < clauses.length; i++) {
             if (clauses[i] != null) {
                 suffixStart = suffixStart < 0 ? spanOf(clauses[i]).start : suffixStart;
@@ -450,12 +446,8 @@ final class WrittenForms {
         }
         while (parent instanceof SqlBaseParser.QueryPrimaryContext
             || parent instanceof SqlBaseParser.QueryTermContext) {
-            if (parent instanceof SqlBaseParser.OperatorPipeStatementContext) {
-                SqlBaseParser.OperatorPipeRightSideContext side =
-                    ((SqlBaseParser.OperatorPipeStatementContext) parent).operatorPipeRightSide();
-                if (side.selectClause() != null || side.AGGREGATE() != null) {
-                    return false;
-                }
+            if (Grammar.isPipe(parent) && Grammar.pipeNamesColumns(parent)) {
+                return false;
             }
             parent = (ParserRuleContext) parent.getParent();
         }
