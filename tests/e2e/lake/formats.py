@@ -1,7 +1,7 @@
 """Table formats: what a Spark is started with to have them, for each minor that they are built for.
 
-What is on a class path together also has to get along there: Iceberg's runtime and Paimon's bring classes of the
-same names, so no Spark has both.
+What is on a class path together also has to get along there: Iceberg's runtime and Paimon's bring classes of
+the same names, so no Spark has both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sparks of other minors with table formats, gateways before them, and what both have to answer alike.
 
-A module has one Spark, one gateway with one pack, and two sets of tables: the governed ones, and copies that were
-filtered and masked beforehand. The same text gives the same over both.
+A module has one Spark, one gateway with one pack, and two sets of tables: the governed ones, and copies that
+were filtered and masked beforehand. The same text gives the same over both.
 
 ```python
 @pytest.fixture(scope="module")
@@ -156,9 +156,9 @@ class Twins:
     def same(self, text: str, **different: tuple[str, str]) -> Answer:
         """Run a text over both and require the same rows, names and types; return the answer.
 
-        `different`: what a word in braces in the text stands for, over the governed tables and over the copies,
-        such as the number of a snapshot. `{db}` is the database. A text that fails has to fail over both, with the
-        same condition. Rows are compared in their order where the text has an ORDER BY at its end.
+        `different`: what a word in braces in the text stands for, over the governed tables and over the
+        copies, such as the number of a snapshot; `{db}` is the database. A text that fails has to fail over
+        both, with the same condition. Rows are in the same order where the text ends with an ORDER BY.
         """
         ours, theirs = (
             side.ask(
@@ -170,11 +170,11 @@ class Twins:
         self.compared.append(text)
         return ours
 
-    def same_frame(self, program: Callable[[Any, str], Any], *, ordered: bool = False) -> Answer:
-        """Have a program make a DataFrame of a session and the name of the database; compare what it collects."""
+    def same_frame(self, name: str, program: Callable[[Any, str], Any], *, ordered: bool = False) -> Answer:
+        """Have a program make a DataFrame of a session and the name of the database; compare what they are."""
         ours, theirs = (side.collect(program) for side in (self.ours, self.theirs))
-        _require_equal(program.__name__, ours, theirs, ordered=ordered)
-        self.compared.append(program.__name__)
+        _require_equal(name, ours, theirs, ordered=ordered)
+        self.compared.append(name)
         return ours
 
     def refusal(self, text: str) -> str:
