@@ -171,7 +171,7 @@ class Twins:
         return ours
 
     def same_frame(self, name: str, program: Callable[[Any, str], Any], *, ordered: bool = False) -> Answer:
-        """Have a program make a DataFrame of a session and the name of the database; compare what they are."""
+        """Have a program make a DataFrame of a session and the database's name, and compare both."""
         ours, theirs = (side.collect(program) for side in (self.ours, self.theirs))
         _require_equal(name, ours, theirs, ordered=ordered)
         self.compared.append(name)
