@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.lake.worlds import Lakes, OpenLake
 from tests.e2e.running import LoopThread
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """What lies here needs jars that `make lake-test` fetches; no other run takes it."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("lake")
 
 
 @pytest.fixture(scope="session")

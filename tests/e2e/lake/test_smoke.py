@@ -34,7 +34,7 @@ STATEMENTS = (
     "SELECT count(*) AS n FROM customer",
     "SELECT day, count(DISTINCT region) AS n, max(email) AS m FROM customer GROUP BY day ORDER BY day",
     "SELECT a.name FROM customer a JOIN customer b ON a.email = b.email WHERE b.phone LIKE '%0123'",
-    "WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id = (SELECT max(id) FROM c)",
+    "WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)",
     "SELECT id FROM customer WHERE day = DATE'2024-01-02' UNION ALL SELECT -id FROM customer ORDER BY id",
     "SELECT no_such FROM customer",
     "SHOW COLUMNS IN customer",

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.model.spark_configuration import CATALOG_PREFIX
 from gateway.model.spark_minors import Minor, minor_of
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
@@ -33,8 +34,11 @@ from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
 
 HEAP = "1g"
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""A few rows are sooner read than code for them is compiled."""
+OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATALOG_PREFIX)} | {
+    # A few rows are sooner read than code for them is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 OpenLake = Callable[..., "LakeSpark"]
 """`lakes(minor, *formats)`, as `Lakes` has it."""
@@ -110,7 +114,7 @@ class Lakes:
                 heap=HEAP,
                 connect=has_connect(minor),
                 jars=jars_of(minor, formats),
-                conf={**CONF, **INTERPRETED, **conf_of(formats, place / "warehouse")},
+                conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},
             ),
             answers,
         )
