@@ -15,11 +15,23 @@ final class Grammar {
     private static final Class TEMPORAL_NAME = rule("TemporalTableIdentifierReference");
     /** WATERMARK after a table's name: 4.1 and later. */
     private static final Class WATERMARK = rule("WatermarkClause");
+    /** COMMENT ON COLUMN: 4.2 and later. */
+    private static final Class COMMENT_COLUMN = rule("CommentColumn");
+    private static final Class COLUMN_COMMENT = rule("ColumnComment");
     /** Options of MERGE's source: 4.3 and later. */
     private static final java.lang.reflect.Field SOURCE_OPTIONS =
         label(SqlBaseParser.MergeIntoTableContext.class, "sourceOptions");
 
     private Grammar() {}
+
+    /** The name of the column that a comment is for, or null. */
+    static SqlBaseParser.MultipartIdentifierContext commentedColumn(ParserRuleContext context) {
+        if (COMMENT_COLUMN == null || !COMMENT_COLUMN.isInstance(context)) {
+            return null;
+        }
+        return (SqlBaseParser.MultipartIdentifierContext)
+            child(child(context, COLUMN_COMMENT), SqlBaseParser.MultipartIdentifierContext.class);
+    }
 
     static boolean isParameterMarker(ParserRuleContext context) {
         return PARAMETER_MARKER != null && PARAMETER_MARKER.isInstance(context);
@@ -54,7 +66,7 @@ final class Grammar {
 
     /** The first child of this kind, or null. */
     private static ParserRuleContext child(ParserRuleContext of, Class kind) {
-        for (int i = 0; kind != null && i < of.getChildCount(); i++) {
+        for (int i = 0; of != null && kind != null && i < of.getChildCount(); i++) {
             ParseTree child = of.getChild(i);
             if (kind.isInstance(child)) {
                 return (ParserRuleContext) child;

@@ -81,7 +81,9 @@ final class WrittenForms {
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
         this.parsed = parsed;
         ArrayDeque open = new ArrayDeque();
-        if (tree != null) {
+        if (tree == null) {
+            noteWords();
+        } else {
             open.push(tree);
         }
         while (!open.isEmpty()) {
@@ -92,6 +94,24 @@ final class WrittenForms {
                 if (child instanceof ParserRuleContext) {
                     open.push(child);
                 }
+            }
+        }
+    }
+
+    /**
+     * Without a tree, in a statement of an extension: each run of words with dots between them may be a name,
+     * and stands where it stands first. Whether it is the one that was meant, a proof says.
+     */
+    private void noteWords() {
+        List runs = NameRuns.of(parsed.text);
+        for (int i = 0; i < runs.size(); i++) {
+            NameRuns.Run run = (NameRuns.Run) runs.get(i);
+            boolean first = true;
+            for (int j = 0; j < statementNames.size(); j++) {
+                first &= !((StatementName) statementNames.get(j)).parts.equals(run.parts);
+            }
+            if (first) {
+                statementNames.add(new StatementName(run.span, run.parts));
             }
         }
     }
@@ -253,9 +273,7 @@ final class WrittenForms {
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
         }
-        if (context instanceof SqlBaseParser.CommentColumnContext) {
-            noteTableOf(((SqlBaseParser.CommentColumnContext) context).columnComment());
-        }
+        noteTableOf(Grammar.commentedColumn(context));
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
         } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
@@ -337,12 +355,12 @@ final class WrittenForms {
     }
 
     /** COMMENT ON COLUMN t.c: what stands before the last part of the name is that of the table. */
-    private void noteTableOf(SqlBaseParser.ColumnCommentContext column) {
-        if (column == null || column.multipartIdentifier() == null) {
+    private void noteTableOf(SqlBaseParser.MultipartIdentifierContext column) {
+        if (column == null) {
             return;
         }
-        List parts = writtenParts(column.multipartIdentifier());
-        List identifiers = column.multipartIdentifier().errorCapturingIdentifier();
+        List parts = writtenParts(column);
+        List identifiers = column.errorCapturingIdentifier();
         if (parts.size() > 1 && parts.size() == identifiers.size()) {
             ParsedText.Span first = spanOf((ParserRuleContext) identifiers.get(0));
             ParsedText.Span last = spanOf((ParserRuleContext) identifiers.get(parts.size() - 2));
