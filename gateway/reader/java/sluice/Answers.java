@@ -44,6 +44,11 @@ final class Answers {
             told.put("contexts", ParsedText.contexts((String) request.get("text")));
             return told;
         }
+        if (operation.equals("states")) {
+            Map told = new LinkedHashMap();
+            told.put("states", Long.valueOf(ParserCaches.states()));
+            return told;
+        }
         throw new IllegalArgumentException("unknown operation");
     }
 
@@ -115,6 +120,7 @@ final class Answers {
         told.put("identities", walk.identities.json());
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("view_text", view == null ? null : view.json());
+        told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         told.put("implicit_star", Boolean.valueOf(
             parsed.forms().implicitStar()
                 || walk.expressions.contains("InsertStarAction")

@@ -72,14 +72,15 @@ final class ScalaValues {
         return names[i];
     }
 
-    /** The fields that Scala declares first are a case class's own parameters, each with a method to ask for it. */
+    /** The constants that Scala declares first are a case class's parameters, each with a method to ask for it. */
     private static String[] declaredNames(scala.Product product) {
         String[] names = new String[product.productArity()];
         Field[] fields = product.getClass().getDeclaredFields();
         int found = 0;
         for (int i = 0; i < fields.length && found < names.length; i++) {
-            if (Modifier.isStatic(fields[i].getModifiers())) {
-                continue;
+            int modifiers = fields[i].getModifiers();
+            if (Modifier.isStatic(modifiers) || !Modifier.isFinal(modifiers)) {
+                continue;  // what is computed later
             }
             Method accessor = method(product.getClass(), fields[i].getName(), NOTHING);
             Object element = product.productElement(found);
@@ -99,6 +100,11 @@ final class ScalaValues {
     static Object callOr(Object of, String name, Object otherwise) {
         Method method = method(of.getClass(), name, NOTHING);
         return method == null ? otherwise : call(method, of, NOTHING);
+    }
+
+    /** What a static method without parameters returns. */
+    static Object callStatic(Class of, String name) {
+        return call(method(of, name, NOTHING), null, NOTHING);
     }
 
     private static Object call(Method method, Object of, Object[] arguments) {

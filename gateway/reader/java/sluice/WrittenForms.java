@@ -68,6 +68,7 @@ final class WrittenForms {
     /** Names of objects that stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
     private boolean implicitStar;
+    private boolean doubledQuotes;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
     private final Map calls = new HashMap();
     /** Range of a parameter marker → whether it stands where a value may stand. */
@@ -124,6 +125,11 @@ final class WrittenForms {
     /** Whether columns are used without being named. */
     boolean implicitStar() {
         return implicitStar;
+    }
+
+    /** Whether a literal follows another one without a blank: before Spark 4.1, `'it''s'` is two of them. */
+    boolean doubledQuotes() {
+        return doubledQuotes;
     }
 
     /** The written form of the scan whose name stands at this range, or null. */
@@ -272,6 +278,12 @@ final class WrittenForms {
             queries++;
         }
         noteTableOf(Grammar.commentedColumn(context));
+        if (context instanceof SqlBaseParser.StringLiteralContext) {
+            for (int i = 1; i < context.getChildCount(); i++) {
+                ParsedText.Span before = spanOf((ParserRuleContext) context.getChild(i - 1));
+                doubledQuotes |= before.end == spanOf((ParserRuleContext) context.getChild(i)).start;
+            }
+        }
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
         } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
