@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from gateway.catalog.describe import Row, table_from_json, table_from_rows
@@ -29,6 +30,9 @@ and `message` as attributes), BackendUnavailable when Spark is gone.
 _NO_SUCH_TABLE = "42P01"
 _NO_SUCH_NAMESPACE = "42704"
 _NOT_SUPPORTED = "0A000"
+
+_NAMED_BELOW = frozenset({"iceberg"})
+"""Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
 _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
@@ -179,7 +183,13 @@ class LiveCatalog:
             if not isinstance(rows, str):
                 return table_from_json(_only_cell(rows), name)
             rows = await self._rows(sql, _NO_SUCH_TABLE)
-            return None if isinstance(rows, str) else table_from_rows(rows, name)
+            if isinstance(rows, str):
+                return None
+            table = table_from_rows(rows, name)
+            if (table.provider or "").lower() not in _NAMED_BELOW:
+                return table
+            namespace = await self._rows(f"DESCRIBE NAMESPACE {dotted}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+            return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
 
