@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -43,6 +44,11 @@ final class Answers {
             told.put("contexts", ParsedText.contexts((String) request.get("text")));
             return told;
         }
+        if (operation.equals("states")) {
+            Map told = new LinkedHashMap();
+            told.put("states", Long.valueOf(ParserCaches.states()));
+            return told;
+        }
         throw new IllegalArgumentException("unknown operation");
     }
 
@@ -55,13 +61,19 @@ final class Answers {
         List functions = names(FunctionRegistry$.MODULE$.builtin().listFunction());
         functions.addAll(Extensions.functions());
         told.put("functions", functions);
-        told.put("internal_functions", names(FunctionRegistry$.MODULE$.internal().listFunction()));
+        told.put("internal_functions", internalFunctions());
         List tableFunctions = names(TableFunctionRegistry$.MODULE$.builtin().listFunction());
         tableFunctions.addAll(Extensions.tableFunctions());
         told.put("table_functions", tableFunctions);
         told.put("keywords", ScalaValues.strings(
             org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
+    }
+
+    /** Before Spark 4.0 there are none. */
+    private static List internalFunctions() {
+        Object registry = ScalaValues.callOr(FunctionRegistry$.MODULE$, "internal", null);
+        return registry == null ? new ArrayList() : names(((FunctionRegistry) registry).listFunction());
     }
 
     static List names(scala.collection.Iterable identifiers) {
@@ -108,6 +120,7 @@ final class Answers {
         told.put("identities", walk.identities.json());
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("view_text", view == null ? null : view.json());
+        told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         told.put("implicit_star", Boolean.valueOf(
             parsed.forms().implicitStar()
                 || walk.expressions.contains("InsertStarAction")

@@ -34,7 +34,7 @@ final class ParserChain {
     private static final String PROBE = "SLUICE WHICH PARSER IS THIS";
 
     /** Spark's own parser, the innermost. */
-    final KeepingParser spark = new KeepingParser();
+    final KeepingParser spark = KeepingParser.make();
     private final ParserInterface outermost;
 
     private ParserChain() {
@@ -53,7 +53,7 @@ final class ParserChain {
                 if (name.equals(ParserChain.class.getName())) {
                     break;
                 }
-                if (!name.equals(KeepingParser.class.getName()) && !classes.contains(name)) {
+                if (!name.startsWith(KeepingParser.class.getName()) && !classes.contains(name)) {
                     classes.add(name);
                 }
             }

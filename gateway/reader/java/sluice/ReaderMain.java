@@ -98,7 +98,7 @@ public final class ReaderMain {
         conf.setConfString("spark.sql.parser.eagerEvalOfUnresolvedInlineTable", "false");
         // ANTLR's prediction cache otherwise grows with every new shape of statement, without end.
         conf.setConfString("spark.sql.parser.manageParserCaches", "true");
-        conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", "20000");
+        conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", String.valueOf(Limits.PREDICTION_STATES));
     }
 
     /** One thread that answers requests, with a stack that deep statements fit on. */
@@ -118,6 +118,7 @@ public final class ReaderMain {
                     byte[] frame = (byte[]) reader.waiting.take();
                     Map request = (Map) JSON.readValue(frame, Map.class);
                     Map answer = answer(request);
+                    ParserCaches.keepBounds();
                     answer.put("id", request.get("id"));
                     reader.send(answer);
                 }
@@ -214,7 +215,7 @@ public final class ReaderMain {
         }
 
         private static String errorClass(Throwable rejected) {
-            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getCondition() : null;
+            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getErrorClass() : null;
             return name == null ? "INTERNAL_ERROR" : name;
         }
 

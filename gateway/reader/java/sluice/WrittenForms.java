@@ -68,6 +68,7 @@ final class WrittenForms {
     /** Names of objects that stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
     private boolean implicitStar;
+    private boolean doubledQuotes;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
     private final Map calls = new HashMap();
     /** Range of a parameter marker → whether it stands where a value may stand. */
@@ -124,6 +125,11 @@ final class WrittenForms {
     /** Whether columns are used without being named. */
     boolean implicitStar() {
         return implicitStar;
+    }
+
+    /** Whether a literal follows another one without a blank: before Spark 4.1, `'it''s'` is two of them. */
+    boolean doubledQuotes() {
+        return doubledQuotes;
     }
 
     /** The written form of the scan whose name stands at this range, or null. */
@@ -224,19 +230,17 @@ final class WrittenForms {
     }
 
     private void noteIdentifierClause(ParserRuleContext context, ParserRuleContext argument) {
-        ParsedText.Span span = spanOf(context);
-        if (span != null && argument != null) {
+        ParsedText.Span span = argument == null ? null : spanOf(context);
+        if (span != null) {
             identifierClauses.put(Long.valueOf(span.key()), spanOf(argument));
         }
     }
 
     private void noteIdentifierClauses(ParserRuleContext context) {
-        if (context instanceof SqlBaseParser.IdentifierLiteralContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.IdentifierLiteralContext) context).stringLit());
-        } else if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
+        noteIdentifierClause(context, Grammar.identifierLiteral(context));
+        noteIdentifierClause(context, Grammar.catalogName(context));
+        if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
             noteIdentifierClause(context, ((SqlBaseParser.IdentifierReferenceContext) context).expression());
-        } else if (context instanceof SqlBaseParser.CatalogIdentifierReferenceContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.CatalogIdentifierReferenceContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionNameContext) {
             noteIdentifierClause(context, ((SqlBaseParser.FunctionNameContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionCallContext) {
@@ -268,12 +272,18 @@ final class WrittenForms {
             noteMarker(context, true);
         } else if (Grammar.isParameterMarker(context)) {
             noteMarker(context, false);
-        } else if (context instanceof SqlBaseParser.OperatorPipeStatementContext) {
+        } else if (Grammar.isPipe(context)) {
             queries += 2;
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
         }
         noteTableOf(Grammar.commentedColumn(context));
+        if (context instanceof SqlBaseParser.StringLiteralContext) {
+            for (int i = 1; i < context.getChildCount(); i++) {
+                ParsedText.Span before = spanOf((ParserRuleContext) context.getChild(i - 1));
+                doubledQuotes |= before.end == spanOf((ParserRuleContext) context.getChild(i)).start;
+            }
+        }
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
         } else if (context instanceof SqlBaseParser.AlterViewQueryContext) {
@@ -308,9 +318,9 @@ final class WrittenForms {
             implicitStar = true;
         } else if (context instanceof SqlBaseParser.FromClauseContext) {
             implicitStar |= showsEverything((SqlBaseParser.FromClauseContext) context);
-        } else if (context instanceof SqlBaseParser.OperatorPipeRightSideContext) {
+        } else if (Grammar.isPipeSide(context)) {
             // Set operations take the columns of both sides by position.
-            implicitStar |= ((SqlBaseParser.OperatorPipeRightSideContext) context).queryPrimary() != null;
+            implicitStar |= Grammar.pipesQuery(context);
         }
     }
 
@@ -394,7 +404,7 @@ final class WrittenForms {
                 suffixEnd = spanOf(reference).end;
             }
         }
-        ParserRuleContext[] clauses = {context.temporalClause(), context.optionsClause()};
+        ParserRuleContext[] clauses = {context.temporalClause(), Grammar.options(context)};
         for (int i = 0; i < clauses.length; i++) {
             if (clauses[i] != null) {
                 suffixStart = suffixStart < 0 ? spanOf(clauses[i]).start : suffixStart;
@@ -468,12 +478,8 @@ final class WrittenForms {
         }
         while (parent instanceof SqlBaseParser.QueryPrimaryContext
             || parent instanceof SqlBaseParser.QueryTermContext) {
-            if (parent instanceof SqlBaseParser.OperatorPipeStatementContext) {
-                SqlBaseParser.OperatorPipeRightSideContext side =
-                    ((SqlBaseParser.OperatorPipeStatementContext) parent).operatorPipeRightSide();
-                if (side.selectClause() != null || side.AGGREGATE() != null) {
-                    return false;
-                }
+            if (Grammar.isPipe(parent) && Grammar.pipeNamesColumns(parent)) {
+                return false;
             }
             parent = (ParserRuleContext) parent.getParent();
         }
