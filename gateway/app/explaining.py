@@ -19,12 +19,12 @@ from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
-from gateway.model.spark_minors import supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace, reserved_place
-from gateway.reader.java_runtime import find_spark_home, find_spark_of
+from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
@@ -50,7 +50,14 @@ async def spark_home_for(settings: Settings) -> Path:
     unnamed = settings.reader.spark_version is None and settings.reader.spark_home is None
     if unnamed and settings.backend.embedded is None:
         version = await _backend_version(settings)
-    return named_spark_home(settings.reader, version)
+    home = named_spark_home(settings.reader, version)
+    minor = supported_minor(spark_version(home))
+    if settings.listeners.connect is not None and minor < PLANS:
+        raise UnsupportedSpark(
+            f"Spark {minor} is governed through its Thrift Server alone, since its Spark Connect ignores parts of "
+            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
+        )
+    return home
 
 
 def named_spark_home(settings: ReaderSettings, version: str | None = None) -> Path:

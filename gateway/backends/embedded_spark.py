@@ -1,4 +1,4 @@
-"""Runs one Spark JVM with Thrift Server and Connect on this machine, for demos and tests.
+"""Runs one Spark JVM with Thrift Server and Connect, where it has that, on this machine, for demos and tests.
 
 Plain `java` and pyspark's jars, no shell script and no SPARK_HOME of a cluster. Metastore (Derby) and
 warehouse persist in one directory; both ports are bound to 127.0.0.1; as root, Spark runs as an unprivileged
@@ -66,7 +66,6 @@ logger.conf.level = error
 """Warnings only: at `info` Spark writes every statement's text into its log."""
 
 SPARK_CONF: Mapping[str, str] = {
-    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": HOST,
     # A chain of DataFrame calls nests two messages deep for each: 1,000 of them are taken.
     "spark.connect.grpc.marshallerRecursionLimit": "10000",
@@ -189,8 +188,9 @@ class EmbeddedSpark:
             self._process = process = self._launch(command)
             as_whom = f" as {self.user}" if self.user else ""
             progress(f"java started{as_whom}, pid {process.pid}")
-            await self._port_open(process, self.connect_port, deadline)
-            progress("Spark Connect listens")
+            if self._jar("spark-connect"):
+                await self._port_open(process, self.connect_port, deadline)
+                progress("Spark Connect listens")
             await self._port_open(process, self.thrift_port, deadline)
             progress("Thrift Server listens")
             await self._answers(process, deadline)
@@ -227,6 +227,10 @@ class EmbeddedSpark:
             raise BackendUnavailable("the embedded Spark is not running")
         await _ended(process)
         return process.wait()
+
+    def _jar(self, name: str) -> str:
+        """Return the name of one of Spark's jars; empty when it is not there: 3.5 comes without Connect."""
+        return next((jar.name for jar in (self._options.spark_home / "jars").glob(f"{name}_*.jar")), "")
 
     def _take_lock(self) -> None:
         # Derby lets one JVM at a time open a metastore, and says so in a 200-line stack trace.
@@ -265,9 +269,13 @@ class EmbeddedSpark:
 
     def _command(self, java: Path, jars: Path) -> list[str]:
         run = self.directory
+        connect = {
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.port": str(self.connect_port),
+        }
         conf = {
             **SPARK_CONF,
-            "spark.connect.grpc.binding.port": str(self.connect_port),
+            **(connect if self._jar("spark-connect") else {}),
             "spark.sql.warehouse.dir": str(run / "warehouse"),
             "spark.local.dir": str(run / "tmp"),
             "spark.hadoop.javax.jdo.option.ConnectionURL": (
@@ -310,7 +318,7 @@ class EmbeddedSpark:
             "SPARK_LOCAL_HOSTNAME": "localhost",
             "SPARK_CONNECT_MODE": "0",
             TOKEN_VARIABLE: self.connect_token,
-            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_SCALA_VERSION": self._jar("spark-catalyst").removeprefix("spark-catalyst_").split("-")[0],
             "SPARK_HOME": str(self._options.spark_home),
             "PYSPARK_PYTHON": str(self._options.python or sys.executable),
         }
