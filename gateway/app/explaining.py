@@ -26,7 +26,7 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import minor_of, supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
@@ -64,7 +64,14 @@ async def parsers_for(settings: Settings) -> Parsers:
     extensions = reader.extensions
     if extensions is None:
         extensions = extensions_of(told.settings) if told is not None else ()
-    return named_parsers(reader, version, extensions)
+    parsers = named_parsers(reader, version, extensions)
+    minor = supported_minor(spark_version(parsers.spark_home))
+    if settings.listeners.connect is not None and minor < PLANS:
+        raise UnsupportedSpark(
+            f"Spark {minor} is governed through its Thrift Server alone, since its Spark Connect ignores parts of "
+            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
+        )
+    return parsers
 
 
 def named_parsers(
@@ -81,7 +88,7 @@ def named_parsers(
         return Parsers(spark_home=home)
     jars = find_extension_jars(
         formats_of(running),
-        minor_of(spark_version(home)),
+        supported_minor(spark_version(home)),
         spark_home=home,
         named=[path.expanduser() for path in settings.extension_jars],
         kept=settings.spark_jars.expanduser(),

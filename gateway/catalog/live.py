@@ -7,6 +7,7 @@ table" is an error here too: a statement whose tables cannot be looked up is not
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -30,6 +31,11 @@ and `message` as attributes), BackendUnavailable when Spark is gone.
 _NO_SUCH_TABLE = "42P01"
 _NO_SUCH_NAMESPACE = "42704"
 _NOT_SUPPORTED = "0A000"
+_SYNTAX = "42601"
+_NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
+"""Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""
+_CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
+"""What an error of Spark's begins with."""
 
 _NAMED_BELOW = frozenset({"iceberg"})
 """Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
@@ -177,7 +183,8 @@ class LiveCatalog:
         dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
         try:
-            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
+            # There is no such form before Spark 4.0.
+            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED, _SYNTAX)
             if rows == _NO_SUCH_TABLE:
                 return None
             if not isinstance(rows, str):
@@ -202,12 +209,12 @@ class LiveCatalog:
         rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
         if isinstance(rows, str):
             return ()
-        shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+        shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED, _NO_VIEWS)
         views = set() if isinstance(shown, str) else {str(row[1]) for row in shown if not row[2]}
         return tuple((str(row[1]), str(row[1]) in views) for row in rows if not row[2])
 
     async def _rows(self, sql: str, *expected: str) -> Sequence[Row] | str:
-        """Return the rows, or the SQLSTATE when Spark refuses with one of `expected`."""
+        """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`."""
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 return await self._query(sql)
@@ -215,8 +222,10 @@ class LiveCatalog:
             raise BackendUnavailable("Spark did not answer a look-up in its catalog in time") from None
         except self._refusal as refused:
             sqlstate = getattr(refused, "sqlstate", None)
-            if sqlstate in expected:
-                return str(sqlstate)
+            named = _CONDITION.match(getattr(refused, "message", ""))
+            for known in (sqlstate, named and named[1]):
+                if known in expected:
+                    return str(known)
             raise BackendUnavailable(
                 f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused

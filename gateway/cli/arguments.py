@@ -473,13 +473,20 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "spark-jars",
-        "fetch the jars of a Spark minor version from PyPI, for the parser of a gateway before such a Spark",
+        "fetch the jars of a Spark minor version, or of table formats, for the parser before such a Spark",
         "  sluice spark-jars 4.2                    done once, all gateways of this machine have them\n"
         "  sluice spark-jars 4.2 --into /opt/spark-jars\n"
-        "                                           elsewhere; `reader.spark_jars` says so to gateways\n",
+        "                                           elsewhere; `reader.spark_jars` says so to gateways\n"
+        "  sluice spark-jars 4.1 --formats iceberg,delta\n"
+        "                                           those of table formats alone, by Maven (`mvn`)\n",
         "spark_jars",
     )
     parser.add_argument("minor", metavar="MINOR", help="minor version, such as 4.2")
+    parser.add_argument(
+        "--formats",
+        metavar="FORMATS",
+        help="fetch the jars of these table formats instead: iceberg, delta, paimon, with commas between",
+    )
     parser.add_argument(
         "--into",
         type=Path,

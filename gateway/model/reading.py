@@ -207,6 +207,8 @@ class Reading:
     """Every table alias and CTE name of the statement, lower case."""
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
+    doubled_quotes: bool = False
+    """A string literal follows another one without a blank: to a Spark before 4.1, `'it''s'` is `its`."""
     parameters: tuple[Parameter, ...] = ()
     """Every parameter marker, in the order of the text."""
     printed: str = ""

@@ -12,7 +12,7 @@ from gateway.model.principal import Principal
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
-from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, minor_of
+from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
 from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
@@ -139,14 +139,19 @@ class Judging:
         return self.snapshot.context.period
 
     @property
+    def minor(self) -> Minor:
+        """Of the Spark that texts are for."""
+        return minor_of(self.reader.spark_version)
+
+    @property
     def bare_builtins(self) -> bool:
         """Whether Spark knows its built-in functions by bare names alone."""
-        return minor_of(self.reader.spark_version) < QUALIFIED_BUILTINS
+        return self.minor < QUALIFIED_BUILTINS
 
     @property
     def seeds_while_parsing(self) -> bool:
         """Whether Spark's parser draws the seed of a TABLESAMPLE that has none."""
-        return minor_of(self.reader.spark_version) < UNSEEDED_SAMPLES
+        return self.minor < UNSEEDED_SAMPLES
 
     def evaluation(self) -> Evaluation:
         places = () if self.rules.checkpoints is None else (self.rules.checkpoints,)

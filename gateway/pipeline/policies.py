@@ -19,7 +19,8 @@ from gateway.policy.masks import standard_masks
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
-from gateway.sql.identity import identity_splices
+from gateway.sql.functions import builtin_name, since
+from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.varying import names_session, varying, varying_by_row
 from gateway.sql.wants import NotGovernable, Wants
@@ -215,6 +216,19 @@ async def _checked(
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
     text = reading.written or text
+    if reading.doubled_quotes:
+        return NotGovernable(
+            f"a policy for {table.name} has two quotes within a literal, and to Spark "
+            f"{judging.reader.spark_version} they end one and begin another; write \\' for a quote"
+        )
+    for function in reading.functions:
+        name = builtin_name(function.parts)
+        came = None if name is None or name in IDENTITIES else since(name)
+        if came is not None and came > judging.minor:
+            return NotGovernable(
+                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark {came}, "
+                f"and this is Spark {judging.reader.spark_version}"
+            )
     if judging.bare_builtins and (named := _qualified(reading)) is not None:
         return NotGovernable(
             f"a policy for {table.name} calls `{named}`, and Spark {judging.reader.spark_version} has no "

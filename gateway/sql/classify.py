@@ -52,6 +52,8 @@ COMMANDS: Mapping[str, Handler] = {
     "DropColumns": data.alter_table,
     "RenameColumn": data.alter_table,
     "AlterColumns": data.alter_table,
+    # Before 4.0.
+    "AlterColumn": data.alter_table,
     "ReplaceColumns": data.alter_table,
     "AlterTableClusterBy": data.alter_table,
     "AddPartitions": data.add_partitions,
@@ -101,8 +103,12 @@ COMMANDS: Mapping[str, Handler] = {
     "ShowTables": session.show_tables,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
+    # Before 4.0.
+    "ShowTableExtended": session.show_tables_extended,
     "ShowFunctions": session.show_functions,
     "ShowNamespacesCommand": session.show_databases,
+    # Before 4.1.
+    "ShowNamespaces": session.show_databases,
     "ShowCatalogsCommand": session.show_catalogs,
     "ShowCollationsCommand": session.show_collations,
     "ShowCurrentNamespaceCommand": session.show_current_namespace,
@@ -145,6 +151,11 @@ _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not governed here"
 _PROCEDURE = "procedures are not listed or described"
 
+GENERATED_TEXT = (
+    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
+    "functions are not known; Spark 4.3 and later have it in their plans"
+)
+
 REFUSED_COMMANDS: Mapping[str, str] = {
     "AddCheckConstraint": _CONSTRAINT,
     "AddConstraint": _CONSTRAINT,
@@ -169,6 +180,8 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
+    # What it is on 4.0.
+    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
@@ -192,12 +205,9 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",
+    # 3.5 keeps it with the schema.
+    "GeneratedColumn": GENERATED_TEXT,
 }
-
-GENERATED_TEXT = (
-    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
-    "functions are not known; Spark 4.3 and later have it in their plans"
-)
 
 
 def classify(

@@ -145,7 +145,9 @@ def query(host: str, port: int, user: str, *statements: str, password: str | Non
         cursor = connection.cursor()
         for statement in statements:
             cursor.execute(statement)
-        rows: list[Any] = cursor.fetchall() if cursor.description else []
+        # Spark 3.5 says that a command has one column, and then sends none: PyHive trips over that.
+        empty = not cursor.description or [name for name, *_ in cursor.description] == ["Result"]
+        rows: list[Any] = [] if empty else cursor.fetchall()
         return rows
     finally:
         connection.close()

@@ -28,7 +28,7 @@ from gateway.model.spark_minors import Minor, minor_of
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
 from tests.e2e import one_pack
-from tests.e2e.lake.formats import conf_of, has_connect, jars_of, spark_home_of
+from tests.e2e.lake.formats import catalogs_of, conf_of, jars_of, spark_home_of
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
@@ -68,7 +68,10 @@ class LakeSpark:
         **more: Mapping[str, Any],
     ) -> Iterator[RunningGateway]:
         """Yield a gateway before it; see `one_pack.write_settings`. Passwords are `one_pack.PASSWORD`."""
-        file = one_pack.write_settings(self.directory / name, self.spark, pack, users, **more)
+        policies = {"catalogs": catalogs_of(self.formats), **more.pop("policies", {})}
+        file = one_pack.write_settings(
+            self.directory / name, self.spark, pack, users, policies=policies, **more
+        )
         running = RunningGateway(file).start()
         try:
             yield running
@@ -112,7 +115,6 @@ class Lakes:
                 spark_home=spark_home_of(minor),
                 java_options=jdk_openings(),
                 heap=HEAP,
-                connect=has_connect(minor),
                 jars=jars_of(minor, formats),
                 conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},
             ),
