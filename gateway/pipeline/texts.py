@@ -49,7 +49,7 @@ from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import METADATA_TABLES, Names
+from gateway.sql.names import BRANCHED, METADATA_TABLES, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
@@ -136,7 +136,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | S
         for refusal in (wants, functions):
             if isinstance(refusal, NotGovernable):
                 return refusal
-        if reading.relations or reading.commands or functions:
+        if reading.relations or reading.nodes or functions:
             return NotGovernable(f"`{text}` is more than a condition on columns of the table")
     return prepared
 
@@ -404,6 +404,10 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
         provider = (table.provider or "").lower() if table is not None else ""
         if table is None or one.part not in METADATA_TABLES.get(provider, ()) or table.shadowed:
             return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+    for pin in prepared.wants.pins:
+        table = evaluation.catalog.table(pin.table) if pin.below else None
+        if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
+            return NotGovernable(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
     return None
 
 

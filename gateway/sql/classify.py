@@ -36,6 +36,7 @@ Handler = Callable[[Scope], Wants]
 
 COMMANDS: Mapping[str, Handler] = {
     "InsertIntoStatement": data.insert,
+    "OverwriteByExpression": data.replace_where,
     "UpdateTable": rows.update,
     "DeleteFromTable": rows.delete,
     "MergeIntoTable": rows.merge,
@@ -186,8 +187,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
-    # What INSERT … REPLACE WHERE is before 4.3.
-    "OverwriteByExpression": "INSERT … REPLACE reads the target's raw rows",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",

@@ -61,6 +61,9 @@ def _target(scope: Scope) -> Pin:
     ]
     if len(found) != 1:
         raise CannotClassify(f"the table of {scope.command.node} could not be read")
+    branch = scope.names.branch(found[0].parts)
+    if branch is not None:
+        return Pin(scope.relation(found[0].parts), *branch)
     target = scope.names.new_table(found[0].parts)
     if isinstance(target, Ungovernable):
         raise CannotClassify(f"`{'.'.join(found[0].parts)}` {target.why}")
