@@ -46,6 +46,7 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
+from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
@@ -175,6 +176,11 @@ def _classified(
     metadata = metadata_of(reading, names)
     if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
         return NotGovernable("a view, a kept result or an expression cannot rest on metadata of a table")
+    changes = changes_wants(reading, names)
+    if isinstance(changes, NotGovernable):
+        return changes
+    if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
@@ -182,7 +188,7 @@ def _classified(
         place=place,
         reading=reading,
         names=names,
-        wants=join((wants, metadata_wants(one for _, one in metadata))) if metadata else wants,
+        wants=join((wants, metadata_wants(one for _, one in metadata), changes)),
         functions=functions,
         scans=scans,
         metadata=metadata,
