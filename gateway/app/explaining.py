@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.doors import Queries, Upstream, require_connect
+from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
@@ -145,6 +146,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
+        procedures=shipped_procedures(),
         checkpoints=checkpoints,
         reserved=reserved,
     )

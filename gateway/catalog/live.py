@@ -10,6 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from gateway.catalog.describe import Row, table_from_json, table_from_rows
@@ -35,6 +36,9 @@ _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 """Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""
 _CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
 """What an error of Spark's begins with."""
+
+_NAMED_BELOW = frozenset({"iceberg"})
+"""Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
 _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
@@ -186,7 +190,13 @@ class LiveCatalog:
             if not isinstance(rows, str):
                 return table_from_json(_only_cell(rows), name)
             rows = await self._rows(sql, _NO_SUCH_TABLE)
-            return None if isinstance(rows, str) else table_from_rows(rows, name)
+            if isinstance(rows, str):
+                return None
+            table = table_from_rows(rows, name)
+            if (table.provider or "").lower() not in _NAMED_BELOW:
+                return table
+            namespace = await self._rows(f"DESCRIBE NAMESPACE {dotted}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+            return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
 

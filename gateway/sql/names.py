@@ -7,6 +7,7 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
@@ -26,6 +27,47 @@ class TempViewName:
     """A temporary view of this session; its text was judged when it was created."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTable:
+    """What a table format tells of a table beside its rows, as a table of its own: `t.files`."""
+
+    table: TableName
+    part: str
+    """Lower case."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the full name."""
+        return self.table.catalog, self.table.database, self.table.table, self.part
+
+
+METADATA_TABLES: Mapping[str, frozenset[str]] = {
+    "iceberg": frozenset(
+        {
+            "all_data_files",
+            "all_delete_files",
+            "all_entries",
+            "all_files",
+            "all_manifests",
+            "data_files",
+            "delete_files",
+            "entries",
+            "files",
+            "history",
+            "manifests",
+            "metadata_log_entries",
+            "partitions",
+            "position_deletes",
+            "refs",
+            "snapshots",
+        }
+    ),
+}
+"""Provider → its metadata tables, which are named below a table. Those show no rows; but values, bounds of
+values, counts and paths."""
+_BELOW_TABLES = frozenset().union(*METADATA_TABLES.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +119,14 @@ class Names:
         if len(rest) != 2:
             return Ungovernable("does not have the form catalog.database.table")
         return _checked(TableName(catalog, rest[0], rest[1]))
+
+    def metadata_table(self, parts: tuple[str, ...]) -> MetadataTable | None:
+        """Say which table's metadata a name means, when the catalog has the table and nothing else there."""
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or rest[2].lower() not in _BELOW_TABLES:
+            return None
+        name = _checked(TableName(catalog, rest[0], rest[1]))
+        return MetadataTable(name, rest[2].lower()) if isinstance(name, TableName) else None
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""
