@@ -19,7 +19,7 @@ from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
-from gateway.model.spark_minors import PLANS, UnsupportedSpark, supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
@@ -159,9 +159,14 @@ def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_ver
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
-def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
-    """Return the catalog that asks Spark."""
-    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> LiveCatalog:
+    """Return the catalog that asks Spark, which is of the reader's minor version."""
+    return LiveCatalog(
+        queries.query,
+        refusal=BackendError,
+        catalogs=tuple(settings.policies.catalogs),
+        minor=minor_of(reader.spark_version),
+    )
 
 
 async def explain(
@@ -216,7 +221,7 @@ async def catalog_without_sessions(
         return
     upstream = _upstream(settings.backend, reader.spark_version)
     queries = upstream.queries()
-    catalog = make_catalog(settings, queries)
+    catalog = make_catalog(settings, queries, reader)
     try:
         await upstream.ask()
         yield catalog
