@@ -49,7 +49,7 @@ from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import METADATA_TABLES, Names
+from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
@@ -402,7 +402,7 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
     for relation, one in prepared.metadata:
         table = evaluation.catalog.table(one.table)
         provider = (table.provider or "").lower() if table is not None else ""
-        if table is None or one.part not in METADATA_TABLES.get(provider, ()) or table.shadowed:
+        if table is None or provider != one.provider or table.shadowed:
             return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
     return None
 
