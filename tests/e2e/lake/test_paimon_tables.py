@@ -139,7 +139,7 @@ def told(rows: object) -> list[str]:
 
 def test_what_fails_fails_as_over_a_copy(twins: Twins) -> None:
     assert twins.same("SELECT no_such FROM customer").error == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
-    assert not twins.same("SELECT assert_true(name <> 'Bobby') FROM customer").error
+    assert not twins.same("SELECT assert_true(name <> 'Bobby') AS a FROM customer").error
     assert twins.same("SELECT * FROM customer VERSION AS OF 99").error
 
 
