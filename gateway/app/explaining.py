@@ -26,7 +26,7 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import PLANS, UnsupportedSpark, supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
@@ -206,9 +206,14 @@ def make_upstream(
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
-def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
-    """Return the catalog that asks Spark."""
-    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> LiveCatalog:
+    """Return the catalog that asks Spark, which is of the reader's minor version."""
+    return LiveCatalog(
+        queries.query,
+        refusal=BackendError,
+        catalogs=tuple(settings.policies.catalogs),
+        minor=minor_of(reader.spark_version),
+    )
 
 
 async def explain(
@@ -263,7 +268,7 @@ async def catalog_without_sessions(
         return
     upstream = _upstream(settings.backend, reader.configuration)
     queries = upstream.queries()
-    catalog = make_catalog(settings, queries)
+    catalog = make_catalog(settings, queries, reader)
     try:
         await upstream.ask()
         yield catalog

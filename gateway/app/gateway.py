@@ -164,7 +164,7 @@ class Gateway:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
-        catalog = make_catalog(settings, queries)
+        catalog = make_catalog(settings, queries, reader)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         way = Way(

@@ -50,7 +50,7 @@ from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import BRANCHED, METADATA_TABLES, Names
+from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
@@ -408,7 +408,7 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
     for relation, one in prepared.metadata:
         table = evaluation.catalog.table(one.table)
         provider = (table.provider or "").lower() if table is not None else ""
-        if table is None or one.part not in METADATA_TABLES.get(provider, ()) or table.shadowed:
+        if table is None or provider != one.provider or table.shadowed:
             return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
     for pin in prepared.wants.pins:
         table = evaluation.catalog.table(pin.table) if pin.below else None

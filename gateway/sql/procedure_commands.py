@@ -18,7 +18,13 @@ from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,2}", re.ASCII)
-_ARGUMENTS = frozenset({"NamedArgumentExpression", "NamedArgument", "PositionalArgument"})
+_ARGUMENTS = frozenset(
+    {
+        "NamedArgumentExpression",
+        *("NamedArgument", "PositionalArgument"),
+        *("PaimonNamedArgument", "PaimonPositionalArgument"),
+    }
+)
 
 
 def call(scope: Scope, procedures: Procedures) -> Wants:

@@ -30,8 +30,8 @@ def delete(scope: Scope) -> Wants:
 
 
 def merge(scope: Scope) -> Wants:
-    # The source's columns may become columns of the target.
-    evolves = scope.flag("withSchemaEvolution")
+    # The source's columns may become columns of the target. Spark has it since 4.0.
+    evolves = scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution")
     accesses = ["alter"] if evolves else []
     for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):
         actions = scope.field(field)

@@ -28,6 +28,8 @@ from thrift_sasl import TSaslClientTransport
 
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.demo_tour import ENGINEER, PEOPLE
+from gateway.model.spark_minors import PLANS, minor_of
+from gateway.reader.java_runtime import find_spark_home, spark_version
 
 T = TypeVar("T")
 
@@ -103,6 +105,11 @@ class Spark:
     def session(self, user: str = "direct") -> AbstractContextManager[Any]:
         """A PySpark session straight at Spark, stopped at the end of the block."""
         return connect_session(self.connect_port, self.connect_token, user)
+
+
+def takes_plans() -> bool:
+    """Whether the Spark of the tests is one that plans are given to."""
+    return minor_of(spark_version(find_spark_home())) >= PLANS
 
 
 @contextlib.contextmanager

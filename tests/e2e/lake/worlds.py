@@ -245,9 +245,9 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
 
 
 def _condition(message: str) -> str:
-    """Return the condition of an error, without which it is its whole text."""
+    """Return the condition of an error, without which it is the begin of its text."""
     found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", message)
-    return found[1] if found else message
+    return found[1] if found else re.sub(r"\d+", "0", message)[:80]
 
 
 def _require_equal(what: str, ours: Answer, theirs: Answer, *, ordered: bool) -> None:
