@@ -54,7 +54,8 @@ _OF_SPARK = (
     | frozenset("binaryfile image jdbc kafka kinesis libsvm memory pulsar socket statestore xml".split())
 )
 
-_PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)")
+_PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)|@[vV]?\d+/*$")
+"""Delta takes a version off the end of a path: `/t@v3` is `/t` as it was."""
 
 
 def table_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -105,11 +106,12 @@ def written_paths(
 
 
 def plain_path(path: str) -> str:
-    """Return a path that means one place, whoever reads it: no pattern and no way up in it."""
+    """Return a path that means one place, whoever reads it: no pattern, no way up and no version of
+    Delta's in it."""
     if not path.strip() or _PATTERN.search(path):
         raise refuse(
-            f"the path `{shown(path)}` is empty or has `..`, signs of patterns or backslashes in it, so it "
-            "could mean other places than policies are asked about; write out the path"
+            f"the path `{shown(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
+            "(`@v1`) in it, so it could mean other places than policies are asked about; write out the path"
         )
     return path
 

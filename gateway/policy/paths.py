@@ -1,7 +1,8 @@
 """Paths that are not what they look like are told from plain ones before any policy is asked.
 
 Hadoop resolves `..` and expands globs after us: `s3://lake/in/../secret` starts with `s3://lake/in/`, and
-`s3://lake/{in,secret}` names two directories. Both would pass a comparison of texts.
+`s3://lake/{in,secret}` names two directories. Both would pass a comparison of texts. Delta takes a version
+off the end: `s3://lake/secret@v1` is `s3://lake/secret` as it was.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 _SEPARATORS = re.compile(r"[/\\{},]")
 _DOT = re.compile(r"%2e", re.IGNORECASE)
 _SEPARATOR_CODE = re.compile(r"%(?:2f|5c)", re.IGNORECASE)
+_VERSION = re.compile(r"@[vV]?\d+/*$")
 _START = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<slashes>/*)")
 _SLASHES = re.compile(r"/{2,}")
 _GLOB = re.compile(r"[*?\[{\\]")
@@ -34,9 +36,12 @@ def has_scheme(path: str) -> bool:
 
 
 def deviates(path: str) -> bool:
-    """Return whether the path holds `.` or `..` segments, in any spelling, also inside glob alternatives."""
+    """Return whether the path holds `.` or `..` segments, in any spelling, also inside glob alternatives,
+    or ends with a version of Delta's."""
     decoded = _SEPARATOR_CODE.sub("/", _DOT.sub(".", path))
-    return any(segment in (".", "..") for segment in _SEPARATORS.split(decoded))
+    return bool(_VERSION.search(path)) or any(
+        segment in (".", "..") for segment in _SEPARATORS.split(decoded)
+    )
 
 
 def fixed_part(path: str) -> str:

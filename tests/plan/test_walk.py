@@ -125,7 +125,8 @@ def test_sources_that_reach_further_than_files_are_refused(spark: Any, source: s
 
 
 @pytest.mark.parametrize(
-    "path", ["", " ", "/a/../b", "..", "../x", "/a/*", "/a/{b,c}", "/a[12]", "/a\\b", "/a?"]
+    "path",
+    ["", " ", "/a/../b", "..", "../x", "/a/*", "/a/{b,c}", "/a[12]", "/a\\b", "/a?", "/a@v1", "/a@20240101/"],
 )
 def test_a_path_that_can_mean_other_places_is_refused(spark: Any, path: str) -> None:
     assert "path" in refusal(plan_of(spark.read.format("text").load(path)))

@@ -1,0 +1,351 @@
+"""Delta before Spark 4.1: what a user gets is what copies that were filtered and masked beforehand give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e.running import RunningGateway
+
+PACK = """
+service: spark
+policies:
+  - name: analysts may do all in the shop
+    on: {catalog: spark_catalog, database: shop, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [all]}]
+  - name: stewards do all
+    on:
+      - {catalog: spark_catalog, database: "*", table: "*", column: "*"}
+      - {catalog: spark_catalog, database: "*"}
+    allow: [{groups: [stewards], access: [all]}]
+  - name: customers of a region
+    on: {catalog: spark_catalog, database: shop, table: customer}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: addresses
+    on: {catalog: spark_catalog, database: shop, table: customer, column: email}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: numbers
+    on: {catalog: spark_catalog, database: shop, table: customer, column: phone}
+    mask: [{groups: [analysts], type: MASK_NULL}]
+"""
+CANARY = "canary-9152"
+COLUMNS = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING delta"
+FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+FIRST = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA', DATE'2024-01-01'),
+    (2, '{CANARY}', 'bob@x.example', '555-0199', 'AMER', DATE'2024-01-02'),
+    (3, 'Eve', 'eve@x.example', NULL, 'EMEA', DATE'2024-01-02')"""
+SECOND = f"""(4, 'Zoe', 'zoe@{CANARY}', '1', 'EMEA', DATE'2024-01-03'),
+    (5, '{CANARY}', '', '2', 'APAC', DATE'2024-01-03')"""
+AS_SEEN = (
+    "SELECT id, name, sha2(email, 256), CAST(NULL AS STRING), region, day FROM VALUES {} "
+    "AS t(id, name, email, phone, region, day) WHERE region = 'EMEA'"
+)
+
+
+@pytest.fixture(scope="module")
+def lake(lakes: OpenLake) -> LakeSpark:
+    lake = lakes("4.1", "delta")
+    made = ["CREATE DATABASE hidden", "CREATE DATABASE one", "CREATE DATABASE two"]
+    for db, rows in (("shop", "VALUES {}"), ("shop_copy", AS_SEEN)):
+        made += [
+            f"CREATE DATABASE {db}",
+            f"CREATE TABLE {db}.customer {COLUMNS} PARTITIONED BY (day) {FEED}",
+            f"INSERT INTO {db}.customer {rows.format(FIRST)}",
+            f"INSERT INTO {db}.customer {rows.format(SECOND)}",
+            f"CREATE TABLE {db}.plain (id INT, note STRING) USING delta {FEED}",
+            f"INSERT INTO {db}.plain VALUES (1, 'a'), (2, 'b')",
+            f"UPDATE {db}.plain SET note = 'c' WHERE id = 2",
+        ]
+    made += [
+        f"CREATE TABLE hidden.secret (id INT, s STRING) USING delta {FEED}",
+        f"INSERT INTO hidden.secret VALUES (1, '{CANARY}')",
+    ]
+    lake.spark.query(*made, user="loader")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
+    with lake.gateway("gateway", PACK, {"bob": ["analysts"], "stew": ["stewards"]}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bob(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
+    with Twins.open(lake, gateway, "bob", governed="shop", copies="shop_copy") as twins:
+        yield twins
+
+
+@pytest.fixture(scope="module")
+def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
+    """Two databases that are alike, one behind the gateway for somebody who may do all."""
+    with Twins.open(lake, gateway, "stew", governed="one", copies="two") as twins:
+        yield twins
+
+
+READS = """
+SELECT * FROM customer ORDER BY id
+SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id
+SELECT * FROM spark_catalog.{db}.customer ORDER BY id
+SELECT count(*) AS n, min(name) AS a, max(name) AS z, max(email) AS e FROM customer
+SELECT region, count(*) AS n FROM customer GROUP BY region
+SELECT day, count(DISTINCT email) AS n FROM customer GROUP BY day ORDER BY day
+SELECT * FROM customer VERSION AS OF 0
+SELECT * FROM customer VERSION AS OF 1 ORDER BY id
+SELECT * FROM customer VERSION AS OF 2 ORDER BY id
+SELECT * FROM customer FOR SYSTEM_VERSION AS OF 1 WHERE phone IS NULL ORDER BY id
+SELECT * FROM {db}.customer VERSION AS OF '1' ORDER BY id
+SELECT id FROM customer VERSION AS OF 99
+SELECT id FROM customer TIMESTAMP AS OF '1999-01-01'
+SELECT id FROM customer TIMESTAMP AS OF '2099-01-01'
+SELECT c.id FROM customer VERSION AS OF 1 AS c JOIN customer d ON c.email = d.email ORDER BY c.id
+SELECT id FROM customer EXCEPT SELECT id FROM customer VERSION AS OF 1
+SELECT id FROM customer WHERE email = 'ann@canary-9152'
+SELECT id FROM customer WHERE phone LIKE '555%'
+SELECT id FROM customer WHERE name = 'canary-9152'
+SELECT name FROM customer WHERE day = DATE'2024-01-01'
+SELECT name FROM customer WHERE day >= DATE'2024-01-02' AND name LIKE 'E%'
+SELECT max(day) AS d, min(id) AS i FROM customer
+WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)
+SELECT id, row_number() OVER (PARTITION BY day ORDER BY id) AS r FROM customer ORDER BY id
+SELECT * FROM customer TABLESAMPLE (100 PERCENT) REPEATABLE (1) ORDER BY id
+SELECT * FROM customer PIVOT (count(*) FOR region IN ('EMEA', 'AMER')) ORDER BY id
+SELECT c.name, p.note FROM customer c LEFT JOIN plain p ON p.id = c.id ORDER BY c.id
+SELECT p.id FROM plain p LEFT ANTI JOIN customer c ON p.id = c.id
+SELECT p.id, (SELECT max(name) FROM customer c WHERE c.id = p.id) AS n FROM plain p ORDER BY p.id
+SELECT id FROM customer UNION SELECT id FROM plain
+FROM customer |> WHERE id > 1 |> SELECT id, name |> ORDER BY id
+SELECT id, x FROM customer, LATERAL (SELECT id + 1 AS x) ORDER BY id
+SELECT day, count(*) AS n FROM customer GROUP BY ROLLUP (day)
+SELECT * FROM customer LIMIT 0
+SELECT DISTINCT region FROM customer
+SELECT no_such FROM customer
+SELECT id + 'x' FROM customer
+SELECT /*+ BROADCAST(c) */ c.id FROM customer c JOIN plain p ON c.id = p.id
+SHOW COLUMNS IN customer
+SELECT * FROM plain ORDER BY id
+SELECT * FROM plain VERSION AS OF 1 ORDER BY id
+SELECT id, note, _change_type, _commit_version FROM table_changes('{db}.plain', 0) ORDER BY id, note
+SELECT id, _change_type FROM table_changes('{db}.plain', 2, 2) ORDER BY id, _change_type
+SELECT count(*) AS n FROM table_changes('{db}.plain', 0) c JOIN customer USING (id)
+"""
+
+
+def test_reads_are_those_of_copies(bob: Twins) -> None:
+    for text in READS.strip().splitlines():
+        bob.same(text)
+
+
+FRAMES: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.table("customer").orderBy("id"),
+    "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
+    "of a format": lambda spark, db: spark.read.format("delta").table(f"{db}.customer"),
+    "columns": lambda spark, db: spark.table("customer").select("id", "email", "phone"),
+    "grouped": lambda spark, db: spark.table("customer").groupBy("region").count(),
+    "pruned": lambda spark, db: spark.table("customer").filter("day = DATE'2024-01-02'"),
+    "masked in a condition": lambda spark, db: spark.table("customer").filter("email LIKE 'ann%'"),
+    "joined": lambda spark, db: spark.table("customer").join(spark.table("plain"), "id", "left"),
+    "with itself": lambda spark, db: (
+        spark.table("customer").alias("a").join(spark.table("customer").alias("b"), "email")
+    ),
+    "union": lambda spark, db: spark.table("customer").select("id").union(spark.table("plain").select("id")),
+    "distinct": lambda spark, db: spark.table("customer").select("region").distinct(),
+    "of a text": lambda spark, db: spark.sql("SELECT * FROM customer VERSION AS OF 1"),
+    "of a text, filtered": lambda spark, db: spark.sql("SELECT * FROM customer").filter("phone IS NULL"),
+    "described": lambda spark, db: spark.table("customer").describe("id", "phone"),
+    "sampled": lambda spark, db: spark.table("customer").sample(1.0, seed=3),
+    "renamed": lambda spark, db: spark.table("customer").withColumnRenamed("email", "e").drop("day"),
+    "limited": lambda spark, db: spark.table("customer").orderBy("id").limit(2),
+    "crosstab": lambda spark, db: spark.table("customer").crosstab("region", "day"),
+    "window": lambda spark, db: spark.table("customer").selectExpr(
+        "id", "lag(email) OVER (ORDER BY id) AS l"
+    ),
+    "without nulls": lambda spark, db: spark.table("customer").na.fill("x"),
+    "no such column": lambda spark, db: spark.table("customer").select("no_such"),
+    "changes": lambda spark, db: spark.sql(
+        f"SELECT id, note, _change_type FROM table_changes('{db}.plain', 0)"
+    ),
+}
+
+
+def test_dataframes_are_those_of_copies(bob: Twins) -> None:
+    for name, program in FRAMES.items():
+        bob.same_frame(name, program)
+
+
+PAST = (
+    "SELECT * FROM hidden.secret",
+    "SELECT * FROM hidden.secret VERSION AS OF 1",
+    "SELECT * FROM hidden.`secret@v1`",
+    "SELECT * FROM shop.`customer@v1`",
+    "SELECT * FROM shop.customer@v1",
+    "SELECT * FROM `shop.customer@v1`",
+    "SELECT * FROM delta.`{place}/customer`",
+    "SELECT * FROM delta.`{place}/customer@v1`",
+    "SELECT * FROM delta.`{place}/customer` VERSION AS OF 1",
+    "SELECT * FROM DELTA.`{place}/plain`",
+    "SELECT * FROM spark_catalog.delta.`{place}/customer`",
+    "SELECT * FROM parquet.`{place}/customer/day=2024-01-01`",
+    "SELECT * FROM json.`{place}/customer/_delta_log`",
+    "SELECT * FROM json.`{place}/customer/_delta_log/00000000000000000001.json`",
+    "SELECT * FROM text.`{place}/customer/_delta_log`",
+    "SELECT * FROM binaryFile.`{place}/customer/_delta_log`",
+    "SELECT * FROM parquet.`{place}/customer/_delta_log`",
+    "SELECT * FROM IDENTIFIER('delta.`{place}/customer`')",
+    "SELECT * FROM table_changes('shop.customer', 0)",
+    "SELECT * FROM table_changes('hidden.secret', 0)",
+    "SELECT * FROM table_changes('SHOP.CUSTOMER', 0, 2)",
+    "SELECT * FROM table_changes('customer', 0)",
+    "SELECT * FROM table_changes('plain', 0)",
+    "SELECT * FROM table_changes('spark_catalog.shop.customer', 0)",
+    "SELECT * FROM table_changes('`shop`.`customer`', 0)",
+    "SELECT * FROM table_changes('shop' || '.customer', 0)",
+    "SELECT * FROM table_changes('delta.`{place}/customer`', 0)",
+    "SELECT * FROM table_changes('shop.plain', (SELECT max(id) FROM hidden.secret))",
+    "SELECT * FROM table_changes_by_path('{place}/customer', 0)",
+    "SELECT * FROM table_changes_by_path('{place}/plain', 0)",
+    "CREATE VIEW shop.v AS SELECT * FROM table_changes('shop.plain', 0)",
+    "CREATE TEMPORARY VIEW v AS SELECT * FROM table_changes('shop.plain', 0)",
+    "CACHE TABLE c AS SELECT * FROM table_changes('shop.plain', 0)",
+    "DESCRIBE HISTORY shop.customer",
+    "DESCRIBE HISTORY customer",
+    "DESCRIBE HISTORY hidden.secret",
+    "DESCRIBE HISTORY '{place}/customer'",
+    "DESCRIBE HISTORY delta.`{place}/customer`",
+    "DESCRIBE DETAIL shop.customer",
+    "DESCRIBE DETAIL hidden.secret",
+    "DESCRIBE DETAIL '{place}/customer'",
+    "DESCRIBE DETAIL delta.`{place}/plain`",
+    "DESCRIBE TABLE EXTENDED delta.`{place}/customer`",
+    "CREATE TABLE shop.c SHALLOW CLONE shop.customer",
+    "CREATE TABLE shop.c CLONE shop.customer",
+    "CREATE TABLE shop.c SHALLOW CLONE shop.customer VERSION AS OF 1",
+    "CREATE TABLE shop.c SHALLOW CLONE hidden.secret",
+    "CREATE TABLE shop.c SHALLOW CLONE delta.`{place}/customer`",
+    "CREATE OR REPLACE TABLE shop.plain SHALLOW CLONE hidden.secret",
+    "CREATE TABLE shop.c SHALLOW CLONE shop.plain LOCATION '{place}/customer'",
+    "CREATE TABLE shop.c USING delta LOCATION '{place}/customer'",
+    "CREATE TABLE shop.c USING delta OPTIONS (path '{place}/customer')",
+    "CREATE TABLE shop.c (id INT) USING delta TBLPROPERTIES ('path' = '{place}/customer')",
+    "CREATE TABLE delta.`{place}/c` (id INT) USING delta",
+    "ALTER TABLE shop.plain SET LOCATION '{place}/customer'",
+    "CONVERT TO DELTA parquet.`{place}/customer`",
+    "CONVERT TO DELTA shop.plain",
+    "OPTIMIZE shop.customer",
+    "OPTIMIZE shop.customer ZORDER BY (email)",
+    "OPTIMIZE shop.customer WHERE day = '2024-01-01'",
+    "OPTIMIZE '{place}/customer'",
+    "OPTIMIZE delta.`{place}/customer`",
+    "OPTIMIZE shop.plain WHERE id = (SELECT max(id) FROM hidden.secret)",
+    "OPTIMIZE shop.plain WHERE reflect('java.lang.System', 'getenv') = 'x'",
+    "VACUUM shop.customer",
+    "VACUUM shop.customer DRY RUN",
+    "VACUUM '{place}/customer' DRY RUN",
+    "VACUUM hidden.secret DRY RUN",
+    "VACUUM shop.plain USING INVENTORY (SELECT * FROM hidden.secret)",
+    "VACUUM shop.plain USING INVENTORY hidden.secret",
+    "RESTORE TABLE shop.customer TO VERSION AS OF 1",
+    "RESTORE shop.customer VERSION AS OF 1",
+    "RESTORE TABLE delta.`{place}/customer` TO VERSION AS OF 1",
+    "RESTORE TABLE hidden.secret TO VERSION AS OF 0",
+    "REORG TABLE shop.customer APPLY (PURGE)",
+    "REORG TABLE delta.`{place}/customer` APPLY (PURGE)",
+    "GENERATE symlink_format_manifest FOR TABLE shop.customer",
+    "GENERATE symlink_format_manifest FOR TABLE delta.`{place}/customer`",
+    "ALTER TABLE shop.customer ADD CONSTRAINT c CHECK (email <> 'x')",
+    "ALTER TABLE shop.plain ADD CONSTRAINT c CHECK (id > (SELECT max(id) FROM hidden.secret))",
+    "ALTER TABLE hidden.secret DROP CONSTRAINT c",
+    "ALTER TABLE shop.customer DROP FEATURE deletionVectors",
+    "ALTER TABLE delta.`{place}/customer` ADD COLUMN x INT",
+    "UPDATE shop.customer SET phone = email",
+    "UPDATE delta.`{place}/customer` SET phone = email",
+    "DELETE FROM shop.customer WHERE name LIKE 'c%'",
+    "DELETE FROM delta.`{place}/customer`",
+    "INSERT INTO delta.`{place}/plain` VALUES (7, 'x')",
+    "INSERT INTO shop.plain SELECT id, s FROM hidden.secret",
+    "INSERT INTO shop.customer REPLACE WHERE id = 2 SELECT * FROM shop.customer",
+    "MERGE INTO shop.customer t USING shop.plain s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "MERGE WITH SCHEMA EVOLUTION INTO shop.customer t USING shop.plain s ON t.id = s.id "
+    "WHEN NOT MATCHED THEN INSERT *",
+    "MERGE INTO delta.`{place}/plain` t USING shop.plain s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "ALTER TABLE shop.customer CLUSTER BY (id)",
+    "CREATE OR REPLACE TABLE shop.c USING delta TBLPROPERTIES ('delta.x.path' = '/tmp/x') AS SELECT 1 AS a",
+    "SELECT r'\\', 'CLUSTER /*' AS `*/ BY (x) ' AS c, email FROM spark_catalog.shop.customer --'`",
+    "SELECT _metadata.file_path FROM shop.customer",
+    "SHOW CREATE TABLE hidden.secret",
+    "SHOW TBLPROPERTIES delta.`{place}/customer`",
+    "SHOW COLUMNS IN delta.`{place}/customer`",
+)
+
+
+@pytest.mark.parametrize("text", PAST)
+def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
+    message = bob.refusal(text.replace("{place}", str(lake.warehouse / "shop.db")))
+    assert CANARY not in message
+    if text.startswith("SELECT * FROM shop.customer@"):
+        assert "PARSE_SYNTAX_ERROR" in message
+        return
+    assert message.startswith("[SLUICE_"), message
+
+
+def test_history_is_for_whoever_may_see_all_of_a_table(bob: Twins) -> None:
+    history = bob.ours.ask("DESCRIBE HISTORY shop.plain")
+    assert [row[4] for row in history.rows] == ["UPDATE", "WRITE", "CREATE TABLE"]
+    assert len(bob.ours.ask("DESCRIBE HISTORY plain LIMIT 1").rows) == 1
+    assert bob.ours.ask("DESCRIBE DETAIL shop.plain").rows[0][0] == "delta"
+
+
+WRITES = """
+CREATE TABLE t (id INT, name STRING, day DATE) USING delta PARTITIONED BY (day)
+INSERT INTO t VALUES (1, 'a', DATE'2024-01-01'), (2, 'b', DATE'2024-01-02')
+INSERT INTO t BY NAME SELECT 'c' AS name, 3 AS id, DATE'2024-01-03' AS day
+INSERT OVERWRITE t PARTITION (day = DATE'2024-01-02') SELECT 4, 'd'
+INSERT INTO t REPLACE WHERE day = DATE'2024-01-02' SELECT 5, 'e', DATE'2024-01-02'
+UPDATE t SET name = upper(name) WHERE id < 3
+DELETE FROM t WHERE id = 3
+MERGE INTO t USING (SELECT 1 AS id, 'm' AS name, DATE'2024-02-01' AS day) s ON t.id = s.id \
+WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *
+MERGE WITH SCHEMA EVOLUTION INTO t USING (SELECT 7 AS id, 'n' AS name, DATE'2024-02-01' AS day, 1 AS more) s \
+ON t.id = s.id WHEN NOT MATCHED THEN INSERT *
+ALTER TABLE t ADD COLUMN note STRING
+ALTER TABLE t ADD CONSTRAINT positive CHECK (id > 0)
+INSERT INTO t VALUES (-1, 'x', DATE'2024-01-01', 1, 'x')
+ALTER TABLE t DROP CONSTRAINT positive
+ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')
+INSERT INTO t VALUES (8, 'x', DATE'2024-01-01', 1, 'x')
+RESTORE TABLE t TO VERSION AS OF 3
+CREATE TABLE u USING delta AS SELECT id, name FROM t
+CREATE OR REPLACE TABLE u USING delta AS SELECT id FROM t
+DROP TABLE u
+CREATE TABLE w SHALLOW CLONE {db}.t
+CREATE TABLE x SHALLOW CLONE {db}.t VERSION AS OF 1
+CREATE OR REPLACE TABLE x SHALLOW CLONE t
+CREATE TABLE y (a INT, b INT) USING delta CLUSTER BY (a)
+""".replace("\\\n", "")
+
+
+def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
+    for text in WRITES.strip().splitlines():
+        steward.same(text)
+        steward.same("SELECT * FROM t ORDER BY id")
+    for text in ("w", "x", "y"):
+        assert not steward.same(f"SELECT * FROM {text}").error
+    for text in (
+        "OPTIMIZE one.t",
+        "OPTIMIZE t ZORDER BY (id)",
+        "OPTIMIZE one.t WHERE day = DATE'2024-01-01'",
+        "VACUUM one.t",
+        "VACUUM t DRY RUN",
+        "REORG TABLE one.t APPLY (PURGE)",
+        "GENERATE symlink_format_manifest FOR TABLE one.t",
+        "DESCRIBE HISTORY one.t",
+        "DESCRIBE DETAIL one.t",
+    ):
+        assert steward.ours.ask(text).error == steward.theirs.ask(text.replace("one.", "two.")).error == "", (
+            text
+        )
+    for condition in ("day = (SELECT DATE'2024-01-01')", "reflect('a', 'b') = 1"):
+        assert "[" in steward.refusal(f"OPTIMIZE one.t WHERE {condition}")
