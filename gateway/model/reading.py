@@ -100,7 +100,7 @@ class FunctionRef:
     builtin: bool
     """Whether Spark's built-in registry has a function of that one-part name."""
     arguments: tuple[Argument, ...] = ()
-    """Of the functions that take a schema as text."""
+    """Of the functions that take a schema, or the name of a table, as text."""
     start: int | None = field(default=None, compare=False)
     """Where it is called first, in characters; for messages only."""
 

@@ -113,11 +113,11 @@ def changes_wants(reading: Reading, names: Names) -> Wants | NotGovernable:
             return NotGovernable(
                 f"{CHANGES} names its table by a plain string with the database, such as 'sales.orders'"
             )
-        if literal.split(".")[0].lower() in names.catalogs:
-            return NotGovernable(f"`{literal}` begins with the name of a catalog")
-        table = names.new_table((SESSION_CATALOG, *literal.split(".")))
+        table = names.new_table(tuple(literal.split(".")))
         if isinstance(table, Ungovernable):
             return table.refusal(literal)
+        if table.catalog.lower() != SESSION_CATALOG:
+            return NotGovernable(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
         tables.append(table)
     return Wants(wants=tuple(Want(table_resource(table), "select") for table in tables), read=tuple(tables))
 

@@ -62,7 +62,7 @@ final class PlanWalk {
     static {
         Collections.addAll(SOURCE_FIELDS, new Object[] {
             "query", "sourceQuery", "sourceTable", "plan", "logicalPlan", "flowOperation",
-            "InsertIntoDir.child", "ScriptTransformation.child", "CloneTableStatement.source",
+            "InsertIntoDir.child", "ScriptTransformation.child",
         });
         Collections.addAll(ACTING, new Object[] {
             "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate", "Call",
@@ -187,8 +187,9 @@ final class PlanWalk {
             List parts = ScalaValues.strings(plan.productElement(0));
             mentions.add(new Mention(plan, plan, parts, Mention.TARGET, holder));
         } else if (plan instanceof UnresolvedTableValuedFunction) {
-            List parts = ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name());
-            noteFunction(plan, parts, true, SchemaArguments.NONE);
+            UnresolvedTableValuedFunction function = (UnresolvedTableValuedFunction) plan;
+            List parts = ScalaValues.strings(function.name());
+            noteFunction(plan, parts, true, ToldArguments.of(parts, function.functionArgs()));
         } else if (plan instanceof SubqueryAlias) {
             aliases.add(((SubqueryAlias) plan).identifier().name().toLowerCase(Locale.ROOT));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
@@ -306,10 +307,10 @@ final class PlanWalk {
         } else if (expression instanceof UnresolvedFunction) {
             UnresolvedFunction function = (UnresolvedFunction) expression;
             List parts = ScalaValues.strings(function.nameParts());
-            noteFunction(expression, parts, false, SchemaArguments.of(parts, function.arguments()));
+            noteFunction(expression, parts, false, ToldArguments.of(parts, function.arguments()));
         } else if (expression instanceof UnresolvedGenerator) {
             noteFunction(expression, 
-                identifierParts(((UnresolvedGenerator) expression).name()), false, SchemaArguments.NONE);
+                identifierParts(((UnresolvedGenerator) expression).name()), false, ToldArguments.NONE);
         }
         int arity = expression.productArity();
         for (int i = 0; i < arity; i++) {

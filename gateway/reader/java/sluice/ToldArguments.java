@@ -10,12 +10,13 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Arguments of the functions that take a schema as text: what of them can be read without evaluating it. */
-final class SchemaArguments {
+/** Arguments of functions that take a schema or the name of a table as text: what of them can be read without
+ *  evaluating it. */
+final class ToldArguments {
     static final List NONE = new ArrayList();
-    private static final String NAMES = " from_csv from_json try_variant_get variant_get ";
+    private static final String NAMES = " from_csv from_json table_changes try_variant_get variant_get ";
 
-    private SchemaArguments() {}
+    private ToldArguments() {}
 
     static List of(List parts, scala.collection.Iterable arguments) {
         String name = ((String) parts.get(parts.size() - 1)).toLowerCase(Locale.ROOT);
