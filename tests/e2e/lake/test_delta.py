@@ -221,7 +221,6 @@ PAST = (
     "DESCRIBE DETAIL delta.`{place}/plain`",
     "DESCRIBE TABLE EXTENDED delta.`{place}/customer`",
     "CREATE TABLE shop.c SHALLOW CLONE shop.customer",
-    "CREATE TABLE shop.c CLONE shop.customer",
     "CREATE TABLE shop.c SHALLOW CLONE shop.customer VERSION AS OF 1",
     "CREATE TABLE shop.c SHALLOW CLONE hidden.secret",
     "CREATE TABLE shop.c SHALLOW CLONE delta.`{place}/customer`",
