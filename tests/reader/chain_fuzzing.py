@@ -71,8 +71,9 @@ HEADS = (
 )  # fmt: skip
 VALUES = (r"r'\'", r"R'\'", r'r"\"', r"r'a\'", "'a'", "1", '"b"', "''", r"r'\\'", "a")
 HIDDEN = (
-    " CLUSTER BY (x) ", "CLUSTER /*", "*/ BY (x) ", " CLUSTER BY (x), ", "CLUSTER", " BY (x) ", "drop branch", "--",
-    " CLUSTER /* */ BY (x) ", "/*", "*/", "a", " cluster by (x) ", " CLUSTER BY (a.b) , ssn ", "\\'", " CLUSTER BY () ",
+    " CLUSTER BY (x) ", "CLUSTER /*", "*/ BY (x) ", " CLUSTER BY (x), ", "CLUSTER", " BY (x) ",
+    "drop branch", "--", " CLUSTER /* */ BY (x) ", "/*", "*/", "a", " cluster by (x) ",
+    " CLUSTER BY (a.b) , ssn ", "\\'", " CLUSTER BY () ",
 )  # fmt: skip
 TAILS = (
     "",
@@ -89,8 +90,8 @@ TAILS = (
 
 
 def woven(chance: random.Random) -> str:
-    """Return a query whose strings, names and comments hide what Delta's parser rewrites, after values that it
-    takes for the beginning of a longer one."""
+    """Return a query whose strings, names and comments hide what Delta's parser rewrites, after values that
+    it takes for the beginning of a longer one."""
     items = []
     for _ in range(chance.randint(2, 5)):
         value, hidden = chance.choice(VALUES), chance.choice(HIDDEN)
