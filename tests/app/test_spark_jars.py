@@ -166,7 +166,7 @@ def test_the_command_for_formats(
     into = ["--into", str(tmp_path / "kept")]
     assert main(["spark-jars", "4.1", "--formats", "iceberg", *into]) == exit_codes.OK
     assert capsys.readouterr().out.endswith(
-        f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/{iceberg.file}\n"
+        f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/iceberg/{iceberg.file}\n"
     )
     assert main(["spark-jars", "4.1", "--formats", "hudi", *into]) == exit_codes.ERROR
     assert "`hudi` is no table format that is known; iceberg, delta, paimon are" in capsys.readouterr().err
