@@ -62,8 +62,8 @@ class LiveCatalog:
         minor: Minor = NEWEST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is that
-        of the Spark that is asked."""
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
+        the Spark that is asked."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(

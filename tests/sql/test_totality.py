@@ -132,7 +132,13 @@ UNMADE = {
     **dict.fromkeys(
         "GetViewColumnByNameAndOrdinal UnresolvedInsertTarget VariableReference".split(), _ANALYZER
     ),
-    **dict.fromkeys("CreateTableLikeCommand OverwriteByExpression".split(), "older Sparks make it"),
+    **dict.fromkeys(
+        """
+        AlterColumn CreateTableLikeCommand ExecuteImmediateQuery GeneratedColumn OverwriteByExpression
+        PercentileCont PercentileDisc ShowNamespaces ShowTableExtended
+        """.split(),
+        "older Sparks make it",
+    ),
     "ErrorCondition": "a script keeps its conditions apart from its statements",
     "SetNamespaceCollationCommand": "the parser refuses it by itself, as a setting has it",
     "UnresolvedRegex": _PINNED,
@@ -239,7 +245,7 @@ async def test_each_alternative_of_the_grammar_has_a_statement(
         name.removeprefix(GRAMMAR).removesuffix("Context") for name in contexts if name not in parents
     }
     reached = union(one.contexts for one in (*governed, *refused))
-    assert len(labelled) > 450
+    assert len(labelled) > 300
     if is_older(reader, str(NEWEST)):
         assert labelled - reached <= UNREACHED.keys() | UNREACHED_BEFORE
     else:
