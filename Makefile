@@ -28,7 +28,7 @@ ARGS ?=
 # Processes that share the suite; each has a Spark of its own as soon as it needs one.
 LANES ?= 2
 # Minor versions that `make minors` tries.
-MINORS ?= 4.1 4.2
+MINORS ?= 3.5 4.0 4.1 4.2
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.

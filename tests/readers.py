@@ -21,7 +21,7 @@ def is_older(reader: ReaderPool, since: str | None) -> bool:
 
 
 async def require(reader: ReaderPool, text: str, since: str) -> None:
-    """Skip a test with a text that an older Spark than `since` does not take, after seeing that it does not."""
+    """Skip a test with a text that this Spark, older than `since`, does not take."""
     if await lacks(reader, text, since):
         pytest.skip(f"it came with Spark {since}")
 

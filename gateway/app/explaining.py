@@ -54,8 +54,8 @@ async def spark_home_for(settings: Settings) -> Path:
     minor = supported_minor(spark_version(home))
     if settings.listeners.connect is not None and minor < PLANS:
         raise UnsupportedSpark(
-            f"Spark {minor} is governed through its Thrift Server alone, since its Spark Connect ignores parts "
-            "of plans that it does not know; take `listeners.connect` and `backend.connect` out"
+            f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
+            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
         )
     return home
 

@@ -42,7 +42,7 @@ async def test_create_table(reader: ReaderPool) -> None:
     assert spec["comment"] == "hello"
     assert fields["ignoreIfExists"] is True
     if is_older(reader, "4.0"):
-        assert fields["tableSchema"] == "STRUCT<c: INT NOT NULL COMMENT 'x', d: STRING>"
+        assert fields["tableSchema"] == "STRUCT<c: INT COMMENT 'x', d: STRING>"
     else:
         assert [column["name"] for column in fields["columns"]] == ["c", "d"]
 
