@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.model.reading import CommandNode, ExpressionNode, Proof, Reading, ReadingAnswer, Splice
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.model.spark_minors import DOUBLED_QUOTES, minor_of
+from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import GENERATED_TEXT, classify
 from gateway.sql.names import Names
@@ -64,7 +64,7 @@ policies:
     mask: [{users: [ann], type: CUSTOM, show: "hmac({col}, 'k')"}]
   - name: who
     on: {catalog: spark_catalog, database: d, table: e}
-    filter: [{users: [ann], rows: "x = session_user()"}]
+    filter: [{users: [ann], where: "x = session_user()"}]
 """
 DATA = {
     "catalogs": ["spark_catalog"],

@@ -49,7 +49,7 @@ back after its restart would go on in a new session, without the pinned settings
 JSON_DESCRIPTIONS = Minor(4, 0)
 """Since this one, there is DESCRIBE … AS JSON. Before, a view's properties tell what it was made under."""
 DOUBLED_QUOTES = Minor(4, 1)
-"""Since this one, two quotes within a literal are one, `'it''s'`. Before, one literal ends there and the next one
+"""Since this one, two quotes within a literal are one, `'it''s'`. Before, one literal ends there and the next
 begins, and together they are `its`. What a policy means by it cannot be known: it is refused there."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?![0-9])")

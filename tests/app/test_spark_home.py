@@ -69,7 +69,10 @@ async def test_connect_before_a_spark_that_ignores_parts_of_plans(tmp_path: Path
     both = Settings.model_validate(
         {
             "listeners": {"connect": {}},
-            "backend": {"thrift": {"host": "127.0.0.1", "port": 1}, "connect": {"host": "127.0.0.1", "port": 2}},
+            "backend": {
+                "thrift": {"host": "127.0.0.1", "port": 1},
+                "connect": {"host": "127.0.0.1", "port": 2},
+            },
             "reader": {"spark_jars": tmp_path, "spark_version": "3.5"},
         }
     )
