@@ -2,8 +2,8 @@
 
 `DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2), and
 all of Spark 3.5, only have the plain form, whose types are text that may be cut short or hold unquoted names:
-those are refused. What 3.5 keeps with a view is asked for by `SHOW TBLPROPERTIES` with a key, which tells what
-the plain form leaves out, too.
+those are refused. What 3.5 keeps with a view is asked for by `SHOW TBLPROPERTIES` with a key, which tells
+what the plain form leaves out, too.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class Spark35:
         if sql == f"DESCRIBE TABLE EXTENDED {DOTTED}":
             text = self.texts.pop(0)
             return [
-                ("x", "int", None), ("y", "string", "c"), ("", "", ""), ("# Detailed Table Information", "", ""),
+                ("x", "int", None), ("y", "string", "c"), ("", "", ""),
+                ("# Detailed Table Information", "", ""),
                 ("Catalog", "spark_catalog", ""), ("Database", "hr", ""), ("Table", "v", ""),
                 ("Type", "VIEW", ""), ("View Text", text, ""), ("View Query Output Columns", "[a, b, c]", ""),
             ]  # fmt: skip

@@ -65,9 +65,10 @@ async def without_limits(pool: ReaderPool, deadline_s: float) -> AsyncIterator[N
 
 
 SHAPES = (
-    "a", "-x.y", "(NOT f(a, 1))", "CASE a WHEN b THEN 1 END", "CAST(a AS INT)", "a[0].b", "(SELECT max(c) FROM u)",
-    "INTERVAL 1 DAY", "sum(a) OVER (PARTITION BY b)", "(a IN (1, 2))", "(a BETWEEN 1 AND 2)", "(x IS NOT NULL)",
-    "transform(a, b -> b)", "extract(DAY FROM a)", "DATE '2020-01-01'", "struct(a, b)",
+    "a", "-x.y", "(NOT f(a, 1))", "CASE a WHEN b THEN 1 END", "CAST(a AS INT)", "a[0].b", "struct(a, b)",
+    "(SELECT max(c) FROM u)", "INTERVAL 1 DAY", "sum(a) OVER (PARTITION BY b)", "(a IN (1, 2))",
+    "(a BETWEEN 1 AND 2)", "(x IS NOT NULL)", "transform(a, b -> b)", "extract(DAY FROM a)",
+    "DATE '2020-01-01'",
 )  # fmt: skip
 
 

@@ -129,8 +129,8 @@ UNREACHED_BEFORE = frozenset(
         "ParameterIntegerValue",
     }
 )
-"""The same before 4.3: a parameter marker where no value can stand is an error of the parser's own, and nothing
-in 4.0 refers to the arguments of EXECUTE IMMEDIATE."""
+"""The same before 4.3: a parameter marker where no value can stand is an error of the parser's own, and
+nothing in 4.0 refers to the arguments of EXECUTE IMMEDIATE."""
 
 _RESERVED = "only where reserved words are enforced, which a pinned setting excludes"
 _CURSOR = "the parser refuses cursors by itself, as a setting has it"
