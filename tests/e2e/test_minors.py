@@ -75,7 +75,7 @@ def test_a_view_that_was_made_under_other_settings_is_refused(gateway: RunningGa
         user="loader",
     )
     try:
-        assert "cannot be read" in gateway.refusal("dave", f"SELECT * FROM {view}")
+        assert "is not available" in gateway.refusal("dave", f"SELECT * FROM {view}")
     finally:
         spark.query(f"DROP VIEW {view}", user="loader")
 
