@@ -52,13 +52,19 @@ final class Answers {
         throw new IllegalArgumentException("unknown operation");
     }
 
-    /** The first message: what this parser is, and which functions it has built in. */
+    /** The first message: what this parser is, and which functions a session has before anybody makes one. */
     static Map hello() {
         Map told = new LinkedHashMap();
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
-        told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("extensions", Extensions.classes());
+        told.put("parsers", ParserChain.parsers());
+        List functions = names(FunctionRegistry$.MODULE$.builtin().listFunction());
+        functions.addAll(Extensions.functions());
+        told.put("functions", functions);
         told.put("internal_functions", internalFunctions());
-        told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
+        List tableFunctions = names(TableFunctionRegistry$.MODULE$.builtin().listFunction());
+        tableFunctions.addAll(Extensions.tableFunctions());
+        told.put("table_functions", tableFunctions);
         told.put("keywords", ScalaValues.strings(
             org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
@@ -70,7 +76,7 @@ final class Answers {
         return registry == null ? new ArrayList() : names(((FunctionRegistry) registry).listFunction());
     }
 
-    private static List names(scala.collection.Iterable identifiers) {
+    static List names(scala.collection.Iterable identifiers) {
         List all = ScalaValues.list(identifiers);
         List names = new ArrayList(all.size());
         for (int i = 0; i < all.size(); i++) {
@@ -122,9 +128,10 @@ final class Answers {
         return told;
     }
 
-    /** The plan as errors print it; of one that takes pages, nothing. */
+    /** The plan as errors print it; of one that takes pages, nothing, nor of an extension's: Delta's make up
+     *  their columns by Scala's reflection then, for seconds. */
     private static String printed(ParsedText parsed) {
-        return parsed.length() > MAX_PRINTED ? "" : String.valueOf(parsed.root);
+        return parsed.length() > MAX_PRINTED || Extensions.brought(parsed.root) ? "" : String.valueOf(parsed.root);
     }
 
     /** Mentions with one span appear once: a multi-insert's source is in the plan once per INSERT. */

@@ -34,6 +34,11 @@ final class CanonicalDump {
         "CreateMaterializedViewAsSelect.originalText", "CreateStreamingTableAsSelect.originalText",
     });
 
+    /** CLUSTER BY of a table that is created: Delta's parser has a class of its own for Spark's. */
+    private static final String DELTA_CLUSTERING =
+        "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform";
+    private static final String CLUSTERING = "org.apache.spark.sql.connector.expressions.ClusterByTransform";
+
     private static final Set KEEPING_COPIES = new HashSet();
 
     static {
@@ -237,7 +242,7 @@ final class CanonicalDump {
         }
     }
 
-    private static boolean isTextCopy(String name, scala.Product product, int i) {
+    static boolean isTextCopy(String name, scala.Product product, int i) {
         return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + ScalaValues.elementName(product, i));
     }
 
@@ -287,6 +292,8 @@ final class CanonicalDump {
             text('w', value.toString());
         } else if (value instanceof scala.runtime.BoxedUnit) {
             out.append('v');
+        } else if (Extensions.isTerm(value)) {
+            text('I', className(value) + " " + value);
         } else {
             throw new Incomparable("a value of class " + value.getClass().getName() + " cannot be compared");
         }
@@ -340,6 +347,9 @@ final class CanonicalDump {
 
     private static String className(Object value) {
         String name = value.getClass().getName();
+        if (name.equals(DELTA_CLUSTERING)) {
+            name = CLUSTERING;
+        }
         return name.startsWith("org.apache.spark.sql.") ? name.substring(21) : name;
     }
 

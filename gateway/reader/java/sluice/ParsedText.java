@@ -3,21 +3,19 @@ package sluice;
 import java.util.Arrays;
 import java.util.List;
 import org.antlr.v4.runtime.ParserRuleContext;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.WithOrigin;
 
-/** A text with what one run of Spark's parser made of it: its plan and, kept on the way, its parse tree. */
+/** A text with what the chain of parsers made of it: its plan and, kept on the way, Spark's parse tree. */
 final class ParsedText {
-    private static final ThreadLocal PARSERS = new ThreadLocal();
     final String text;
     /** The root: a LogicalPlan, or an Expression for a text that is an expression. */
     final Object root;
+    /** Null when an extension's parser made the plan: its tree has other classes. */
     private final ParserRuleContext tree;
     private final int[] offsets;
     private WrittenForms forms;
 
-    private ParsedText(String text, Object root, ParserRuleContext tree) {
+    ParsedText(String text, Object root, ParserRuleContext tree) {
         this.text = text;
         this.root = root;
         this.tree = tree;
@@ -29,31 +27,16 @@ final class ParsedText {
     }
 
     static ParsedText statement(String text) {
-        KeepingParser parser = ofThread();
-        LogicalPlan plan = parser.parsePlan(text);
-        return new ParsedText(text, plan, parser.kept);
+        return ParserChain.ofThread().statement(text);
     }
 
     static ParsedText expression(String text) {
-        KeepingParser parser = ofThread();
-        Expression expression = parser.parseExpression(text);
-        return new ParsedText(text, expression, parser.kept);
-    }
-
-    /** This thread's parser, which remembers nothing yet; making one compiles regular expressions. */
-    private static KeepingParser ofThread() {
-        KeepingParser parser = (KeepingParser) PARSERS.get();
-        if (parser == null) {
-            parser = KeepingParser.make();
-            PARSERS.set(parser);
-        }
-        parser.kept = null;
-        return parser;
+        return ParserChain.ofThread().expression(text);
     }
 
     /** Rules and alternatives of the grammar that a statement is made of, also of one that Spark then refuses. */
     static List contexts(String text) {
-        KeepingParser parser = ofThread();
+        KeepingParser parser = ParserChain.ofThread().spark;
         try {
             parser.parsePlan(text);
         } catch (Exception refused) {

@@ -62,7 +62,7 @@ final class PlanWalk {
     static {
         Collections.addAll(SOURCE_FIELDS, new Object[] {
             "query", "sourceQuery", "sourceTable", "plan", "logicalPlan", "flowOperation",
-            "InsertIntoDir.child", "ScriptTransformation.child",
+            "InsertIntoDir.child", "ScriptTransformation.child", "CloneTableStatement.source",
         });
         Collections.addAll(ACTING, new Object[] {
             "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate", "Call",
@@ -111,7 +111,8 @@ final class PlanWalk {
     static boolean isCommand(Object node) {
         return node instanceof Command
             || node instanceof ParsedStatement
-            || ACTING.contains(ScalaValues.name(node));
+            || ACTING.contains(ScalaValues.name(node))
+            || (node instanceof LogicalPlan && Extensions.brought(node));
     }
 
     private void visit(Object value, CteScope scope, boolean target, String holder) {
@@ -196,6 +197,9 @@ final class PlanWalk {
         if (plan instanceof UnresolvedNamespace || plan instanceof UnresolvedFunctionName
             || ScalaValues.name(plan).equals("UnresolvedProcedure")) {
             otherNames.add(plan);
+        }
+        if (Extensions.brought(plan)) {
+            noteOwnName(plan);
         }
         boolean command = isCommand(plan);
         if (command) {
@@ -331,6 +335,21 @@ final class PlanWalk {
     private void noteIdentifier(TableIdentifier identifier, String holder) {
         mentions.add(
             new Mention(identifier, identifier, identifierParts(identifier), Mention.TARGET, holder));
+    }
+
+    /** Statements of extensions hold a name as its parts: that of a table, or of a procedure. */
+    private void noteOwnName(LogicalPlan plan) {
+        Object first = plan.productArity() == 0 ? null : plan.productElement(0);
+        if (!(first instanceof scala.collection.Seq) || ((scala.collection.Seq) first).isEmpty()) {
+            return;
+        }
+        String field = ScalaValues.elementName(plan, 0);
+        if (field.equals("table")) {
+            mentions.add(
+                new Mention(plan, plan, ScalaValues.strings(first), Mention.TARGET, ScalaValues.name(plan)));
+        } else if (field.equals("name")) {
+            otherNames.add(plan);
+        }
     }
 
     private void noteFunction(Object node, List parts, boolean tableValued, List arguments) {

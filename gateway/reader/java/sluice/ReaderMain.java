@@ -56,6 +56,7 @@ public final class ReaderMain {
         // Whatever Spark prints must not end up between two frames.
         System.setOut(System.err);
         int threads = Integer.parseInt(arguments[0]);
+        Extensions.load(java.util.Arrays.asList(arguments).subList(1, arguments.length));
         ReaderMain reader = new ReaderMain(in, out);
         for (int i = 0; i < threads; i++) {
             Thread thread = new Thread(null, new Worker(reader), "reader-" + i, Limits.STACK_BYTES);
@@ -133,6 +134,10 @@ public final class ReaderMain {
                 return;
             }
             welcomed = true;
+            if (Extensions.any()) {
+                // Delta makes up the columns of its history by Scala's reflection, which takes seconds once.
+                ParserChain.ofThread().statement("DESCRIBE HISTORY t");
+            }
             for (int i = 0; i < WARM_UP.length; i++) {
                 Map request = new LinkedHashMap();
                 request.put("op", "prove");
@@ -156,6 +161,12 @@ public final class ReaderMain {
                 told.putAll(found);
             } catch (StackOverflowError deep) {
                 told.put("kind", "too_deep");
+            } catch (ParserChain.TwoReadings differ) {
+                told.put("kind", "two_readings");
+                told.put("message", differ.getMessage());
+            } catch (ParserChain.Failed failed) {
+                told.put("kind", "parser_failed");
+                told.put("message", failed.getMessage());
             } catch (AssertionError failed) {
                 // Spark asserts about texts, too: TABLESAMPLE (:n PERCENT) must not end the process.
                 reject(told, failed);

@@ -222,6 +222,7 @@ final class ScalaValues {
             || value instanceof org.apache.spark.unsafe.types.CalendarInterval
             || value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
             || value instanceof java.net.URI
-            || value instanceof byte[];
+            || value instanceof byte[]
+            || Extensions.isTerm(value);
     }
 }

@@ -82,7 +82,9 @@ final class WrittenForms {
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
         this.parsed = parsed;
         ArrayDeque open = new ArrayDeque();
-        if (tree != null) {
+        if (tree == null) {
+            noteWords();
+        } else {
             open.push(tree);
         }
         while (!open.isEmpty()) {
@@ -93,6 +95,24 @@ final class WrittenForms {
                 if (child instanceof ParserRuleContext) {
                     open.push(child);
                 }
+            }
+        }
+    }
+
+    /**
+     * Without a tree, in a statement of an extension: each run of words with dots between them may be a name,
+     * and stands where it stands first. Whether it is the one that was meant, a proof says.
+     */
+    private void noteWords() {
+        List runs = NameRuns.of(parsed.text);
+        for (int i = 0; i < runs.size(); i++) {
+            NameRuns.Run run = (NameRuns.Run) runs.get(i);
+            boolean first = true;
+            for (int j = 0; j < statementNames.size(); j++) {
+                first &= !((StatementName) statementNames.get(j)).parts.equals(run.parts);
+            }
+            if (first) {
+                statementNames.add(new StatementName(run.span, run.parts));
             }
         }
     }
