@@ -25,7 +25,7 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import minor_of, supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
@@ -63,7 +63,14 @@ async def parsers_for(settings: Settings) -> Parsers:
     extensions = reader.extensions
     if extensions is None:
         extensions = extensions_of(told.settings) if told is not None else ()
-    return named_parsers(reader, version, extensions)
+    found = named_parsers(reader, version, extensions)
+    minor = supported_minor(spark_version(found.spark_home))
+    if settings.listeners.connect is not None and minor < PLANS:
+        raise UnsupportedSpark(
+            f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
+            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
+        )
+    return found
 
 
 def named_parsers(
@@ -197,9 +204,14 @@ def make_upstream(
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
-def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
-    """Return the catalog that asks Spark."""
-    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> LiveCatalog:
+    """Return the catalog that asks Spark, which is of the reader's minor version."""
+    return LiveCatalog(
+        queries.query,
+        refusal=BackendError,
+        catalogs=tuple(settings.policies.catalogs),
+        minor=minor_of(reader.spark_version),
+    )
 
 
 async def explain(
@@ -254,7 +266,7 @@ async def catalog_without_sessions(
         return
     upstream = _upstream(settings.backend, reader.configuration)
     queries = upstream.queries()
-    catalog = make_catalog(settings, queries)
+    catalog = make_catalog(settings, queries, reader)
     try:
         await upstream.ask()
         yield catalog

@@ -1,4 +1,4 @@
-"""Runs one Spark JVM with Thrift Server and Connect on this machine, for demos and tests.
+"""Runs one Spark JVM with Thrift Server and Connect, where it has that, on this machine, for demos and tests.
 
 Plain `java` and pyspark's jars, no shell script and no SPARK_HOME of a cluster. Metastore (Derby) and
 warehouse persist in one directory; both ports are bound to 127.0.0.1; as root, Spark runs as an unprivileged
@@ -244,6 +244,10 @@ class EmbeddedSpark:
         await _ended(process)
         return process.wait()
 
+    def _jar(self, name: str) -> str:
+        """Return the name of one of Spark's jars; empty when it is not there: 3.5 comes without Connect."""
+        return next((jar.name for jar in (self._options.spark_home / "jars").glob(f"{name}_*.jar")), "")
+
     def _take_lock(self) -> None:
         # Derby lets one JVM at a time open a metastore, and says so in a 200-line stack trace.
         lock = (self.directory / "spark.lock").open("a+")
@@ -337,7 +341,7 @@ class EmbeddedSpark:
             "SPARK_LOCAL_HOSTNAME": "localhost",
             "SPARK_CONNECT_MODE": "0",
             TOKEN_VARIABLE: self.connect_token,
-            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_SCALA_VERSION": self._jar("spark-catalyst").removeprefix("spark-catalyst_").split("-")[0],
             "SPARK_HOME": str(self._options.spark_home),
             "PYSPARK_PYTHON": str(self._options.python or sys.executable),
         }

@@ -9,13 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from gateway.catalog.describe import Row, table_from_json, table_from_rows
+from gateway.catalog.describe import (
+    Row,
+    property_from_rows,
+    table_from_json,
+    table_from_rows,
+    view_body_from_properties,
+    view_keys,
+)
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
-from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, ViewBody
+from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
 
 T = TypeVar("T")
 
@@ -50,9 +59,11 @@ class LiveCatalog:
         timeout_s: float = 300.0,
         concurrency: int = 4,
         max_names: int = 50_000,
+        minor: Minor = NEWEST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away."""
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
+        the Spark that is asked."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
@@ -63,6 +74,7 @@ class LiveCatalog:
         self._timeout_s = timeout_s
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
+        self._json = minor >= JSON_DESCRIPTIONS
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
 
@@ -173,15 +185,38 @@ class LiveCatalog:
         dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
         try:
-            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
-            if rows == _NO_SUCH_TABLE:
-                return None
-            if not isinstance(rows, str):
-                return table_from_json(_only_cell(rows), name)
+            if self._json:
+                rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
+                if rows == _NO_SUCH_TABLE:
+                    return None
+                if not isinstance(rows, str):
+                    return table_from_json(_only_cell(rows), name)
             rows = await self._rows(sql, _NO_SUCH_TABLE)
-            return None if isinstance(rows, str) else table_from_rows(rows, name)
+            if isinstance(rows, str):
+                return None
+            table = table_from_rows(rows, name)
+            if self._json or table.kind is not TableKind.VIEW:
+                return table
+            return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
+
+    async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
+        """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
+
+        async def answer(statement: str) -> Sequence[Row]:
+            told = await self._rows(statement, _NO_SUCH_TABLE)
+            if isinstance(told, str):
+                raise NotUnderstood("it is dropped at this moment")
+            return told
+
+        shown = f"SHOW TBLPROPERTIES {dotted}"
+        keys = view_keys(columns)
+        kept = {key: property_from_rows(await answer(f"{shown} ('{key}')"), key) for key in keys}
+        own = await answer(shown)
+        if await answer(sql) != rows:
+            raise NotUnderstood("it is replaced at this moment")
+        return view_body_from_properties(rows, columns, kept, own)
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)

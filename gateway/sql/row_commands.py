@@ -28,7 +28,8 @@ def delete(scope: Scope) -> Wants:
 
 
 def merge(scope: Scope) -> Wants:
-    if scope.flag("withSchemaEvolution"):
+    # Spark has it since 4.0.
+    if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):
         raise CannotClassify("schema evolution changes the target's columns and is not supported")
     accesses = []
     for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):

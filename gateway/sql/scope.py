@@ -100,7 +100,7 @@ class Scope:
     def database(self, name: str) -> tuple[str, str]:
         """Return catalog and database of a namespace field; the current one when the field says so."""
         value = self.node(name)
-        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+        if _is_current(value):
             current = self.names.current_database()
             if isinstance(current, Ungovernable):
                 raise CannotClassify(current.why)
@@ -116,7 +116,7 @@ class Scope:
         Without it, a catalog that Spark has and the gateway does not know could take the name for itself.
         """
         value = self.node(name)
-        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+        if _is_current(value):
             return ()
         catalog, database = self.namespace(name)
         full = (catalog,) if database is None else (catalog, database)
@@ -135,6 +135,13 @@ class Scope:
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))
         return resolved
+
+
+def _is_current(node: Mapping[str, FieldValue]) -> bool:
+    """Whether a namespace is the session's own. Before 4.0 it is one without a name."""
+    return str(node.get("node", "")).rstrip("$") == "CurrentNamespace" or (
+        node.get("node") == "UnresolvedNamespace" and node.get("parts") == ()
+    )
 
 
 def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
