@@ -43,7 +43,7 @@ policies:
     on:
       - {catalog: "*", database: shop}
       - {catalog: "*", database: shop, table: "*", column: "*"}
-    allow: [{groups: [analysts, support], access: [use, show, select]}]
+    allow: [{groups: [analysts, support], access: [use, show, select, metadata]}]
   - name: engineers do everything
     on:
       - {catalog: "*", database: "*"}
@@ -165,8 +165,9 @@ LAKES = (
             ),
             Stop(
                 "MERGE on a table with a primary key",
-                "MERGE INTO paimon.shop.customer t USING (SELECT 5 AS id) s ON t.id = s.id\n"
-                "WHEN NOT MATCHED THEN INSERT (id, name, email, region) VALUES (s.id, 'Zoe', 'z', 'EMEA')",
+                "MERGE INTO paimon.shop.customer t\n"
+                "USING (SELECT 5 AS id, 'Zoe' AS name, 'zoe@shop.example' AS email, 'EMEA' AS region) s\n"
+                "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
             ),
             Stop(
                 "System tables hold values of all rows: not for whoever has a mask or a filter",
