@@ -46,10 +46,11 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
+from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import Names
+from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
@@ -136,7 +137,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | S
         for refusal in (wants, functions):
             if isinstance(refusal, NotGovernable):
                 return refusal
-        if reading.relations or reading.commands or functions:
+        if reading.relations or reading.nodes or functions:
             return NotGovernable(f"`{text}` is more than a condition on columns of the table")
     return prepared
 
@@ -175,6 +176,11 @@ def _classified(
     metadata = metadata_of(reading, names)
     if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
         return NotGovernable("a view, a kept result or an expression cannot rest on metadata of a table")
+    changes = changes_wants(reading, names)
+    if isinstance(changes, NotGovernable):
+        return changes
+    if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
@@ -182,7 +188,7 @@ def _classified(
         place=place,
         reading=reading,
         names=names,
-        wants=join((wants, metadata_wants(one for _, one in metadata))) if metadata else wants,
+        wants=join((wants, metadata_wants(one for _, one in metadata), changes)),
         functions=functions,
         scans=scans,
         metadata=metadata,
@@ -404,6 +410,10 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
         provider = (table.provider or "").lower() if table is not None else ""
         if table is None or provider != one.provider or table.shadowed:
             return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+    for pin in prepared.wants.pins:
+        table = evaluation.catalog.table(pin.table) if pin.below else None
+        if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
+            return NotGovernable(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
     return None
 
 

@@ -13,6 +13,7 @@ from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
 from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
+from gateway.sql import delta_commands as delta
 from gateway.sql import format_commands as formats
 from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
@@ -36,6 +37,7 @@ Handler = Callable[[Scope], Wants]
 
 COMMANDS: Mapping[str, Handler] = {
     "InsertIntoStatement": data.insert,
+    "OverwriteByExpression": data.replace_where,
     "UpdateTable": rows.update,
     "DeleteFromTable": rows.delete,
     "MergeIntoTable": rows.merge,
@@ -73,6 +75,18 @@ COMMANDS: Mapping[str, Handler] = {
     "AlterViewAs": data.alter_view_as,
     "SetViewProperties": data.set_view_properties,
     "UnsetViewProperties": data.unset_view_properties,
+    "OptimizeTableCommand": delta.optimize,
+    "VacuumTableCommand": delta.vacuum,
+    "DescribeDeltaHistory": delta.describe_history,
+    "DescribeDeltaDetailCommand": delta.describe_history,
+    "RestoreTableStatement": delta.restore,
+    "TimeTravel": delta.time_travel,
+    "CloneTableStatement": delta.clone,
+    "DeltaReorgTable": delta.reorganize,
+    "DeltaGenerateCommand": delta.generate,
+    "AlterTableAddConstraint": delta.add_constraint,
+    "AlterTableDropConstraint": delta.alter,
+    "AlterTableDropFeature": delta.alter,
     "AddPartitionField": formats.alter_layout,
     "DropPartitionField": formats.alter_layout,
     "ReplacePartitionField": formats.alter_layout,
@@ -186,10 +200,9 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
-    # What INSERT … REPLACE WHERE is before 4.3.
-    "OverwriteByExpression": "INSERT … REPLACE reads the target's raw rows",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
+    "ConvertToDeltaCommand": "it makes a Delta table of any files; use CREATE TABLE … AS SELECT",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
     "CreateFunctionCommand": "creating functions is not supported",
     "CreateFunction": "creating functions is not supported",
@@ -276,6 +289,8 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
     A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
     """
     for function in functions:
+        if delta.is_changes(function):
+            continue  # judged as its table is
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):

@@ -17,6 +17,7 @@ from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
+from gateway.sql.delta_commands import is_changes
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable, dotted
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
@@ -416,7 +417,7 @@ def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want
     is judged is not written over them."""
     wants = []
     for function in functions:
-        if is_builtin(function):
+        if is_builtin(function) or is_changes(function):
             continue
         if is_registered(function, names):
             wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))

@@ -373,7 +373,7 @@ def pin_targets(
     ]
     for pin, relation in mentions:
         judged.add(id(relation))
-        parts = (pin.table.catalog, pin.table.database, pin.table.table)
+        parts = (pin.table.catalog, pin.table.database, pin.table.table, *filter(None, (pin.below,)))
         if relation.span is None:
             if len(relation.parts) < 3:
                 return NotGovernable(

@@ -89,6 +89,10 @@ METADATA_TABLES: Mapping[str, frozenset[str]] = {
 """Provider → its metadata tables. Those show no rows; but values, bounds of values, counts and paths. Iceberg's
 are named below a table, Paimon's after it: `` `t$files` ``. What shows rows is not here: `` `t$audit_log` ``,
 `` `t$ro` ``, `` `t$branch_x` ``."""
+BRANCHED = frozenset({"iceberg"})
+"""Providers whose tables have branches."""
+_BRANCH = re.compile(r"branch_\w+", re.ASCII)
+"""Iceberg's way to name a branch where a table is written to."""
 _BELOW_TABLES = METADATA_TABLES["iceberg"]
 
 
@@ -158,6 +162,15 @@ class Names:
             return None
         name = _checked(TableName(catalog, rest[0], rest[1]))
         return MetadataTable(name, "iceberg", rest[2].lower()) if isinstance(name, TableName) else None
+
+    def branch(self, parts: tuple[str, ...]) -> tuple[TableName, str] | None:
+        """Say which table and which branch of it a name means that is written to, `t.branch_b`, when the
+        catalog has the table and nothing else there."""
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or not _BRANCH.fullmatch(rest[2]):
+            return None
+        name = _checked(TableName(catalog, rest[0], rest[1]))
+        return (name, rest[2]) if isinstance(name, TableName) else None
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""

@@ -11,7 +11,6 @@ from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
 from gateway.sql.wants import NamespacePin, NotGovernable, Pin
 
-
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
 """Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""
 
@@ -71,6 +70,9 @@ class Scope:
     def target(self, name: str) -> Pin:
         """Return the relation held in a field as a target: never a temporary view, always a full name."""
         parts = self.parts(name)
+        branch = self.names.branch(parts)
+        if branch is not None:
+            return Pin(self.relation(parts), *branch)
         resolved = self.names.new_table(parts)
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))

@@ -29,6 +29,8 @@ class Pin:
 
     relation: Relation
     table: TableName
+    below: str = ""
+    """What is named below the table: a branch of it."""
 
 
 @dataclass(frozen=True, slots=True)

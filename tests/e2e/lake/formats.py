@@ -58,4 +58,4 @@ def conf_of(formats: Sequence[str], warehouse: Path) -> dict[str, str]:
 def catalogs_of(formats: Sequence[str]) -> dict[str, str]:
     """Return which service speaks for which catalog, as `policies.catalogs` has it: always `spark`."""
     named = {key for name in formats for key in CATALOGS[name] if "." not in key}
-    return {catalog: "spark" for catalog in sorted(named | {"spark_catalog"})}
+    return dict.fromkeys(sorted(named | {"spark_catalog"}), "spark")
