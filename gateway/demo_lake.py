@@ -59,6 +59,13 @@ policies:
     mask: [{groups: [analysts], type: MASK_HASH}, {groups: [support], type: MASK}]
 """
 
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    # Delta reads what a table is in 50 tasks.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""For tables of a few rows."""
+
 CUSTOMERS = """
     (1, 'Ann', 'ann@shop.example', 'EMEA'), (2, 'Ben', 'ben@shop.example', 'APAC'),
     (3, 'Eve', 'eve@shop.example', 'EMEA'), (4, 'Kim', 'kim@shop.example', 'AMER')"""
@@ -231,7 +238,7 @@ def _spark(lake: Lake, directory: Path, home: Path, jars: Sequence[Path], heap: 
         java_options=jdk_openings(),
         heap=heap,
         jars=jars,
-        conf={**conf, EXTENSIONS: ",".join(FORMATS[name].extension for name in lake.formats)},
+        conf={**SMALL, **conf, EXTENSIONS: ",".join(FORMATS[name].extension for name in lake.formats)},
     )
     return EmbeddedSpark(options, _answers)
 

@@ -46,7 +46,7 @@ from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
 from gateway.policy.engine import engine_for
-from gateway.reader.java_runtime import find_java, jdk_openings
+from gateway.reader.java_runtime import find_java, jdk_openings, spark_version
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -419,11 +419,12 @@ class Gateway:
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
     """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    java = find_java(settings.reader.java)
+    java, home = find_java(settings.reader.java), named_spark_home(settings.reader)
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
-        spark_home=named_spark_home(settings.reader),
+        spark_home=home,
+        connect=minor_of(spark_version(home)) >= PLANS,
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,

@@ -226,8 +226,8 @@ async def _checked(
         came = None if name is None or name in IDENTITIES else since(name)
         if came is not None and came > judging.minor:
             return NotGovernable(
-                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark {came}, "
-                f"and this is Spark {judging.reader.spark_version}"
+                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark "
+                f"{came}; this is Spark {judging.reader.spark_version}"
             )
     if judging.bare_builtins and (named := _qualified(reading)) is not None:
         return NotGovernable(

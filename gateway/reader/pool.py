@@ -260,6 +260,16 @@ class ReaderPool:
         told: str = reply["plan"] if reply["kind"] == "answer" else ""
         return told
 
+    async def prediction_states(self) -> int:
+        """Return how much the grammar's prediction remembers of all texts, in one process.
+
+        Raises BackendUnavailable.
+        """
+        reply = await self._ask("states", {})
+        if isinstance(reply, NotRead):
+            raise BackendUnavailable(reply.message)
+        return int(reply["states"])
+
     @property
     def _known(self) -> Hello:
         if self._hello is None:
