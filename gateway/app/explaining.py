@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.doors import Queries, Upstream, require_connect
+from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
@@ -87,7 +88,7 @@ def named_parsers(
         return Parsers(spark_home=home)
     jars = find_extension_jars(
         formats_of(running),
-        minor_of(spark_version(home)),
+        supported_minor(spark_version(home)),
         spark_home=home,
         named=[path.expanduser() for path in settings.extension_jars],
         kept=settings.spark_jars.expanduser(),
@@ -145,6 +146,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
+        procedures=shipped_procedures(),
         checkpoints=checkpoints,
         reserved=reserved,
     )

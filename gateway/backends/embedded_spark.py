@@ -136,8 +136,6 @@ class EmbeddedSparkOptions:
     thrift_port: int = 0
     """0 picks a free port."""
     connect_port: int = 0
-    connect: bool = True
-    """Whether there is a Spark Connect; Spark 3.5 has none among its jars."""
     jars: Sequence[Path] = ()
     """Files that are on its class path besides, such as those of table formats."""
     cores: int = 2
@@ -166,7 +164,7 @@ class EmbeddedSpark:
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
         self.thrift_port = options.thrift_port or _free_port()
-        self.connect_port = (options.connect_port or _free_port()) if options.connect else 0
+        self.connect_port = (options.connect_port or _free_port()) if self._jar("spark-connect") else 0
         """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
@@ -204,7 +202,7 @@ class EmbeddedSpark:
             self._process = process = self._launch(command)
             as_whom = f" as {self.user}" if self.user else ""
             progress(f"java started{as_whom}, pid {process.pid}")
-            if self._options.connect:
+            if self.connect_port:
                 await self._port_open(process, self.connect_port, deadline)
                 progress("Spark Connect listens")
             await self._port_open(process, self.thrift_port, deadline)
@@ -298,7 +296,7 @@ class EmbeddedSpark:
         connect = {**CONNECT_CONF, "spark.connect.grpc.binding.port": str(self.connect_port)}
         conf = {
             **SPARK_CONF,
-            **(connect if self._options.connect else {}),
+            **(connect if self.connect_port else {}),
             "spark.sql.warehouse.dir": str(run / "warehouse"),
             "spark.local.dir": str(run / "tmp"),
             "spark.hadoop.javax.jdo.option.ConnectionURL": (

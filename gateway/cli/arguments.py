@@ -45,6 +45,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _serve(commands)
     _demo(commands)
+    _lake_demo(commands)
     _check(commands)
     _explain(commands)
     _policy(commands)
@@ -122,6 +123,35 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
         "--admin-port", type=int, default=10080, help="port of /healthz, /metrics; default 10080"
     )
     parser.add_argument("--heap", default="1g", help="Java heap of Spark; default 1g")
+    parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
+    parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
+
+
+def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "lake-demo",
+        "the same with Iceberg and Delta on Spark 4.1, and Paimon on Spark 3.5; needs Maven",
+        "  sluice lake-demo\n"
+        "  sluice lake-demo --exit-after-tour       for a script: stop when the tour is over\n",
+        "lake_demo",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(".run/lake-demo"),
+        help="keeps the state; default .run/lake-demo",
+    )
+    parser.add_argument(
+        "--port", type=int, default=10019, help="port of the first gateway, the second has the next; 0: any"
+    )
+    parser.add_argument("--heap", default="1g", help="Java heap of each Spark; default 1g")
+    parser.add_argument(
+        "--spark-jars",
+        type=Path,
+        default=Path("~/.cache/sluice/spark-jars"),
+        help="where jars are, or are put; default ~/.cache/sluice/spark-jars",
+    )
     parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
     parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
 

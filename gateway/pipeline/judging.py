@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
+from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
@@ -49,6 +50,8 @@ class Rules:
     """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
     push_down: bool = True
     """Whether leakproof conditions of a statement are added below the barriers of row filters."""
+    procedures: Procedures = NO_PROCEDURES
+    """Procedures of catalogs that may be called."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()

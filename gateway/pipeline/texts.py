@@ -46,13 +46,14 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
-from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
+from gateway.sql.delta_commands import changes_wants
+from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
 from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import Names
+from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import NotGovernable, Wants, join
 
 
 async def govern(
@@ -108,12 +109,37 @@ async def prepare(
         )
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found = _classified(reading.written or text, reading, context, judging, place)
+    found: Prepared | Stop | NotGovernable = _classified(
+        reading.written or text, reading, context, judging, place
+    )
+    if isinstance(found, Prepared):
+        found = await _conditions_read(found, judging)
+    if isinstance(found, Stop):
+        return found
     if isinstance(found, NotGovernable):
         if found.sqlstate == "42P02" and reading.parameters:
             found = unbound_parameter(reading.parameters[0], text)
         return replace(not_governable(found, text), plan_class=reading.root)
     return found
+
+
+async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Stop | NotGovernable:
+    """Read the texts that a procedure has Spark parse as conditions: nothing of them but a table's columns,
+    values and built-in functions may pass."""
+    for text in prepared.wants.conditions:
+        reading = await judging.reader.read_expression(text)
+        if isinstance(reading, NotParsed):
+            return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        if isinstance(reading, NotRead):
+            return _unread(reading)
+        wants = classify(reading, prepared.names)
+        functions = function_wants(reading.functions, prepared.names)
+        for refusal in (wants, functions):
+            if isinstance(refusal, NotGovernable):
+                return refusal
+        if reading.relations or reading.nodes or functions:
+            return NotGovernable(f"`{text}` is more than a condition on columns of the table")
+    return prepared
 
 
 UNREAD_SQLSTATES = {
@@ -135,7 +161,7 @@ def _classified(
 ) -> Prepared | NotGovernable:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     names = Names(bound, judging.snapshot.catalog.catalogs)
-    wants = classify(reading, names, parameters=place.arguments)
+    wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(wants, NotGovernable):
         return wants
     if reading.commands and not place.commands:
@@ -147,6 +173,14 @@ def _classified(
     functions = function_wants(reading.functions, names)
     if isinstance(functions, NotGovernable):
         return functions
+    metadata = metadata_of(reading, names)
+    if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on metadata of a table")
+    changes = changes_wants(reading, names)
+    if isinstance(changes, NotGovernable):
+        return changes
+    if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
@@ -154,9 +188,10 @@ def _classified(
         place=place,
         reading=reading,
         names=names,
-        wants=wants,
+        wants=join((wants, metadata_wants(one for _, one in metadata), changes)),
         functions=functions,
         scans=scans,
+        metadata=metadata,
         rights=place.rights or own_rights(judging.principal),
     )
 
@@ -194,6 +229,8 @@ async def finish(
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
         return not_there(absent, prepared.names.context, prepared)
+    if (unfounded := _unfounded(prepared, evaluation)) is not None:
+        return not_governable(unfounded)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if wants.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)
@@ -224,6 +261,7 @@ async def finish(
         records = tuple(replace(record, obligations=()) for record in records)
 
     written = guard.splices(text, reading, guarded)
+    inner = guard.pin_metadata(prepared.metadata)
     pinned = guard.pin_targets(reading, wants, prepared.names)
     if isinstance(written, NotGovernable):
         return not_governable(written)
@@ -252,9 +290,10 @@ async def finish(
         | pinned[1]
         | temporary
         | policies.relations
+        | {one.parts for _, one in prepared.metadata}
         | {parts for body in bodies.values() for parts in body.allowed}
     )
-    splices = (*written[0], *pinned[0], *identities)
+    splices = (*written[0], *inner, *pinned[0], *identities)
     if any(isinstance(effect, ResetSettings) for effect in wants.effects):
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
@@ -361,6 +400,21 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
     if not (keeps(prepared.reading) or prepared.wants.shares):
         return None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
+
+
+def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | None:
+    """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
+    has the table's name, so that it may be a table of its own."""
+    for relation, one in prepared.metadata:
+        table = evaluation.catalog.table(one.table)
+        provider = (table.provider or "").lower() if table is not None else ""
+        if table is None or provider != one.provider or table.shadowed:
+            return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+    for pin in prepared.wants.pins:
+        table = evaluation.catalog.table(pin.table) if pin.below else None
+        if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
+            return NotGovernable(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
+    return None
 
 
 async def _leakproof(

@@ -18,7 +18,7 @@ from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
-from gateway.sql.names import Names, TempViewName, dotted, quote
+from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
@@ -344,6 +344,15 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovern
     )
 
 
+def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice, ...]:
+    """Write full names over the names of metadata tables."""
+    return tuple(
+        Splice(span=relation.span, text=dotted(one.parts), kind="pin", parts=one.parts)
+        for relation, one in read
+        if relation.span is not None and one.parts != relation.parts
+    )
+
+
 def pin_targets(
     reading: Reading, wants: Wants, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | NotGovernable:
@@ -364,7 +373,7 @@ def pin_targets(
     ]
     for pin, relation in mentions:
         judged.add(id(relation))
-        parts = (pin.table.catalog, pin.table.database, pin.table.table)
+        parts = (pin.table.catalog, pin.table.database, pin.table.table, *filter(None, (pin.below,)))
         if relation.span is None:
             if len(relation.parts) < 3:
                 return NotGovernable(

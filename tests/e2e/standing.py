@@ -63,7 +63,6 @@ def server(directory: Path, shelter: Path) -> EmbeddedSpark:
             java_options=jdk_openings(),
             heap=HEAP,
             conf=CONF,
-            connect=takes_plans(),
             python=worker_python(shelter),
         ),
         answers,
