@@ -414,6 +414,9 @@ class LedgerSettings(Section):
     """Used when no `dsn` is given."""
     spool_bytes: Bytes = 4 * 1024**3
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
+    seal_key: Secret | None = None
+    """Ed25519 private key (PEM) that seals the record once a day, as `{env: NAME}` or `{file: PATH}`. Without
+    it changes of the record can still be found, unless somebody has made the whole record anew."""
 
 
 class LineageSettings(Section):
