@@ -95,6 +95,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
+        barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
     )

@@ -49,6 +49,8 @@ class Rules:
     """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
     push_down: bool = True
     """Whether leakproof conditions of a statement are added below the barriers of row filters."""
+    barriers: Literal["always", "needed"] = "needed"
+    """Whether a row filter has its barrier, too, where nothing in the statement can fail."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()

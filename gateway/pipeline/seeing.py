@@ -33,6 +33,8 @@ class Place:
     """Names (lower case) that are bound around it, as common table expressions would be."""
     rights: Rights | None = None
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
+    alone: bool = False
+    """Nothing stands above it: it is all that is asked."""
 
 
 TOP = Place()

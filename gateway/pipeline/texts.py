@@ -8,6 +8,7 @@ prepares everything within it first, so that what is missing is told all at once
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -15,6 +16,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
+from gateway.pipeline.barriers import open_on
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -60,7 +62,7 @@ async def govern(
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights)
+    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
@@ -195,8 +197,9 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    conditions = await _leakproof(prepared, policies, evaluation, judging)
-    guarded = _guarded(prepared, policies, bodies, conditions, evaluation, judging)
+    opened = await open_on(prepared, policies, judging)
+    conditions = await _leakproof(prepared, policies, opened.keys(), evaluation, judging)
+    guarded = _guarded(prepared, policies, bodies, conditions, opened, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -355,9 +358,14 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
 
 
 async def _leakproof(
-    prepared: Prepared, policies: Policies, evaluation: Evaluation, judging: Judging
+    prepared: Prepared,
+    policies: Policies,
+    opened: AbstractSet[Span],
+    evaluation: Evaluation,
+    judging: Judging,
 ) -> Mapping[Span, tuple[str, ...]]:
-    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on."""
+    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on; scans
+    without a barrier (`opened`) need none."""
     if prepared.place.expression or prepared.wants.shares or not judging.rules.push_down:
         return {}
     scanned: dict[Span, Scanned] = {}
@@ -367,6 +375,7 @@ async def _leakproof(
             continue
         shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
         barrier = view.row_filter is not None or name.folded() in policies.reading
+        barrier = barrier and relation.span not in opened
         masked = {column.lower() for column in view.masks}
         stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
         # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
@@ -385,6 +394,7 @@ def _guarded(
     policies: Policies,
     bodies: Mapping[TableName, Governed],
     conditions: Mapping[Span, tuple[str, ...]],
+    opened: Mapping[Span, Mapping[str, str]],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
@@ -410,6 +420,8 @@ def _guarded(
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
             conditions=conditions.get(relation.span, ()) if relation.span is not None else (),
+            open_on=opened.get(relation.span) if relation.span is not None else None,
+            bare=judging.bare_builtins,
         )
         if isinstance(scan, NotGovernable):
             return scan

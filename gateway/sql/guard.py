@@ -7,7 +7,7 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import Table, TableKind, TableName, ViewBody
@@ -22,6 +22,7 @@ from gateway.sql.names import Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
+_CHANGED = "the table was changed after the statement was judged; run the statement again"
 _NO_SETTING = "spark.sluice.nothing"
 """A key that no Spark knows."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
@@ -55,14 +56,16 @@ def guarded_query(
     stream: bool = False,
     period: int = 0,
     conditions: Sequence[str] = (),
+    open_on: Mapping[str, str] | None = None,
     bare: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
     `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
-    `conditions`: leakproof ones, which may stand below the barrier.
-    `bare`: built-in functions are called by bare names.
+    `conditions`: leakproof ones, which may stand below the barrier. `open_on`: nothing in the statement can
+    fail as long as these columns have these types (lower case), so no barrier is needed. `bare`: built-in
+    functions are called by bare names.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -84,6 +87,9 @@ def guarded_query(
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     where = f"WHERE ({row_filter.expression}){more}"
+    if open_on is not None and not stream and not period:
+        as_judged = "".join(f" AND {one}" for one in _types_as_judged(open_on, bare=bare))
+        return f"SELECT {shown_columns} FROM {source} WHERE ({row_filter.expression}){as_judged}"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
@@ -91,6 +97,20 @@ def guarded_query(
         barrier = _STREAM_BARRIER.format(builtin=_qualifier(bare))
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {barrier}"
     return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
+
+
+def _types_as_judged(types: Mapping[str, str], *, bare: bool) -> Iterator[str]:
+    """Write a condition that holds while columns have their types, and fails on every row once they have not.
+    Spark knows which it is before it reads anything, and leaves out one that holds."""
+    tests = []
+    for name, kind in types.items():
+        found = f"{_qualifier(bare)}typeof({quote(name)})"
+        tests.append(
+            f"{found} IN ('string', '{kind}')" if kind.startswith("varchar") else f"{found} = '{kind}'"
+        )
+    if tests:
+        failing = f"{_qualifier(bare)}raise_error('{_CHANGED}') IS NULL"
+        yield f"CASE WHEN {' AND '.join(tests)} THEN TRUE ELSE {failing} END"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -126,14 +146,26 @@ def guard_scan(
     within: bool,
     period: int = 0,
     conditions: Sequence[str] = (),
+    open_on: Mapping[str, str] | None = None,
+    bare: bool = False,
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
-    carry obligations. `conditions`: leakproof ones of the statement on what is stored.
+    carry obligations. `conditions`: leakproof ones of the statement on what is stored; `open_on`, `bare`: as
+    in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, body=body, period=period, conditions=conditions)
+    query = table_query(
+        table,
+        view,
+        suffix=suffix,
+        body=body,
+        period=period,
+        conditions=conditions,
+        open_on=open_on,
+        bare=bare,
+    )
     if isinstance(query, NotGovernable):
         return query
     obliged = within or has_obligations(table, view)
@@ -174,6 +206,7 @@ def table_query(
     body: str | None,
     period: int = 0,
     conditions: Sequence[str] = (),
+    open_on: Mapping[str, str] | None = None,
     bare: bool = False,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
@@ -199,6 +232,7 @@ def table_query(
         stream=stream,
         period=period,
         conditions=conditions,
+        open_on=open_on,
         bare=bare,
     )
 
