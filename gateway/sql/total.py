@@ -9,7 +9,9 @@ that a query within makes is *total*: it has a value for every row that columns 
 ANSI mode on and off. Its type is known from the catalog upwards, its operators and functions are on the lists
 here, with the types for which they are total; Spark's implicit casts between operands are such as lose
 nothing. Total is closed under what an optimizer does with conditions: taking them apart, turning them round,
-putting a column in the place of one that equals it, trying them on more rows, and in another order.
+putting a column in the place of one that equals it, trying them on more rows, and in another order. It
+holds for a source that Spark hands conditions to, too: a database may fail where Spark makes an infinite
+fraction, or a day after the last one that it knows.
 
 Only what the statement shows at its very end may fail, `SELECT 1 / n`, since nothing stands above it that
 Spark could merge it into: a projection is not done for rows that a filter below it drops. In a query within
@@ -39,6 +41,9 @@ from gateway.sql.leakproof_copies import (
 
 MOST_STEPS: Final = 100_000
 """Columns and expressions that are looked at; a larger statement keeps its barriers."""
+
+MOST_CALCULATED: Final = 31
+"""Digits of a sum or product of decimals; databases have room for no more, Spark for 38."""
 
 _INTEGER_TYPES: Final = tuple(INTEGERS)
 """From the narrowest to the widest."""
@@ -733,16 +738,15 @@ def _case(operands: Sequence[Value]) -> Value:
 
 def _part(operands: Sequence[Value]) -> Value:
     text, *places = operands
-    known = text.type == "string" and len(places) in (1, 2) and all(one.number is not None for one in places)
+    known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
     return Value("string") if known else _FAILING
 
 
 def _days(operands: Sequence[Value]) -> Value:
-    """A day so many days from another; beyond the last one Spark begins with the first."""
+    """A day so many days from a known one."""
     start, days = operands
-    if days.type not in ("tinyint", "smallint", "int"):
-        return _FAILING
-    return Value("date", fixed=start.fixed and days.number is not None and abs(days.number) <= _MOST_DAYS)
+    near = start.fixed and days.number is not None and abs(days.number) <= _MOST_DAYS
+    return Value("date", fixed=True) if near else _FAILING
 
 
 _CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
@@ -753,7 +757,7 @@ _CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
 
 
 def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
-    """Sums and products that have room in their types: of decimals, of fractions, and of known numbers."""
+    """Sums and products that have room in their types: of decimals and of known numbers."""
     if len(operands) != 2:
         return _FAILING
     one, other = operands
@@ -763,10 +767,8 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
     if one.type == "date" and node.node != "Multiply":
         return _days(operands)
     types = {one.type, other.type}
-    if not all(type_ in _FRACTIONS or _digits(type_) for type_ in types):
+    if not all(_digits(type_) for type_ in types):
         return _FAILING
-    if types & _FRACTIONS:
-        return Value("float" if types == {"float"} else "double")
     if types <= INTEGERS.keys():
         type_ = max(types, key=_INTEGER_TYPES.index)
         if one.number is None or other.number is None:
@@ -776,7 +778,7 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
         return Value(type_, number=number) if fits else _FAILING
     (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
     before, behind = (a + c + 1, b + d) if node.node == "Multiply" else (max(a, c) + 1, max(b, d))
-    fits = before + behind <= MOST_DIGITS
+    fits = before + behind <= MOST_CALCULATED
     return Value(f"decimal({before + behind},{behind})") if fits else _FAILING
 
 

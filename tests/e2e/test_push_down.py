@@ -218,7 +218,7 @@ async def test_without_a_barrier_joins_and_functions_choose_what_is_read(
 ) -> None:
     plan = plan_of(cursor, await forwarded(world, reader, text, Rules()))
     assert re.search(found, plan)
-    assert "typeof" not in plan and "raise_error" not in plan
+    assert not re.search("typeof|raise_error", plan)
     assert not re.search(found, plan_of(cursor, await forwarded(world, reader, text)))
 
 
