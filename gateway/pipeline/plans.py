@@ -21,6 +21,7 @@ from gateway.model.statement import (
     Checkpoint,
     Definition,
     NeedsCatalog,
+    PersistFrame,
     PlanRequest,
     RewrittenText,
     ScanRecord,
@@ -433,7 +434,11 @@ class _Plan:
             words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             answer=answer,
-            effects=(*facts.effects, *(effect for one in governed for effect in one.wants.effects)),
+            effects=(
+                *facts.effects,
+                *(effect for one in governed for effect in one.wants.effects),
+                *([PersistFrame()] if reading.analysis == "persist" else []),
+            ),
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),

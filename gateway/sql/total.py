@@ -15,7 +15,8 @@ fraction, or a day after the last one that it knows.
 
 Only what the statement shows at its very end may fail, `SELECT 1 / n`, since nothing stands above it that
 Spark could merge it into: a projection is not done for rows that a filter below it drops. In a query within
-it may not: from `x = 1 / n` and `n = m` Spark infers `x = 1 / m`, and tries that below the filter.
+it may not: Spark keeps in mind that `x` is `1 / n`, and where `n = m`, may put `m` in the place of `n` and
+try what comes of it below the filter.
 
 What is not known here is not total.
 """

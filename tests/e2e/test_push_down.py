@@ -64,7 +64,7 @@ def world() -> World:
                 f"spark_catalog.{DATABASE}.dim": DIM,
                 f"spark_catalog.{DATABASE}.odd": ODD,
                 f"spark_catalog.{DATABASE}.plain": {"k": "int", "v": "int"},
-                f"spark_catalog.{DATABASE}.days": {"day": "date", "holiday": "boolean"},
+                f"spark_catalog.{DATABASE}.days": {"day": "date", "number": "int"},
                 f"spark_catalog.{DATABASE}.changing": {"k": "int", "s": "string"},
             },
             "views": {},
@@ -108,7 +108,7 @@ def cursor(spark: Spark) -> Iterator[Any]:
         f"CREATE TABLE {DATABASE}.plain USING parquet AS SELECT CAST(id % 8 AS INT) AS k, "
         "CAST(id AS INT) AS v FROM range(20)",
         f"CREATE TABLE {DATABASE}.days USING parquet AS SELECT "
-        f"date_add(DATE'2024-01-01', CAST(id AS INT)) AS day, id = 3 AS holiday FROM range({DAYS})",
+        f"date_add(DATE'2024-01-01', CAST(id AS INT)) AS day, CAST(id AS INT) AS number FROM range({DAYS})",
         *(
             f"CREATE TABLE {DATABASE}.{table} ({', '.join(f'{n} {k}' for n, k in ODD.items())}) USING parquet"
             for table in ("odd", "odd_copy")
@@ -139,11 +139,16 @@ async def forwarded(world: World, reader: ReaderPool, text: str, rules: Rules = 
     return verdict.forwarded
 
 
+def rows(cursor: Any, text: str) -> list[str]:
+    """Return rows in the order of their text. Spark may fail at either call."""
+    cursor.execute(text)
+    return sorted(map(repr, cursor.fetchall()))
+
+
 def answer(cursor: Any, text: str) -> Any:
-    """Return rows in the order of their text, or the condition of the error."""
+    """Return rows, or the condition of the error."""
     try:
-        cursor.execute(text)
-        return sorted(map(repr, cursor.fetchall()))
+        return rows(cursor, text)
     except OperationalError as error:
         return re.findall(r"\[([A-Z_.]+)\]", str(error))[0]
 
@@ -194,11 +199,11 @@ async def test_the_source_is_asked_for_what_the_user_asks_for(
 
 OPEN = {
     "partitions by a join": (
-        "SELECT sum(amount) FROM fact f JOIN days d ON f.day = d.day WHERE d.holiday",
+        "SELECT sum(amount) FROM fact f JOIN days d ON f.day = d.day WHERE d.number = 3",
         r"PartitionFilters: \[.*dynamicpruning",
     ),
     "partitions by a subquery": (
-        "SELECT count(*) FROM fact WHERE day IN (SELECT day FROM days WHERE holiday)",
+        "SELECT count(*) FROM fact WHERE day IN (SELECT day FROM days WHERE number = 3)",
         r"PartitionFilters: \[.*dynamicpruning",
     ),
     "partitions by a function": (
@@ -229,12 +234,11 @@ async def test_columns_of_another_type_than_was_judged_fail_on_every_row(
     made = f"CREATE TABLE {DATABASE}.changing USING parquet AS SELECT {{}} AS k, 's' AS s FROM range(2)"
     text = await forwarded(world, reader, "SELECT * FROM changing WHERE k = 5", Rules())
     cursor.execute(made.format("CAST(id + 4 AS INT)"))
-    cursor.execute(text)
-    assert cursor.fetchall() == [(5, "s")]
+    assert rows(cursor, text) == ["(5, 's')"]
     cursor.execute(f"DROP TABLE {DATABASE}.changing")
     cursor.execute(made.format("'a'"))
     with pytest.raises(OperationalError, match="the table was changed"):
-        cursor.execute(text)
+        rows(cursor, text)
     cursor.execute(f"DROP TABLE {DATABASE}.changing")
 
 
@@ -408,7 +412,7 @@ ORACLES = [
     "SELECT k, id, sum({x}) FROM {fact} GROUP BY k, id HAVING k = id",
     "SELECT k, id, {x} AS x, count(*) FROM {fact} GROUP BY k, id, s HAVING k = id",
     "SELECT k, id, count(*) FROM {fact} GROUP BY k, id, s HAVING k = id ORDER BY {x}",
-    "SELECT DISTINCT {x} AS x, k FROM {fact} WHERE k <=> 2 ORDER BY {x}",
+    "SELECT DISTINCT {x} AS x, k FROM {fact} WHERE k <=> 2 ORDER BY x",
     "SELECT f.id, {fx} FROM {fact} f JOIN {dim} d ON f.k = d.k WHERE d.k = 2 ORDER BY {fx}, f.id",
     "SELECT count(CASE WHEN {x} > 0 THEN 1 END), max({x}) FROM {fact} LEFT JOIN {dim} USING (k)",
     "SELECT id, {x} AS x FROM {fact} WHERE ok UNION ALL SELECT k, 1 FROM {dim}",
@@ -417,7 +421,7 @@ ORACLES = [
     "SELECT * FROM (SELECT k, id, max({x}) OVER (PARTITION BY k, id) AS x FROM {fact}) WHERE k = id",
     "SELECT {x}, id FROM {fact} WHERE k IN (SELECT k FROM {dim} WHERE name = 'n1')",
     "SELECT (SELECT max({x}) FROM {fact} f WHERE f.k = p.k) FROM plain p WHERE p.k = p.v",
-    "SELECT {x}, day FROM {fact} WHERE day IN (SELECT day FROM days WHERE holiday) LIMIT 1000",
+    "SELECT {x}, day FROM {fact} WHERE day IN (SELECT day FROM days WHERE number = 3) LIMIT 1000",
     "WITH c AS (SELECT *, {x} AS x FROM {fact}) SELECT a.x FROM c a JOIN c b ON a.k = b.id AND a.id = b.id",
 ]
 _MODES = {
@@ -444,7 +448,7 @@ async def test_what_is_shown_may_fail_and_tells_nothing(
             governed = await forwarded(world, reader, text.format(fact="fact", dim="dim"), Rules())
             open_ones += "TABLESAMPLE" not in governed
             expected = answer(cursor, text.format(fact="fact_copy", dim="dim_copy"))
-            assert isinstance(expected, list)
+            assert isinstance(expected, list), (expected, text)
             assert answer(cursor, governed) == expected, text
     finally:
         for text in made:
