@@ -8,7 +8,6 @@ prepares everything within it first, so that what is missing is told all at once
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -16,7 +15,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
-from gateway.pipeline.barriers import open_on
+from gateway.pipeline.barriers import below_text
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -50,7 +49,6 @@ from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
-from gateway.sql.leakproof import Scanned, leakproof
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
@@ -197,9 +195,8 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    opened = await open_on(prepared, policies, judging)
-    conditions = await _leakproof(prepared, policies, opened.keys(), evaluation, judging)
-    guarded = _guarded(prepared, policies, bodies, conditions, opened, evaluation, judging)
+    below = await below_text(prepared, policies, judging)
+    guarded = _guarded(prepared, policies, bodies, below, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -357,44 +354,11 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
 
-async def _leakproof(
-    prepared: Prepared,
-    policies: Policies,
-    opened: AbstractSet[Span],
-    evaluation: Evaluation,
-    judging: Judging,
-) -> Mapping[Span, tuple[str, ...]]:
-    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on; scans
-    without a barrier (`opened`) need none."""
-    if prepared.place.expression or prepared.wants.shares or not judging.rules.push_down:
-        return {}
-    scanned: dict[Span, Scanned] = {}
-    for relation, name in prepared.scans:
-        table, view = evaluation.catalog.table(name), policies.views[name.folded()]
-        if table is None or view is None or relation.span is None:
-            continue
-        shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
-        barrier = view.row_filter is not None or name.folded() in policies.reading
-        barrier = barrier and relation.span not in opened
-        masked = {column.lower() for column in view.masks}
-        stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
-        # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing
-        takes = stored if firm else frozenset()
-        scanned[relation.span] = Scanned(columns=shown, takes=takes)
-    if not any(one.takes for one in scanned.values()):
-        return {}
-    relations = prepared.reading.relations
-    ctes = frozenset(r.span for r in relations if r.role is RelationRole.CTE and r.span is not None)
-    return leakproof(await judging.reader.read_plan(prepared.text), prepared.text, scanned, ctes)
-
-
 def _guarded(
     prepared: Prepared,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
-    conditions: Mapping[Span, tuple[str, ...]],
-    opened: Mapping[Span, Mapping[str, str]],
+    below: Mapping[Span, guard.Below],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
@@ -419,8 +383,7 @@ def _guarded(
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
-            conditions=conditions.get(relation.span, ()) if relation.span is not None else (),
-            open_on=opened.get(relation.span) if relation.span is not None else None,
+            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
             bare=judging.bare_builtins,
         )
         if isinstance(scan, NotGovernable):
