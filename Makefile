@@ -8,6 +8,8 @@
 #                for a third of that
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
+#   make lake-test  every minor of Spark, and Iceberg, Delta and Paimon on theirs; fetches 2 GB, once (needs Maven)
+#   make lake-demo  Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon, and a tour (needs Maven)
 #   make minors  the parser's cases and a gateway before each older minor of Spark; fetches 450 MB for each, once
 #   make help    the rest
 
@@ -28,7 +30,9 @@ ARGS ?=
 # Processes that share the suite; each has a Spark of its own as soon as it needs one.
 LANES ?= 2
 # Minor versions that `make minors` tries.
-MINORS ?= 4.1 4.2
+MINORS ?= 3.5 4.0 4.1 4.2
+# Table formats, and the minors that `make lake-test` has them on.
+LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -36,7 +40,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo quick test night minors fuzz lab check bench npm-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors fuzz lab check bench npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +60,9 @@ $(STAMP): pyproject.toml deploy/setup.sh
 demo: $(STAMP)
 	@exec $(BIN)/sluice demo $(ARGS)
 
+lake-demo: $(STAMP)
+	@exec $(BIN)/sluice lake-demo $(ARGS)
+
 # Types are checked beside the tests. What waits is shown only when it fails.
 quick: export SLUICE_TEST_EFFORT = 0.1
 quick: $(STAMP)
@@ -69,9 +76,17 @@ quick: $(STAMP)
 test: $(STAMP)
 	@exec $(PY) -m pytest -n $(LANES) --costs $(ARGS)
 
+lake-jars: $(STAMP)
+	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
+	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
+
+lake-test: lake-jars
+	@exec $(PY) -m pytest -n $(LANES) --costs -m lake tests/e2e/lake $(ARGS)
+
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP)
-	@exec $(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+night: $(STAMP) $(NPM_STAMP) lake-jars
+	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
+	@exec $(MAKE) minors
 
 minors: $(STAMP)
 	@for minor in $(MINORS); do \

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gateway.app.doors import require_connect
 from gateway.app.explaining import make_upstream
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults
-from gateway.model.spark_configuration import SparkConfiguration
+from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
 from gateway.settings.models import Settings
 
 
@@ -19,18 +19,18 @@ class Asked:
     warnings: tuple[str, ...] = ()
 
 
-async def ask_backend(settings: Settings, *, reader_version: str) -> Asked:
+async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Asked:
     """Return why the Spark of the settings would get no statement; nothing when it would.
 
     One that does not answer is a warning, because settings are checked where Spark cannot be reached. An
-    embedded one is the gateway's own. `reader_version` is the parser's, empty when there is none to compare.
+    embedded one is the gateway's own. `reader` is the parser, or NOT_COMPARED.
     """
     if settings.backend.embedded is not None:
         return Asked()
     try:
         if settings.listeners.connect is not None:
             require_connect()
-        upstream = make_upstream(settings, None, reader_version)
+        upstream = make_upstream(settings, None, reader)
     except Faults as error:
         return Asked(faults=error.faults)
     try:

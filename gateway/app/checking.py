@@ -10,7 +10,7 @@ import orjson
 
 from gateway.app.backend_checks import ask_backend
 from gateway.app.combining import combine
-from gateway.app.explaining import named_spark_home, spark_home_for
+from gateway.app.explaining import named_parsers, parsers_for, reader_of
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
@@ -27,11 +27,11 @@ from gateway.app.table_checks import against_tables
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
+from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.policy.documents import hint, parse_document
 from gateway.policy.packs.files import PACK_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
-from gateway.reader.pool import ReaderPool
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
 
@@ -104,13 +104,13 @@ async def check(
         except Faults as error:
             faults += error.faults
     warnings = [warning for policies in loaded for warning in policies.warnings]
-    reader_version = ""
+    configuration = NOT_COMPARED
     if with_parser and loaded:
         first = settings[0] if settings else Settings()
         reader = first.reader
-        home = await spark_home_for(first) if with_backend else named_spark_home(reader)
-        async with ReaderPool(home, reader.java, heap=reader.heap) as pool:
-            reader_version = pool.spark_version
+        parsers = await parsers_for(first) if with_backend else named_parsers(reader)
+        async with reader_of(reader.model_copy(update={"processes": 1}), parsers) as pool:
+            configuration = pool.configuration
             for policies in loaded:
                 faults += await unparsable(policies, pool)
                 if existing is not None:
@@ -120,7 +120,7 @@ async def check(
             warnings += await against_tables(policies, existing)
     if with_backend:
         for path, one_settings in by_path.items():
-            asked = await ask_backend(one_settings, reader_version=reader_version)
+            asked = await ask_backend(one_settings, reader=configuration)
             faults += [f"{path}: {fault}" for fault in asked.faults]
             warnings += [f"{path}: {warning}" for warning in asked.warnings]
     return Report(

@@ -14,6 +14,7 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.settings.models import ConnectBackend, ConnectListener, LoginSettings, Tls
 
@@ -33,7 +34,7 @@ class ConnectUpstream:
 
 
 def connect_backend(
-    settings: ConnectBackend, timeout_s: float, *, reader_version: str = ""
+    settings: ConnectBackend, timeout_s: float, *, reader: ParserConfiguration = NOT_COMPARED
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -44,7 +45,7 @@ def connect_backend(
         host=settings.host,
         port=settings.port,
         token=token,
-        reader_version=reader_version,
+        reader=reader,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,
@@ -55,12 +56,12 @@ def connect_backend(
 
 
 def own_connect_backend(
-    spark: EmbeddedSpark, timeout_s: float, *, reader_version: str = ""
+    spark: EmbeddedSpark, timeout_s: float, *, reader: ParserConfiguration = NOT_COMPARED
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
     options = SparkConnectOptions(
-        host=host, port=port, token=token, reader_version=reader_version, connect_timeout_s=timeout_s
+        host=host, port=port, token=token, reader=reader, connect_timeout_s=timeout_s
     )
     return ConnectUpstream(backend=SparkConnectBackend(options), host=host, port=port, token=token)
 

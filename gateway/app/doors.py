@@ -92,13 +92,14 @@ class Upstream:
             raise Faults(["`backend` names no Spark"])
         return told[0]
 
-    async def version(self) -> str:
-        """Return Spark's version, whatever else it is. Raises BackendUnavailable when it does not answer."""
+    async def introduction(self) -> SparkConfiguration:
+        """Return Spark's version and settings, whatever they are. Raises BackendUnavailable when it does not
+        answer."""
         if self.thrift is not None:
-            return await self.thrift.version()
+            return await self.thrift.introduction()
         if self.connect is None:
             raise Faults(["`backend` names no Spark"])
-        return await self.connect.backend.version()
+        return await self.connect.backend.introduction()
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:
         """Return what has to be ready: name → what is wrong with it, None when nothing is."""

@@ -19,13 +19,22 @@ from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
 from gateway.model.principal import Principal
-from gateway.model.spark_minors import supported_minor
+from gateway.model.spark_configuration import (
+    NOT_COMPARED,
+    ParserConfiguration,
+    SparkConfiguration,
+    extensions_of,
+)
+from gateway.model.spark_minors import minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
+from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace, reserved_place
-from gateway.reader.java_runtime import find_spark_home, find_spark_of
+from gateway.reader.extension_jars import find_extension_jars
+from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_version
 from gateway.reader.limits import ReaderLimits
+from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
@@ -35,47 +44,73 @@ from gateway.settings.models import BackendSettings, ReaderSettings, Settings
 
 
 async def make_reader(settings: Settings) -> ReaderPool:
-    """Return the parser processes that fit the Spark of the settings, not started. Raises as
-    `spark_home_for`."""
-    return reader_of(settings.reader, await spark_home_for(settings))
+    """Return the parsers that fit the Spark of the settings, not started. Raises as `parsers_for`."""
+    return reader_of(settings.reader, await parsers_for(settings))
 
 
-async def spark_home_for(settings: Settings) -> Path:
-    """Return the directory whose `jars/` the parser is made of: a Spark of the backend's minor version.
+async def parsers_for(settings: Settings) -> Parsers:
+    """Return what the parser is made of: the jars of a Spark of the backend's minor version, and the
+    extensions that it runs, with their jars.
 
     What the settings do not say, the backend is asked; one that does not answer is taken for the Spark that
-    the gateway was installed with. Raises JavaNotFound when the jars are not here, UnsupportedSpark.
+    the gateway was installed with, without extensions. Raises JavaNotFound when jars are not here,
+    UnsupportedSpark, UnsupportedFormat.
     """
-    version = None
-    unnamed = settings.reader.spark_version is None and settings.reader.spark_home is None
-    if unnamed and settings.backend.embedded is None:
-        version = await _backend_version(settings)
-    return named_spark_home(settings.reader, version)
+    reader = settings.reader
+    named = reader.extensions is not None and (reader.spark_version or reader.spark_home) is not None
+    told = None if named or settings.backend.embedded is not None else await _introduction(settings)
+    version = told.version if told is not None and reader.spark_home is None else None
+    extensions = reader.extensions
+    if extensions is None:
+        extensions = extensions_of(told.settings) if told is not None else ()
+    return named_parsers(reader, version, extensions)
+
+
+def named_parsers(
+    settings: ReaderSettings, version: str | None = None, extensions: tuple[str, ...] | None = None
+) -> Parsers:
+    """Return the jars that the settings name; where they name none, of a Spark of this version, or of the one
+    that the gateway was installed with. Raises as `parsers_for`."""
+    home = named_spark_home(settings, version)
+    running = extensions if extensions is not None else settings.extensions or ()
+    if not LISTED_EXTENSIONS.issuperset(running):
+        # Such a Spark is refused, and says why, when it is asked how it reads: it may be another one by then.
+        running = ()
+    if not running:
+        return Parsers(spark_home=home)
+    jars = find_extension_jars(
+        formats_of(running),
+        minor_of(spark_version(home)),
+        spark_home=home,
+        named=[path.expanduser() for path in settings.extension_jars],
+        kept=settings.spark_jars.expanduser(),
+    )
+    return Parsers(spark_home=home, extensions=running, jars=jars)
 
 
 def named_spark_home(settings: ReaderSettings, version: str | None = None) -> Path:
     """Return the directory that the settings name; where they name none, one of a Spark of this version, or
-    of the Spark that the gateway was installed with. Raises as `spark_home_for`."""
+    of the Spark that the gateway was installed with. Raises JavaNotFound, UnsupportedSpark."""
     version = settings.spark_version or version
     if version is None:
         return find_spark_home(settings.spark_home)
     return find_spark_of(supported_minor(version), settings.spark_jars.expanduser())
 
 
-async def _backend_version(settings: Settings) -> str | None:
+async def _introduction(settings: Settings) -> SparkConfiguration | None:
     if settings.listeners.connect is not None:
         require_connect()
-    upstream = make_upstream(settings, None, "")
+    upstream = make_upstream(settings, None, NOT_COMPARED)
     try:
-        return await upstream.version()
+        return await upstream.introduction()
     except BackendUnavailable:
         return None
     finally:
         await upstream.close()
 
 
-def reader_of(settings: ReaderSettings, spark_home: Path) -> ReaderPool:
-    """Return parser processes of the settings, not started, with the jars of a Spark."""
+def reader_of(settings: ReaderSettings, parsers: Parsers) -> ReaderPool:
+    """Return parser processes of the settings, not started, of these jars."""
     limits = ReaderLimits(
         max_chars=settings.statement_chars,
         max_nesting=settings.nesting,
@@ -83,7 +118,15 @@ def reader_of(settings: ReaderSettings, spark_home: Path) -> ReaderPool:
         deadline_s=settings.timeout_s,
         wait_s=settings.wait_s,
     )
-    return ReaderPool(spark_home, settings.java, settings.processes, limits, heap=settings.heap)
+    return ReaderPool(
+        parsers.spark_home,
+        settings.java,
+        settings.processes,
+        limits,
+        extensions=parsers.extensions,
+        jars=parsers.jars,
+        heap=settings.heap,
+    )
 
 
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
@@ -118,19 +161,21 @@ def own_places(settings: Settings) -> tuple[ReservedPlace | None, tuple[Reserved
 
 
 def make_backend(
-    settings: BackendSettings, host: str, port: int, *, reader_version: str = ""
+    settings: BackendSettings, host: str, port: int, *, reader: ParserConfiguration = NOT_COMPARED
 ) -> SparkThriftBackend:
-    """Return the door to the Spark at an address; with `reader_version` it must be of that minor version."""
+    """Return the door to the Spark at an address; it must read texts as the parser does."""
     address = SparkAddress(
         host=host,
         port=port,
         connect_timeout_s=settings.connect_timeout_s,
         call_timeout_s=settings.call_timeout_s,
     )
-    return SparkThriftBackend(SparkThriftOptions(address=address, reader_version=reader_version))
+    return SparkThriftBackend(SparkThriftOptions(address=address, reader=reader))
 
 
-def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_version: str) -> Upstream:
+def make_upstream(
+    settings: Settings, embedded: EmbeddedSpark | None, reader: ParserConfiguration
+) -> Upstream:
     """Return the Spark of the settings, at every endpoint that the gateway's clients can reach."""
     backend, connects = settings.backend, settings.listeners.connect is not None
     thrift = connect = None
@@ -140,15 +185,15 @@ def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_ver
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
     if settings.serves_thrift:
-        thrift = make_backend(backend, host, port, reader_version=reader_version)
+        thrift = make_backend(backend, host, port, reader=reader)
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend
 
         timeout_s = backend.connect_timeout_s
         if embedded is not None:
-            connect = own_connect_backend(embedded, timeout_s, reader_version=reader_version)
+            connect = own_connect_backend(embedded, timeout_s, reader=reader)
         elif backend.connect is not None:
-            connect = connect_backend(backend.connect, timeout_s, reader_version=reader_version)
+            connect = connect_backend(backend.connect, timeout_s, reader=reader)
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
@@ -180,7 +225,7 @@ async def verdicts_without_sessions(
     """Judge as a gateway of these settings would, with the tables of a running Spark or of a file.
 
     Raises Faults for broken rules, BackendUnavailable when Spark or the parser is not there, and as
-    `spark_home_for`.
+    `parsers_for`.
     """
     users = read_users(settings.users.file) if settings.users.file.exists() else {}
     principals = {name: user.principal for name, user in users.items()}
@@ -208,7 +253,7 @@ async def catalog_without_sessions(
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    upstream = _upstream(settings.backend, reader.spark_version)
+    upstream = _upstream(settings.backend, reader.configuration)
     queries = upstream.queries()
     catalog = make_catalog(settings, queries)
     try:
@@ -220,15 +265,15 @@ async def catalog_without_sessions(
         await upstream.close()
 
 
-def _upstream(settings: BackendSettings, reader_version: str) -> Upstream:
+def _upstream(settings: BackendSettings, reader: ParserConfiguration) -> Upstream:
     if settings.thrift is None and settings.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend
 
-        door = connect_backend(settings.connect, settings.connect_timeout_s, reader_version=reader_version)
+        door = connect_backend(settings.connect, settings.connect_timeout_s, reader=reader)
         return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
     host, port = _running_spark(settings)
-    thrift = make_backend(settings, host, port, reader_version=reader_version)
+    thrift = make_backend(settings, host, port, reader=reader)
     return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 

@@ -153,7 +153,7 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
-        upstream = make_upstream(settings, embedded, reader.spark_version)
+        upstream = make_upstream(settings, embedded, reader.configuration)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()

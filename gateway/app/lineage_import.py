@@ -35,7 +35,7 @@ from gateway.sql.classify import classify
 from gateway.sql.scripts import statements_of
 from gateway.sql.wants import Wants
 
-BATCH = 200
+BATCH = 1_000
 """Statements of one transaction."""
 _IDS = uuid.UUID("6f1d5a1e-5a0b-4f0e-9d3c-1f7c0a9b2e44")
 """Makes ids of scripts' statements, so that the same script counts once."""

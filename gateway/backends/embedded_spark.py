@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +26,13 @@ from typing import IO
 
 from gateway.backends import leash
 from gateway.backends.hadoop_defaults import write_hadoop_defaults
-from gateway.backends.unprivileged import run_as, state_directory, state_place, within_reach
+from gateway.backends.unprivileged import (
+    file_within_reach,
+    run_as,
+    state_directory,
+    state_place,
+    within_reach,
+)
 from gateway.errors import BackendUnavailable
 
 Probe = Callable[[str, int], Awaitable[object]]
@@ -65,11 +72,16 @@ logger.conf.level = error
 """
 """Warnings only: at `info` Spark writes every statement's text into its log."""
 
-SPARK_CONF: Mapping[str, str] = {
+CONNECT_CONF: Mapping[str, str] = {
     "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
     "spark.connect.grpc.binding.address": HOST,
     # A chain of DataFrame calls nests two messages deep for each: 1,000 of them are taken.
     "spark.connect.grpc.marshallerRecursionLimit": "10000",
+    # What a killed gateway has not passed on must still be there for who comes back: more than 10 MB.
+    "spark.connect.execute.reattachable.observerRetryBufferSize": "64m",
+}
+
+SPARK_CONF: Mapping[str, str] = {
     # A filter upon a filter takes the analyser one round each; Spark's own limit is 100.
     "spark.sql.analyzer.maxIterations": "2000",
     # Larger messages, of up to 2.8 MB: a client answers every one with a ReleaseExecute.
@@ -87,8 +99,6 @@ SPARK_CONF: Mapping[str, str] = {
     # Derby's connections come from a pool of 10. A statement that is cancelled while Spark asks the metastore
     # can keep one for good; with none left everybody waits for ever (`GenericObjectPool.borrowObject`).
     "spark.hadoop.datanucleus.connectionPool.maxPoolSize": "100",
-    # What a killed gateway has not passed on must still be there for who comes back: more than 10 MB.
-    "spark.connect.execute.reattachable.observerRetryBufferSize": "64m",
 }
 
 JVM_OPTIONS = (
@@ -126,6 +136,10 @@ class EmbeddedSparkOptions:
     thrift_port: int = 0
     """0 picks a free port."""
     connect_port: int = 0
+    connect: bool = True
+    """Whether there is a Spark Connect; Spark 3.5 has none among its jars."""
+    jars: Sequence[Path] = ()
+    """Files that are on its class path besides, such as those of table formats."""
     cores: int = 2
     statements: int = 100
     """Statements that its Thrift Server runs at once; 100 more wait in a queue of its own."""
@@ -152,7 +166,8 @@ class EmbeddedSpark:
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
         self.thrift_port = options.thrift_port or _free_port()
-        self.connect_port = options.connect_port or _free_port()
+        self.connect_port = (options.connect_port or _free_port()) if options.connect else 0
+        """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -189,8 +204,9 @@ class EmbeddedSpark:
             self._process = process = self._launch(command)
             as_whom = f" as {self.user}" if self.user else ""
             progress(f"java started{as_whom}, pid {process.pid}")
-            await self._port_open(process, self.connect_port, deadline)
-            progress("Spark Connect listens")
+            if self._options.connect:
+                await self._port_open(process, self.connect_port, deadline)
+                progress("Spark Connect listens")
             await self._port_open(process, self.thrift_port, deadline)
             progress("Thrift Server listens")
             await self._answers(process, deadline)
@@ -250,6 +266,7 @@ class EmbeddedSpark:
         jars = within_reach(source_jars, user, shelter)
         if jars != source_jars or reachable_home != java_home:
             progress(f"Spark's programs are readable by {self.user} in {shelter}")
+        self._take_in(options.jars)
         for name in ("tmp", "warehouse", "conf"):
             made = self.directory / name
             made.mkdir(mode=0o700, exist_ok=True)
@@ -263,11 +280,21 @@ class EmbeddedSpark:
             self.log.replace(self.log.with_suffix(".log.1"))
         return self._command(reachable_home / "bin" / "java", jars)
 
+    def _take_in(self, files: Sequence[Path]) -> None:
+        """Have nothing but these files in our own directory of jars."""
+        more = self.directory / "jars"
+        shutil.rmtree(more, ignore_errors=True)
+        more.mkdir()
+        more.chmod(0o755)
+        for file in files:
+            file_within_reach(file, self._user, more / file.name)
+
     def _command(self, java: Path, jars: Path) -> list[str]:
         run = self.directory
+        connect = {**CONNECT_CONF, "spark.connect.grpc.binding.port": str(self.connect_port)}
         conf = {
             **SPARK_CONF,
-            "spark.connect.grpc.binding.port": str(self.connect_port),
+            **(connect if self._options.connect else {}),
             "spark.sql.warehouse.dir": str(run / "warehouse"),
             "spark.local.dir": str(run / "tmp"),
             "spark.hadoop.javax.jdo.option.ConnectionURL": (
@@ -283,7 +310,7 @@ class EmbeddedSpark:
         }
         return [
             str(java),
-            *("-cp", f"{run / 'conf'}:{jars}/*"),
+            *("-cp", f"{run / 'conf'}:{jars}/*:{run / 'jars'}/*"),
             f"-Xmx{self._options.heap}",
             *JVM_OPTIONS,
             *(QUICK_START if self._options.quick_start else ()),

@@ -8,7 +8,12 @@ from typing import Protocol
 import structlog
 
 from gateway.errors import BackendMismatch, BackendUnavailable
-from gateway.model.spark_configuration import SparkConfiguration, differences, process_of
+from gateway.model.spark_configuration import (
+    ParserConfiguration,
+    SparkConfiguration,
+    differences,
+    process_of,
+)
 from gateway.session.ports import BackendError, RpcError
 
 _log = structlog.get_logger(__name__)
@@ -31,9 +36,9 @@ class OneReading:
     they are asked for once of each.
     """
 
-    def __init__(self, endpoint: str, reader_version: str) -> None:
+    def __init__(self, endpoint: str, reader: ParserConfiguration) -> None:
         self._endpoint = endpoint
-        self._reader_version = reader_version
+        self._reader = reader
         self.holds = False
         """Whether the session that was asked last reads as we do."""
         self._known: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
@@ -54,7 +59,7 @@ class OneReading:
         except (BackendError, RpcError) as error:
             raise BackendUnavailable("Spark does not tell how it is configured") from error
         found = SparkConfiguration(version=version, settings=settings, parsers=parsers)
-        faults = differences(found, reader_version=self._reader_version)
+        faults = differences(found, reader=self._reader)
         if faults:
             _log.error("spark_reads_otherwise", endpoint=self._endpoint, reasons=faults)
             raise BackendMismatch(faults)

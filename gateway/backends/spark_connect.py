@@ -28,7 +28,13 @@ from google.rpc.status_pb2 import Status
 from gateway.backends.one_reading import OneReading
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import PROBE_TEXT, SparkConfiguration, parsers_on, process_of
+from gateway.model.spark_configuration import (
+    PROBE_TEXT,
+    ParserConfiguration,
+    SparkConfiguration,
+    parsers_on,
+    process_of,
+)
 from gateway.model.statement import Cleared
 from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
@@ -62,8 +68,8 @@ class SparkConnectOptions:
     """What Spark wants to be shown; empty: nothing."""
     tls: bool = False
     ca_file: Path | None = None
-    reader_version: str = ""
-    """Version of the parser that texts are proved by; Spark must have its minor. Empty: not compared."""
+    reader: ParserConfiguration = field(default_factory=ParserConfiguration)
+    """The parser that texts are proved by; Spark must read as it does."""
     channels: int = 4
     connect_timeout_s: float = 10.0
     """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
@@ -76,7 +82,7 @@ class SparkConnectBackend:
 
     def __init__(self, options: SparkConnectOptions) -> None:
         self._options = options
-        self._reading = OneReading("connect", options.reader_version)
+        self._reading = OneReading("connect", options.reader)
         credentials = _tls(options.ca_file) if options.tls else None
         self._channels = [self._channel(credentials) for _ in range(options.channels)]
         self._turns = itertools.cycle(self._channels)
@@ -195,11 +201,16 @@ class SparkConnectBackend:
         not part of `ConnectBackend`: sessions have no way to it."""
         return self._stream("ExecutePlan", request)
 
-    async def version(self) -> str:
-        """Return Spark's version, as it says; nothing else is asked. Raises BackendUnavailable."""
+    async def introduction(self) -> SparkConfiguration:
+        """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
+
+        Raises BackendUnavailable.
+        """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                return await _Session(self, PROBE_SESSION, PROBE_USER, "").version()
+                asked = _Session(self, PROBE_SESSION, PROBE_USER, "")
+                settings = await asked.settings()
+                return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
         except RpcError as error:

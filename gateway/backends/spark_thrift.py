@@ -31,7 +31,7 @@ from gateway.backends.spark_thrift_questions import Questions
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
-from gateway.model.spark_configuration import SparkConfiguration
+from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
 from gateway.model.statement import Cleared
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
@@ -79,8 +79,8 @@ class SparkThriftOptions:
 
     Empty stands for `anonymous`, as hive-jdbc has it: Spark's PLAIN refuses an empty one even then.
     """
-    reader_version: str = ""
-    """Version of the parser that texts are proved by; Spark must have its minor. Empty: not compared."""
+    reader: ParserConfiguration = field(default_factory=ParserConfiguration)
+    """The parser that texts are proved by; Spark must read as it does."""
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
     stop_grace_s: float = 10.0
     """Seconds between cancelling a statement and closing it; planning should be over by then."""
@@ -112,7 +112,7 @@ class SparkThriftBackend:
 
     def __init__(self, options: SparkThriftOptions) -> None:
         self._options = options
-        self._reading = OneReading("thrift", options.reader_version)
+        self._reading = OneReading("thrift", options.reader)
         self.endings = Endings()
 
     async def open_session(
@@ -167,16 +167,21 @@ class SparkThriftBackend:
         """Open a connection that is logged in as `user`."""
         return await SparkConnection.open(self._options.address, user, self._options.password or "anonymous")
 
-    async def version(self) -> str:
-        """Return Spark's version, as it says; nothing else is asked. Raises BackendUnavailable."""
+    async def introduction(self) -> SparkConfiguration:
+        """Return Spark's version and settings, as it says, whatever they are; parsers are not asked for.
+
+        Raises BackendUnavailable.
+        """
         try:
             session = await self._open(PROBE, TProtocolVersion.V10, {})
             try:
-                return await Questions(session).version()
+                asked = Questions(session)
+                settings = await asked.settings()
+                return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
             finally:
                 await session.close()
         except BackendError as error:
-            raise BackendUnavailable("Spark does not tell its version") from error
+            raise BackendUnavailable("Spark does not tell its version and its settings") from error
 
     async def probe(self) -> SparkConfiguration:
         """Run `SELECT 1` as the gateway itself, and return how Spark is configured.

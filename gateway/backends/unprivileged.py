@@ -119,6 +119,13 @@ def within_reach(tree: Path, user: RunAs | None, shelter: Path) -> Path:
     return copy
 
 
+def file_within_reach(file: Path, user: RunAs | None, place: Path) -> None:
+    """Put a file at `place`, where nothing is, linked or copied so that the user can read it."""
+    _link_or_copy(str(file.resolve()), str(place))
+    if user is not None and not can_reach(place, user):
+        _own_copy(place)
+
+
 def _sample(tree: Path) -> Iterable[Path]:
     if tree.is_dir():
         yield from list(tree.iterdir())[:3]

@@ -138,11 +138,16 @@ class _TooMany(Exception):
 
 def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
     names: dict[Dataset, str] = {}
+    # By identity first: hashing vertices costs more than all the rest, and a lineage names few datasets.
+    names_by_id: dict[int, str] = {}
 
     def named(dataset: Dataset) -> str:
-        name = names.get(dataset)
+        name = names_by_id.get(id(dataset))
         if name is None:
-            name = names[dataset] = dataset_name(dataset, seen)
+            name = names.get(dataset)
+            if name is None:
+                name = names[dataset] = dataset_name(dataset, seen)
+            names_by_id[id(dataset)] = name
         return name
 
     def column(vertex: ColumnVertex) -> Ends:
@@ -158,8 +163,15 @@ def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
                 ends = (named(read), ANY_COLUMN), (named(written), ANY_COLUMN)
                 edges[*ends, TABLE_LEVEL, False] = Words()
     all_columns = _columns_by_dataset(lineage.columns)
+    borne_on: dict[int, list[Ends]] = {}
     for edge in (*lineage.edges, *lineage.view_edges):
-        targets = [column(target) for target in _targets(edge, all_columns)]
+        # The conditions of a statement mostly share one tuple of targets.
+        shared = edge.type is EdgeType.PREDICATE
+        targets = borne_on.get(id(edge.targets)) if shared else None
+        if targets is None:
+            targets = [column(target) for target in _targets(edge, all_columns)]
+            if shared:
+                borne_on[id(edge.targets)] = targets
         plain = Words(storable(edge.expression[:EXPRESSION_CHARS]))
         aggregated = replace(plain, aggregate=aggregate_of(edge.expression) or NO_AGGREGATE)
         for one in edge.sources:

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -355,11 +355,20 @@ def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Co
     for key, words in zip(keys, shape.rows.edges.values(), strict=True):
         count = edges.get(key)
         if count is None:
-            count = edges[key] = replace(of_shape)
-        else:
-            count.also(of_shape)
+            edges[key] = _Count(
+                of_shape.statements,
+                of_shape.finished,
+                of_shape.first,
+                of_shape.last,
+                of_shape.statement,
+                words.expression,
+                frozenset((words.aggregate,)),
+            )
+            continue
+        count.also(of_shape)
         count.expression = words.expression
-        count.aggregates |= {words.aggregate}
+        if words.aggregate not in count.aggregates:
+            count.aggregates |= {words.aggregate}
 
 
 def _fields(rows: Sequence[_Count]) -> tuple[list[Any], ...]:

@@ -243,10 +243,11 @@ class NotParsed:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """The reader cannot answer: too large, too deep, timed out, or down. The statement is refused."""
+    """The reader has no reading: too large, too deep, two of them, timed out, or down. It is refused."""
 
     code: str
-    """`TOO_LARGE`, `TOO_DEEP`, `UNSAFE_TEXT`, `TIMEOUT`, `UNAVAILABLE`."""
+    """`TOO_LARGE`, `TOO_DEEP`, `UNSAFE_TEXT`, `TIMEOUT`, `UNAVAILABLE`; `TWO_READINGS` where the parsers of
+    Spark's extensions read it otherwise than Spark's own; `PARSER_FAILED` where one of them broke."""
     message: str
 
 

@@ -11,15 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.model.reading_settings import READING_SETTINGS
+from gateway.model.table_formats import LISTED_EXTENSIONS
 
 EXTENSIONS = "spark.sql.extensions"
 CATALOG_PREFIX = "spark.sql.catalog."
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
-
-LISTED_EXTENSIONS: frozenset[str] = frozenset()
-"""Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser
-that stands before Spark's, functions in the place of built-in ones, rules that change plans: it is refused
-unless the reader has it too, and the reader has none yet."""
 
 PROBE_TEXT = "SLUICE WHICH PARSER IS THIS"
 """No statement of any grammar. The stack of the error says which classes it went through: a parser that hands
@@ -86,35 +82,42 @@ def parsers_on(stack: Iterable[str]) -> tuple[str, ...]:
     return ()
 
 
-def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str, ...]:
+def extensions_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the classes of `spark.sql.extensions`, in Spark's order."""
+    named = (name.strip() for name in settings.get(EXTENSIONS, "").split(","))
+    return tuple(name for name in named if name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParserConfiguration:
+    """What the gateway's parser is, which proofs are made with."""
+
+    version: str = ""
+    """Of its Spark; empty: it is not compared."""
+    extensions: Sequence[str] = ()
+    """Classes of `spark.sql.extensions` that it runs, in their order."""
+    parsers: Sequence[str] = ()
+    """Classes that a text goes through there, the innermost first."""
+
+
+NOT_COMPARED = ParserConfiguration()
+"""Of a parser that is not there: whatever a Spark without extensions reads, is taken."""
+
+
+def differences(found: SparkConfiguration, *, reader: ParserConfiguration) -> tuple[str, ...]:
     """Say why texts may mean something else to this Spark than to the reader; nothing when they do not.
 
-    `reader_version` is the parser's; empty: it is not compared. Values of settings that are not pinned are
-    not told: there may be passwords among them.
+    Values of settings that are not pinned are not told: there may be passwords among them.
     """
     # INVARIANT (one reading): what is empty here is the only Spark that statements are given to.
     faults: list[str] = []
-    if reader_version and found.version.split(".")[:2] != reader_version.split(".")[:2]:
+    if reader.version and found.version.split(".")[:2] != reader.version.split(".")[:2]:
         faults.append(
-            f"Spark is version {found.version or 'unknown'}, but the parser is {reader_version}: a proof by "
+            f"Spark is version {found.version or 'unknown'}, but the parser is {reader.version}: a proof by "
             "another minor version says nothing; start the gateway anew with the parser that fits: without "
             "`reader.spark_home` and `reader.spark_version` it takes the one of the backend's version"
         )
-    named = (name.strip() for name in found.settings.get(EXTENSIONS, "").split(","))
-    unlisted = [name for name in named if name and name not in LISTED_EXTENSIONS]
-    if unlisted:
-        faults.append(
-            f"`{EXTENSIONS}` has {_some(unlisted)}, and the parser does not: texts could mean something else "
-            "to Spark than was proved; start Spark without it"
-        )
-    strange = [name for name in found.parsers if name not in PARSER_CLASSES]
-    if strange:
-        faults.append(
-            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came "
-            f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
-        )
-    elif PARSER not in found.parsers:
-        faults.append("Spark does not tell which classes read its texts")
+    faults += _extension_faults(found, reader)
     if found.settings.get(CHECKPOINTS):
         faults.append(
             f"`{CHECKPOINTS}` is set: the checkpoints of streams would lie there by names that users choose, "
@@ -126,6 +129,40 @@ def differences(found: SparkConfiguration, *, reader_version: str) -> tuple[str,
             has = f"is `{value}`" if value is not None else "is not told"
             faults.append(f"the setting `{key}` {has}, and the parser has `{pinned}`")
     return tuple(faults)
+
+
+def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) -> list[str]:
+    """What is in the setting has to be in the parser, and a text has to go through the same classes."""
+    faults: list[str] = []
+    named = extensions_of(found.settings)
+    unlisted = [name for name in named if name not in LISTED_EXTENSIONS]
+    if unlisted:
+        faults.append(
+            f"`{EXTENSIONS}` has {_some(unlisted)}, which the parser cannot run: texts could mean something "
+            "else to Spark than was proved; start Spark without it"
+        )
+    elif named != tuple(reader.extensions):
+        faults.append(
+            f"`{EXTENSIONS}` has {_some(named) or 'none'}, and the parser "
+            f"{_some(reader.extensions) or 'none'}, in this order: texts could mean something else to Spark "
+            "than was proved; start the gateway anew: without `reader.extensions` it asks Spark for them"
+        )
+    chain = [name for name in found.parsers if name not in PARSER_CLASSES]
+    own = [name for name in reader.parsers if name not in PARSER_CLASSES]
+    strange = [name for name in chain if name not in own]
+    if strange:
+        faults.append(
+            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came "
+            f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
+        )
+    elif PARSER not in found.parsers:
+        faults.append("Spark does not tell which classes read its texts")
+    elif chain != own:
+        faults.append(
+            f"Spark reads texts with {_some(chain) or 'its own parser alone'}, and the gateway with "
+            f"{_some(own)}, the innermost first"
+        )
+    return faults
 
 
 def _some(names: Sequence[str]) -> str:

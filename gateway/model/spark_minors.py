@@ -30,7 +30,7 @@ class Minor(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-SUPPORTED = (Minor(4, 1), Minor(4, 2), Minor(4, 3))
+SUPPORTED = (Minor(3, 5), Minor(4, 0), Minor(4, 1), Minor(4, 2), Minor(4, 3))
 """Oldest first. Each has passed the reader's cases (`make minors`)."""
 NEWEST = SUPPORTED[-1]
 
@@ -41,6 +41,14 @@ name of a built-in: CREATE FUNCTION is refused, and so are the names in `RESERVE
 UNSEEDED_SAMPLES = Minor(4, 2)
 """Since this one, a TABLESAMPLE without REPEATABLE has no seed in its plan. Before, the parser draws one, so
 that a text never reads the same twice, and cannot be proved."""
+
+PLANS = Minor(4, 0)
+"""Since this one, a Spark is given plans of Spark Connect. A server ignores fields that it does not know. One
+of 3.5 would run an empty text, take TRY_CAST for CAST and lose the arguments of SQL; and a client that comes
+back after its restart would go on in a new session, without the pinned settings, and nobody would notice."""
+DOUBLED_QUOTES = Minor(4, 1)
+"""Since this one, two quotes within a literal are one quote, `'it''s'`. Before, the literal ends there and
+another one begins, and both are one: `its`."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(?![0-9])")
 

@@ -116,8 +116,17 @@ async def prepare(
     return found
 
 
+UNREAD_SQLSTATES = {
+    "TOO_LARGE": "54001",
+    "TOO_DEEP": "54001",
+    "TWO_READINGS": "0A000",
+    "PARSER_FAILED": "XX000",
+}
+"""Of what the reader has no reading of; of everything else 57000: it may have one in a moment."""
+
+
 def _unread(answer: NotRead) -> Stop:
-    sqlstate = "54001" if answer.code.startswith("TOO_") else "57000"
+    sqlstate = UNREAD_SQLSTATES.get(answer.code, "57000")
     return Stop(code=answer.code, sqlstate=sqlstate, message=answer.message)
 
 

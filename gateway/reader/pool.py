@@ -15,9 +15,11 @@ import structlog
 
 from gateway.errors import BackendUnavailable
 from gateway.model.reading import ExpressionNode, NotRead, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import minor_of, supported_minor
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
+from gateway.reader.parsers import Parsers
 from gateway.reader.process import ParserGone, ParserProcess
 from gateway.reader.replies import Hello, Reply, proof_of, proof_request, reading_of, tree_of
 from gateway.reader.splicing import applied
@@ -66,12 +68,16 @@ class ReaderPool:
         size: int = 1,
         limits: ReaderLimits | None = None,
         *,
+        extensions: Sequence[str] = (),
+        jars: Sequence[Path] = (),
         heap: str = "512m",
         threads: int = 2,
     ) -> None:
         if size < 1 or threads < 1:
             raise ValueError("a reader needs at least one process with one thread")
         self._spark_home = spark_home
+        self._extensions = tuple(extensions)
+        self._jars = tuple(jars)
         self._java = java
         self._size = size
         self.limits = limits or ReaderLimits()
@@ -92,11 +98,14 @@ class ReaderPool:
 
         Raises JavaNotFound, UnsupportedSpark, and BackendUnavailable when a process does not come up.
         """
-        java, spark_home = find_java(self._java), find_spark_home(self._spark_home)
-        self._version = spark_version(spark_home)
+        java = find_java(self._java)
+        parsers = Parsers(
+            spark_home=find_spark_home(self._spark_home), extensions=self._extensions, jars=self._jars
+        )
+        self._version = spark_version(parsers.spark_home)
         supported_minor(self._version)
         launched = await asyncio.gather(
-            *(self._launch(java, spark_home) for _ in range(self._size)), return_exceptions=True
+            *(self._launch(java, parsers) for _ in range(self._size)), return_exceptions=True
         )
         up = [process for process in launched if isinstance(process, ParserProcess)]
         if len(up) < self._size:
@@ -108,7 +117,7 @@ class ReaderPool:
         self._hello = up[0].hello
         for process in up:
             self._join(process)
-            self._keepers.append(asyncio.create_task(self._keep(process, java, spark_home)))
+            self._keepers.append(asyncio.create_task(self._keep(process, java, parsers)))
 
     async def close(self) -> None:
         """End every process. Requests under way are answered as unavailable."""
@@ -147,6 +156,14 @@ class ReaderPool:
     @property
     def spark_version(self) -> str:
         return self._known.spark_version
+
+    @property
+    def configuration(self) -> ParserConfiguration:
+        """What the parser is, which a Spark's has to be as well."""
+        hello = self._known
+        return ParserConfiguration(
+            version=hello.spark_version, extensions=hello.extensions, parsers=hello.parsers
+        )
 
     @property
     def keywords(self) -> tuple[str, ...]:
@@ -348,18 +365,20 @@ class ReaderPool:
                 turn.set_result(None)
                 return
 
-    async def _launch(self, java: Path, spark_home: Path) -> ParserProcess:
+    async def _launch(self, java: Path, parsers: Parsers) -> ParserProcess:
         process = await ParserProcess.launch(
-            java, spark_home, heap=self._heap, threads=self._threads, start_timeout_s=START_TIMEOUT_S
+            java, parsers, heap=self._heap, threads=self._threads, start_timeout_s=START_TIMEOUT_S
         )
         # Names of jars are anybody's to give, and jars may be others when a process is replaced.
         found = process.hello.spark_version
         if minor_of(found) != minor_of(self._version):
             await process.kill()
-            raise ParserGone(f"the jars in {spark_home}/jars are of Spark {found} and not {self._version}")
+            raise ParserGone(
+                f"the jars in {parsers.spark_home}/jars are of Spark {found} and not {self._version}"
+            )
         return process
 
-    async def _keep(self, process: ParserProcess, java: Path, spark_home: Path) -> None:
+    async def _keep(self, process: ParserProcess, java: Path, parsers: Parsers) -> None:
         """Own one process: replace it whenever it is gone, end it when this task is cancelled."""
         clock = asyncio.get_running_loop().time
         try:
@@ -370,18 +389,18 @@ class ReaderPool:
                 await process.kill()
                 lived_s = round(clock() - born, 3)
                 log.warning("reader.gone", pid=process.pid, lived_s=lived_s, said=process.last_words)
-                process = await self._replace(java, spark_home)
+                process = await self._replace(java, parsers)
                 self._join(process)
         finally:
             self._leave(process)
             await process.kill()
 
-    async def _replace(self, java: Path, spark_home: Path) -> ParserProcess:
+    async def _replace(self, java: Path, parsers: Parsers) -> ParserProcess:
         failures = 0
         while True:
             await asyncio.sleep(BACK_OFF_S[min(failures, len(BACK_OFF_S) - 1)])
             try:
-                return await self._launch(java, spark_home)
+                return await self._launch(java, parsers)
             except ParserGone as error:
                 failures += 1
                 log.error("reader.start_failed", failures=failures, reason=str(error))

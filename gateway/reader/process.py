@@ -17,6 +17,7 @@ from pathlib import Path
 import orjson
 
 from gateway.reader.java_runtime import jdk_openings
+from gateway.reader.parsers import Parsers
 from gateway.reader.replies import Hello, Reply, hello_of
 
 SOURCES = Path(__file__).resolve().parent / "java"
@@ -63,14 +64,14 @@ class ParserProcess:
 
     @classmethod
     async def launch(
-        cls, java: Path, spark_home: Path, *, heap: str, threads: int, start_timeout_s: float
+        cls, java: Path, parsers: Parsers, *, heap: str, threads: int, start_timeout_s: float
     ) -> ParserProcess:
         """Start a JVM and wait until it has said hello. Raises ParserGone."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
                 child = await asyncio.create_subprocess_exec(
-                    *command(java, spark_home, heap=heap, threads=threads),
+                    *command(java, parsers, heap=heap, threads=threads),
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=asyncio.subprocess.PIPE,
@@ -188,7 +189,7 @@ class ParserProcess:
             self._last_words.extend(chunk.decode(errors="replace").splitlines())
 
 
-def command(java: Path, spark_home: Path, *, heap: str, threads: int) -> list[str]:
+def command(java: Path, parsers: Parsers, *, heap: str, threads: int) -> list[str]:
     """Return the JVM's command line."""
     return [
         str(java),
@@ -203,10 +204,11 @@ def command(java: Path, spark_home: Path, *, heap: str, threads: int) -> list[st
         f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}",
         *jdk_openings(),
         "-cp",
-        f"{spark_home / 'jars'}/*",
+        ":".join((f"{parsers.spark_home / 'jars'}/*", *map(str, parsers.jars))),
         "org.codehaus.janino.JavaSourceClassLoader",
         "-sourcepath",
         str(SOURCES),
         "sluice.ReaderMain",
         str(threads),
+        *parsers.extensions,
     ]

@@ -40,7 +40,12 @@ class Hello:
     """What a parser process says of itself before the first request."""
 
     spark_version: str
+    extensions: tuple[str, ...]
+    """Classes whose parsers stand before Spark's, in the order of `spark.sql.extensions`."""
+    parsers: tuple[str, ...]
+    """Classes that a text goes through, the innermost first."""
     functions: frozenset[str]
+    """Those of Spark and of the extensions; so the table functions."""
     internal_functions: frozenset[str]
     table_functions: frozenset[str]
     keywords: tuple[str, ...]
@@ -50,6 +55,8 @@ class Hello:
 def hello_of(reply: Reply) -> Hello:
     return Hello(
         reply["spark"],
+        tuple(reply["extensions"]),
+        tuple(reply["parsers"]),
         frozenset(reply["functions"]),
         frozenset(reply["internal_functions"]),
         frozenset(reply["table_functions"]),
@@ -68,8 +75,24 @@ def reading_of(reply: Reply, hello: Hello) -> ReadingAnswer:
             parameters,
             tuple(reply["exceptions"]),
         )
+    if kind == "answer":
+        return _reading(reply, hello)
+    return not_read_of(reply)
+
+
+def not_read_of(reply: Reply) -> NotRead:
+    """Return why the parser has no reading of a text, and says nothing against it."""
+    kind = reply["kind"]
+    if kind == "two_readings":
+        return NotRead("TWO_READINGS", f"the statement can be read in two ways: {reply['message']}")
+    if kind == "parser_failed":
+        return NotRead("PARSER_FAILED", reply["message"])
     if kind == "too_deep":
         return NotRead("TOO_DEEP", "the statement nests deeper than Spark's parser can follow")
+    raise KeyError(kind)
+
+
+def _reading(reply: Reply, hello: Hello) -> Reading:
     return Reading(
         root=reply["root"],
         nodes=frozenset(reply["nodes"]),
@@ -108,7 +131,8 @@ def proof_of(reply: Reply) -> Proof:
         return Proof(holds=reply["holds"] is True, why=reply["why"])
     if kind == "rejected":
         return Proof(holds=False, why=f"a text of the proof does not parse: {reply['message']}")
-    return Proof(holds=False, why="the statement nests deeper than Spark's parser can follow")
+    not_read = not_read_of(reply)
+    return Proof(holds=False, why=not_read.message)
 
 
 def proof_request(

@@ -237,6 +237,12 @@ class ReaderSettings(Section):
     """The backend's minor version, such as `4.2`; by default Spark is asked when the gateway starts."""
     spark_jars: Path = Path("~/.cache/sluice/spark-jars")
     """Directory into which `sluice spark-jars` puts the jars of Spark, one directory for each version."""
+    extensions: tuple[Name, ...] | None = None
+    """Classes of `spark.sql.extensions`, in the backend's order; by default Spark is asked when the gateway
+    starts."""
+    extension_jars: tuple[Path, ...] = ()
+    """Jars of those extensions, or directories of jars; by default those that lie among Spark's own, and what
+    `sluice spark-jars --formats` has put into `spark_jars`."""
     processes: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
     """Parser processes; each uses about 270 MB and one core at full load."""
     heap: Heap = "512m"

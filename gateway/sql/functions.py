@@ -259,6 +259,36 @@ BUILTIN_NAMES: Final = (
 
 
 SINCE: Final[Mapping[Minor, frozenset[str]]] = {
+    Minor(4, 0): frozenset(
+        """
+        << >> >>> array_binary_search between bloom_filter_agg bucket collate collation collations
+        collect_top_k dayname days distributed_id distributed_sequence_id ewm from_avro from_protobuf
+        from_xml hours is_valid_utf8 is_variant_null listagg make_valid_utf8 monthname months
+        null_index nullifzero pandas_covar pandas_kurt pandas_mode pandas_product pandas_skew
+        pandas_stddev pandas_var parse_json percentile_cont percentile_disc product randstr
+        schema_of_avro schema_of_variant schema_of_variant_agg schema_of_xml session_user string_agg
+        timestamp_ntz_to_long timestampadd timestampdiff to_avro to_protobuf to_variant_object to_xml
+        try_make_interval try_make_timestamp try_make_timestamp_ltz try_make_timestamp_ntz try_mod
+        try_parse_json try_parse_url try_reflect try_url_decode try_validate_utf8 try_variant_get
+        uniform unwrap_udt validate_utf8 variant_explode variant_explode_outer variant_get years
+        zeroifnull
+        """.split()
+    ),
+    Minor(4, 1): frozenset(
+        """
+        approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate
+        bitmap_and_agg current_time kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+        kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_get_n_bigint
+        kll_sketch_get_n_double kll_sketch_get_n_float kll_sketch_get_quantile_bigint
+        kll_sketch_get_quantile_double kll_sketch_get_quantile_float kll_sketch_get_rank_bigint
+        kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint
+        kll_sketch_merge_double kll_sketch_merge_float kll_sketch_to_string_bigint
+        kll_sketch_to_string_double kll_sketch_to_string_float make_time python_worker_logs quote
+        st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid theta_difference
+        theta_intersection theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union
+        theta_union_agg time time_diff time_trunc to_time try_to_date try_to_time
+        """.split()
+    ),
     Minor(4, 2): frozenset(
         """
         current_path is_valid_variant measure time_bucket time_from_micros time_from_millis

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from gateway.app.explaining import spark_home_for
+from gateway.app.explaining import parsers_for
 from gateway.model.spark_minors import UnsupportedSpark
 from gateway.reader.java_runtime import JavaNotFound, find_spark_home
 from gateway.settings.models import Settings
@@ -43,34 +43,34 @@ def settings(port: int, kept: Path, **reader: object) -> Settings:
 
 async def test_the_backend_says_which_minor(spark: FakeHiveServer, kept: Path) -> None:
     spark.version = "4.2.7"
-    assert await spark_home_for(settings(spark.port, kept)) == kept / "4.2.1"
-    assert spark.asked == ["version"]
+    assert (await parsers_for(settings(spark.port, kept))).spark_home == kept / "4.2.1"
+    assert spark.asked == ["SET", "version"]
 
 
 async def test_a_minor_whose_jars_are_not_here(spark: FakeHiveServer, tmp_path: Path) -> None:
     spark.version = "4.2.7"
     with pytest.raises(JavaNotFound, match=r"sluice spark-jars 4\.2"):
-        await spark_home_for(settings(spark.port, tmp_path))
+        await parsers_for(settings(spark.port, tmp_path))
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "5.0.0", "", "strange"])
 async def test_a_minor_that_is_not_known_is_refused(spark: FakeHiveServer, kept: Path, version: str) -> None:
     spark.version = version
     with pytest.raises(UnsupportedSpark):
-        await spark_home_for(settings(spark.port, kept))
+        await parsers_for(settings(spark.port, kept))
 
 
 async def test_settings_come_before_the_backend(spark: FakeHiveServer, kept: Path) -> None:
     spark.version = "9.9.9"
     named = settings(spark.port, kept, spark_version="4.2")
-    assert await spark_home_for(named) == kept / "4.2.1"
+    assert (await parsers_for(named)).spark_home == kept / "4.2.1"
     named = settings(spark.port, kept, spark_home=kept / "4.2.1")
-    assert await spark_home_for(named) == kept / "4.2.1"
-    assert spark.asked == []
+    assert (await parsers_for(named)).spark_home == kept / "4.2.1"
+    assert spark.asked == ["SET", "version"] * 2
 
 
 async def test_a_backend_that_is_away_is_taken_for_the_spark_of_the_installation(kept: Path) -> None:
-    assert await spark_home_for(settings(1, kept)) == find_spark_home()
+    assert (await parsers_for(settings(1, kept))).spark_home == find_spark_home()
 
 
 def test_one_of_home_and_version() -> None:

@@ -18,7 +18,14 @@ from gateway.backends.spark_thrift_questions import MAX_SETTINGS
 from gateway.errors import BackendMismatch, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS, may_be_set
-from gateway.model.spark_configuration import PARSER_CLASSES, PROBE_TEXT, SparkConfiguration, differences
+from gateway.model.spark_configuration import (
+    NOT_COMPARED,
+    PARSER_CLASSES,
+    PROBE_TEXT,
+    ParserConfiguration,
+    SparkConfiguration,
+    differences,
+)
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
 
@@ -26,7 +33,8 @@ SESSION = "00112233-4455-6677-8899-aabbccddeeff"
 EXTENSIONS = "spark.sql.extensions"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 ICEBERG_PARSER = "org.apache.spark.sql.catalyst.parser.extensions.IcebergSparkSqlExtensionsParser"
-READER = "4.3.0"
+VERSION = "4.3.0"
+READER = ParserConfiguration(version=VERSION)
 
 
 @dataclass
@@ -49,7 +57,7 @@ async def thrift() -> AsyncIterator[Endpoint]:
     async with FakeHiveServer() as server:
         server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
         address = SparkAddress(host=server.host, port=server.port, call_timeout_s=5, connect_timeout_s=5)
-        backend = SparkThriftBackend(SparkThriftOptions(address=address, reader_version=READER))
+        backend = SparkThriftBackend(SparkThriftOptions(address=address, reader=READER))
 
         async def opened() -> None:
             session = await backend.open_session(Principal(user="bob"), protocol_version=9, settings={})
@@ -68,9 +76,7 @@ async def thrift() -> AsyncIterator[Endpoint]:
 async def connect() -> AsyncIterator[Endpoint]:
     async with spark_connect() as server:
         spark = Configured(server)
-        backend = SparkConnectBackend(
-            SparkConnectOptions(host="127.0.0.1", port=server.port, reader_version=READER)
-        )
+        backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port, reader=READER))
 
         async def opened() -> None:
             session = await backend.open_session(SESSION, "bob")
@@ -162,22 +168,22 @@ async def test_all_that_is_wrong_is_told_together(endpoint: Endpoint) -> None:
 
 def configuration(settings: Mapping[str, str], **more: Any) -> SparkConfiguration:
     parsers = sorted(PARSER_CLASSES)
-    return SparkConfiguration(**{"version": READER, "settings": settings, "parsers": parsers, **more})
+    return SparkConfiguration(**{"version": VERSION, "settings": settings, "parsers": parsers, **more})
 
 
 @pytest.mark.parametrize("key", sorted(READING_SETTINGS))
 def test_a_pinned_setting_that_did_not_take_is_a_difference(key: str) -> None:
-    assert differences(configuration(READING_SETTINGS), reader_version=READER) == ()
+    assert differences(configuration(READING_SETTINGS), reader=READER) == ()
     for settings in (
         {k: v for k, v in READING_SETTINGS.items() if k != key},
         {**READING_SETTINGS, key: "*********(redacted)"},
     ):
-        (told,) = differences(configuration(settings), reader_version=READER)
+        (told,) = differences(configuration(settings), reader=READER)
         assert key in told
 
 
 def test_a_version_is_compared_only_where_there_is_a_parser() -> None:
-    assert differences(configuration(READING_SETTINGS, version="3.5.1"), reader_version="") == ()
+    assert differences(configuration(READING_SETTINGS, version="3.5.1"), reader=NOT_COMPARED) == ()
 
 
 async def test_catalogs_are_told_by_name_and_class_without_their_options(endpoint: Endpoint) -> None:

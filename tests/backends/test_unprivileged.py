@@ -96,3 +96,14 @@ def test_state_below_a_closed_directory_goes_elsewhere_and_always_to_the_same_pl
     assert first.parent == open_path / "state"
     assert state_directory(open_path / "home" / "run" / "spark", STRANGER) == first
     assert state_directory(open_path / "home" / "other" / "spark", STRANGER) != first
+
+
+def test_a_file_alone_is_put_within_reach_and_the_original_stays_as_it_is(open_path: Path) -> None:
+    closed = open_path / "closed.jar"
+    closed.write_text("jar")
+    closed.chmod(0o600)
+    placed = open_path / "placed.jar"
+    unprivileged.file_within_reach(closed, STRANGER, placed)
+    assert can_reach(placed, STRANGER)
+    assert placed.read_text() == "jar"
+    assert not can_reach(closed, STRANGER)

@@ -10,6 +10,7 @@ import asyncpg
 import psutil
 import pytest
 
+from gateway.app.lineage_import import BATCH
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import Answer, Column, Direction, everything, walk
 from gateway.lineage.store import Known, bring
@@ -55,7 +56,6 @@ async def test_lineage(record: Record, reader: ReaderPool, quick: bool) -> None:
     )
 
 
-BATCH = 500
 WALKS = 100
 
 

@@ -30,9 +30,10 @@ def write_settings(
     for user, groups in users.items():
         set_user(directory / "users.yaml", user, password=PASSWORD, groups=list(groups))
     (directory / "pack.yaml").write_text(pack)
+    backend = spark.backend_settings(directory)
     settings = {
-        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-        "backend": spark.backend_settings(directory),
+        "listeners": {listener: {"port": 0} for listener in (*backend, "admin")},
+        "backend": backend,
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "logging": {"format": "json"},

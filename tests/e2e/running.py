@@ -57,6 +57,7 @@ class Spark:
     port: int
     """Thrift binary, SASL PLAIN with any password."""
     connect_port: int
+    """0 where it has no Spark Connect."""
     user: str
     """The system user that it runs as; empty for our own."""
     connect_token: str
@@ -88,12 +89,14 @@ class Spark:
         return query(self.host, self.port, user, *statements)
 
     def backend_settings(self, directory: Path) -> dict[str, Any]:
-        """Return a gateway's settings of both doors, the token in a file in `directory`."""
+        """Return a gateway's settings of the doors that it has, the token in a file in `directory`."""
+        thrift = {"thrift": {"host": self.host, "port": self.port}}
+        if not self.connect_port:
+            return thrift
         token = directory / "connect.token"
         token.touch(mode=0o600)
         token.write_text(self.connect_token + "\n")
-        return {
-            "thrift": {"host": self.host, "port": self.port},
+        return thrift | {
             "connect": {"host": self.host, "port": self.connect_port, "token": {"file": token.name}},
         }
 

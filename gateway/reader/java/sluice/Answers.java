@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -43,22 +44,39 @@ final class Answers {
             told.put("contexts", ParsedText.contexts((String) request.get("text")));
             return told;
         }
+        if (operation.equals("states")) {
+            Map told = new LinkedHashMap();
+            told.put("states", Long.valueOf(ParserCaches.states()));
+            return told;
+        }
         throw new IllegalArgumentException("unknown operation");
     }
 
-    /** The first message: what this parser is, and which functions it has built in. */
+    /** The first message: what this parser is, and which functions a session has before anybody makes one. */
     static Map hello() {
         Map told = new LinkedHashMap();
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
-        told.put("functions", names(FunctionRegistry$.MODULE$.builtin().listFunction()));
-        told.put("internal_functions", names(FunctionRegistry$.MODULE$.internal().listFunction()));
-        told.put("table_functions", names(TableFunctionRegistry$.MODULE$.builtin().listFunction()));
+        told.put("extensions", Extensions.classes());
+        told.put("parsers", ParserChain.parsers());
+        List functions = names(FunctionRegistry$.MODULE$.builtin().listFunction());
+        functions.addAll(Extensions.functions());
+        told.put("functions", functions);
+        told.put("internal_functions", internalFunctions());
+        List tableFunctions = names(TableFunctionRegistry$.MODULE$.builtin().listFunction());
+        tableFunctions.addAll(Extensions.tableFunctions());
+        told.put("table_functions", tableFunctions);
         told.put("keywords", ScalaValues.strings(
             org.apache.spark.sql.catalyst.util.SQLKeywordUtils$.MODULE$.keywords()));
         return told;
     }
 
-    private static List names(scala.collection.Iterable identifiers) {
+    /** Before Spark 4.0 there are none. */
+    private static List internalFunctions() {
+        Object registry = ScalaValues.callOr(FunctionRegistry$.MODULE$, "internal", null);
+        return registry == null ? new ArrayList() : names(((FunctionRegistry) registry).listFunction());
+    }
+
+    static List names(scala.collection.Iterable identifiers) {
         List all = ScalaValues.list(identifiers);
         List names = new ArrayList(all.size());
         for (int i = 0; i < all.size(); i++) {
@@ -102,6 +120,7 @@ final class Answers {
         told.put("identities", walk.identities.json());
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("view_text", view == null ? null : view.json());
+        told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         told.put("implicit_star", Boolean.valueOf(
             parsed.forms().implicitStar()
                 || walk.expressions.contains("InsertStarAction")
@@ -109,9 +128,10 @@ final class Answers {
         return told;
     }
 
-    /** The plan as errors print it; of one that takes pages, nothing. */
+    /** The plan as errors print it; of one that takes pages, nothing, nor of an extension's: Delta's make up
+     *  their columns by Scala's reflection then, for seconds. */
     private static String printed(ParsedText parsed) {
-        return parsed.length() > MAX_PRINTED ? "" : String.valueOf(parsed.root);
+        return parsed.length() > MAX_PRINTED || Extensions.brought(parsed.root) ? "" : String.valueOf(parsed.root);
     }
 
     /** Mentions with one span appear once: a multi-insert's source is in the plan once per INSERT. */

@@ -34,6 +34,11 @@ final class CanonicalDump {
         "CreateMaterializedViewAsSelect.originalText", "CreateStreamingTableAsSelect.originalText",
     });
 
+    /** CLUSTER BY of a table that is created: Delta's parser has a class of its own for Spark's. */
+    private static final String DELTA_CLUSTERING =
+        "org.apache.spark.sql.delta.skipping.clustering.temp.ClusterByTransform";
+    private static final String CLUSTERING = "org.apache.spark.sql.connector.expressions.ClusterByTransform";
+
     private static final Set KEEPING_COPIES = new HashSet();
 
     static {
@@ -206,7 +211,7 @@ final class CanonicalDump {
 
     private static void addProperty(scala.Product product, List elements, String key, String value) {
         for (int i = 0; i < elements.size(); i++) {
-            if (product.productElementName(i).equals("properties")) {
+            if (ScalaValues.elementName(product, i).equals("properties")) {
                 scala.collection.immutable.Map own = (scala.collection.immutable.Map) elements.get(i);
                 if (own.contains(key)) {
                     throw new Incomparable("the view has a property that is to be added");
@@ -220,7 +225,7 @@ final class CanonicalDump {
 
     /** The parser marks a written CAST and a function's alias; a mark of another kind cannot be compared. */
     private void writeTags(TreeNode node) {
-        if (node.isTagsEmpty()) {
+        if (ScalaValues.tagCount(node) == 0) {
             return;
         }
         int known = 0;
@@ -237,8 +242,8 @@ final class CanonicalDump {
         }
     }
 
-    private static boolean isTextCopy(String name, scala.Product product, int i) {
-        return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + product.productElementName(i));
+    static boolean isTextCopy(String name, scala.Product product, int i) {
+        return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + ScalaValues.elementName(product, i));
     }
 
     /** Java lists stand for Scala's sequences where a name was replaced. */
@@ -252,7 +257,7 @@ final class CanonicalDump {
 
     private static Object renamed(Object original, List parts) {
         return original instanceof scala.Option
-            ? (Object) scala.Option$.MODULE$.apply(scala.jdk.javaapi.CollectionConverters.asScala(parts).toList())
+            ? (Object) scala.Option$.MODULE$.apply(ScalaValues.scalaList(parts))
             : parts;
     }
 
@@ -280,16 +285,15 @@ final class CanonicalDump {
             text('m', ((Metadata) value).json());
         } else if (value instanceof org.apache.spark.sql.util.CaseInsensitiveStringMap) {
             writeStringMap(((org.apache.spark.sql.util.CaseInsensitiveStringMap) value).asCaseSensitiveMap());
-        } else if (value instanceof org.apache.spark.sql.catalyst.analysis.ViewSchemaMode
-            || value instanceof org.apache.spark.sql.catalyst.analysis.ViewType) {
+        } else if (ScalaValues.isPlain(value)
+            || value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition) {
             text('o', className(value) + " " + value);
-        } else if (value instanceof org.apache.spark.sql.connector.catalog.TableChange.ColumnPosition
-            || value instanceof org.apache.spark.sql.connector.catalog.IdentityColumnSpec) {
-            text('p', value.toString());
         } else if (value instanceof java.net.URI) {
             text('w', value.toString());
         } else if (value instanceof scala.runtime.BoxedUnit) {
             out.append('v');
+        } else if (Extensions.isTerm(value)) {
+            text('I', className(value) + " " + value);
         } else {
             throw new Incomparable("a value of class " + value.getClass().getName() + " cannot be compared");
         }
@@ -343,6 +347,9 @@ final class CanonicalDump {
 
     private static String className(Object value) {
         String name = value.getClass().getName();
+        if (name.equals(DELTA_CLUSTERING)) {
+            name = CLUSTERING;
+        }
         return name.startsWith("org.apache.spark.sql.") ? name.substring(21) : name;
     }
 

@@ -33,7 +33,7 @@ final class CommandFields {
     Map json(LogicalPlan command) {
         Map fields = new LinkedHashMap();
         for (int i = 0; i < command.productArity(); i++) {
-            fields.put(command.productElementName(i), value(command.productElement(i), 0));
+            fields.put(ScalaValues.elementName(command, i), value(command.productElement(i), 0));
         }
         Map told = new LinkedHashMap();
         told.put("node", ScalaValues.name(command));
@@ -127,7 +127,7 @@ final class CommandFields {
         }
         Map told = marked(ScalaValues.name(product), null);
         for (int i = 0; i < product.productArity(); i++) {
-            told.put(product.productElementName(i), value(product.productElement(i), depth + 1));
+            told.put(ScalaValues.elementName(product, i), value(product.productElement(i), depth + 1));
         }
         return told;
     }

@@ -2,6 +2,7 @@ package sluice;
 
 import org.antlr.v4.runtime.ParserRuleContext;
 import org.antlr.v4.runtime.tree.ParseTree;
+import org.antlr.v4.runtime.tree.TerminalNode;
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser;
 
 /**
@@ -15,11 +16,68 @@ final class Grammar {
     private static final Class TEMPORAL_NAME = rule("TemporalTableIdentifierReference");
     /** WATERMARK after a table's name: 4.1 and later. */
     private static final Class WATERMARK = rule("WatermarkClause");
+    /** WITH (…) after a table's name: 4.0 and later. */
+    private static final Class OPTIONS = rule("OptionsClause");
+    /** `|>` and what may follow it: 4.0 and later. */
+    private static final Class PIPE = rule("OperatorPipeStatement");
+    private static final Class PIPE_SIDE = rule("OperatorPipeRightSide");
+    /** `IDENTIFIER('s')` where an identifier stands: 4.1 and later. */
+    private static final Class IDENTIFIER_LITERAL = rule("IdentifierLiteral");
+    /** The name of a catalog: 4.0 and later. */
+    private static final Class CATALOG_NAME = rule("CatalogIdentifierReference");
+    /** COMMENT ON COLUMN: 4.2 and later. */
+    private static final Class COMMENT_COLUMN = rule("CommentColumn");
+    private static final Class COLUMN_COMMENT = rule("ColumnComment");
     /** Options of MERGE's source: 4.3 and later. */
     private static final java.lang.reflect.Field SOURCE_OPTIONS =
         label(SqlBaseParser.MergeIntoTableContext.class, "sourceOptions");
 
     private Grammar() {}
+
+    static boolean isPipe(Object context) {
+        return PIPE != null && PIPE.isInstance(context);
+    }
+
+    static boolean isPipeSide(ParserRuleContext context) {
+        return PIPE_SIDE != null && PIPE_SIDE.isInstance(context);
+    }
+
+    /** Whether what follows `|>` takes the columns of both sides by position: a set operation. */
+    static boolean pipesQuery(ParserRuleContext side) {
+        return child(side, SqlBaseParser.QueryPrimaryContext.class) != null;
+    }
+
+    /** Whether what follows this `|>` names its columns: SELECT or AGGREGATE. */
+    static boolean pipeNamesColumns(ParserRuleContext pipe) {
+        ParserRuleContext side = child(pipe, PIPE_SIDE);
+        return child(side, SqlBaseParser.SelectClauseContext.class) != null || hasWord(side, "AGGREGATE");
+    }
+
+    /** The string that gives an identifier, or null. */
+    static ParserRuleContext identifierLiteral(ParserRuleContext context) {
+        return IDENTIFIER_LITERAL != null && IDENTIFIER_LITERAL.isInstance(context)
+            ? child(context, SqlBaseParser.StringLitContext.class) : null;
+    }
+
+    /** The expression that gives the name of a catalog, or null. */
+    static ParserRuleContext catalogName(ParserRuleContext context) {
+        return CATALOG_NAME != null && CATALOG_NAME.isInstance(context)
+            ? child(context, SqlBaseParser.ExpressionContext.class) : null;
+    }
+
+    /** The name of the column that a comment is for, or null. */
+    static SqlBaseParser.MultipartIdentifierContext commentedColumn(ParserRuleContext context) {
+        if (COMMENT_COLUMN == null || !COMMENT_COLUMN.isInstance(context)) {
+            return null;
+        }
+        return (SqlBaseParser.MultipartIdentifierContext)
+            child(child(context, COLUMN_COMMENT), SqlBaseParser.MultipartIdentifierContext.class);
+    }
+
+    /** The options of a table that is read, or null. */
+    static ParserRuleContext options(SqlBaseParser.TableNameContext context) {
+        return child(context, OPTIONS);
+    }
 
     static boolean isParameterMarker(ParserRuleContext context) {
         return PARAMETER_MARKER != null && PARAMETER_MARKER.isInstance(context);
@@ -54,13 +112,22 @@ final class Grammar {
 
     /** The first child of this kind, or null. */
     private static ParserRuleContext child(ParserRuleContext of, Class kind) {
-        for (int i = 0; kind != null && i < of.getChildCount(); i++) {
+        for (int i = 0; of != null && kind != null && i < of.getChildCount(); i++) {
             ParseTree child = of.getChild(i);
             if (kind.isInstance(child)) {
                 return (ParserRuleContext) child;
             }
         }
         return null;
+    }
+
+    private static boolean hasWord(ParserRuleContext in, String word) {
+        for (int i = 0; in != null && i < in.getChildCount(); i++) {
+            if (in.getChild(i) instanceof TerminalNode && in.getChild(i).getText().equalsIgnoreCase(word)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private static Class rule(String name) {

@@ -3,21 +3,19 @@ package sluice;
 import java.util.Arrays;
 import java.util.List;
 import org.antlr.v4.runtime.ParserRuleContext;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.WithOrigin;
-import org.apache.spark.sql.execution.SparkSqlParser;
 
-/** A text with what one run of Spark's parser made of it: its plan and, kept on the way, its parse tree. */
+/** A text with what the chain of parsers made of it: its plan and, kept on the way, Spark's parse tree. */
 final class ParsedText {
     final String text;
     /** The root: a LogicalPlan, or an Expression for a text that is an expression. */
     final Object root;
+    /** Null when an extension's parser made the plan: its tree has other classes. */
     private final ParserRuleContext tree;
     private final int[] offsets;
     private WrittenForms forms;
 
-    private ParsedText(String text, Object root, ParserRuleContext tree) {
+    ParsedText(String text, Object root, ParserRuleContext tree) {
         this.text = text;
         this.root = root;
         this.tree = tree;
@@ -29,20 +27,16 @@ final class ParsedText {
     }
 
     static ParsedText statement(String text) {
-        KeepingParser parser = KeepingParser.ofThread();
-        LogicalPlan plan = parser.parsePlan(text);
-        return new ParsedText(text, plan, parser.kept);
+        return ParserChain.ofThread().statement(text);
     }
 
     static ParsedText expression(String text) {
-        KeepingParser parser = KeepingParser.ofThread();
-        Expression expression = parser.parseExpression(text);
-        return new ParsedText(text, expression, parser.kept);
+        return ParserChain.ofThread().expression(text);
     }
 
     /** Rules and alternatives of the grammar that a statement is made of, also of one that Spark then refuses. */
     static List contexts(String text) {
-        KeepingParser parser = KeepingParser.ofThread();
+        KeepingParser parser = ParserChain.ofThread().spark;
         try {
             parser.parsePlan(text);
         } catch (Exception refused) {
@@ -110,30 +104,6 @@ final class ParsedText {
         }
         offsets[points] = at;
         return offsets;
-    }
-
-    /** Spark's parser, unchanged, that remembers the parse tree which it hands to its own plan builder. */
-    static final class KeepingParser extends SparkSqlParser {
-        private static final ThreadLocal PARSERS = new ThreadLocal();
-        ParserRuleContext kept;
-
-        /** This thread's parser, which remembers nothing yet; making one compiles regular expressions. */
-        static KeepingParser ofThread() {
-            KeepingParser parser = (KeepingParser) PARSERS.get();
-            if (parser == null) {
-                parser = new KeepingParser();
-                PARSERS.set(parser);
-            }
-            parser.kept = null;
-            return parser;
-        }
-
-        public Object withErrorHandling(ParserRuleContext context, scala.Option text, scala.Function0 body) {
-            if (kept == null) {
-                kept = context;
-            }
-            return super.withErrorHandling(context, text, body);
-        }
     }
 
     /** A half-open range of code points. */

@@ -20,7 +20,6 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedFunctionName;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedProcedure;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRegex;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
@@ -29,6 +28,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedView;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
@@ -37,6 +37,9 @@ import org.apache.spark.sql.catalyst.plans.logical.ParsedStatement;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 
 /**
  * Visits every element of every node of a plan: children, fields, collections, plans inside expressions.
@@ -51,15 +54,26 @@ final class PlanWalk {
     private static final Set SOURCE_FIELDS = new HashSet();
     /** Classes that act like commands without being Spark's `Command`. */
     private static final Set ACTING = new HashSet();
+    /** Fields with the text of a column's DEFAULT, empty for DROP DEFAULT, or with the schema that has it; later
+     *  Sparks have an expression there. */
+    private static final Set DEFAULTS = new HashSet();
+    private static final Set KEEPING_DEFAULTS = new HashSet();
 
     static {
         Collections.addAll(SOURCE_FIELDS, new Object[] {
             "query", "sourceQuery", "sourceTable", "plan", "logicalPlan", "flowOperation",
-            "InsertIntoDir.child", "ScriptTransformation.child",
+            "InsertIntoDir.child", "ScriptTransformation.child", "CloneTableStatement.source",
         });
         Collections.addAll(ACTING, new Object[] {
             "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate", "Call",
             "AutoCdcInto",
+        });
+        Collections.addAll(DEFAULTS, new Object[] {
+            "QualifiedColType.default", "AlterColumn.setDefaultExpression",
+            "AlterColumnSpec.newDefaultExpression", "CreateTable.tableSchema", "ReplaceTable.tableSchema",
+        });
+        Collections.addAll(KEEPING_DEFAULTS, new Object[] {
+            "QualifiedColType", "AlterColumn", "AlterColumnSpec", "CreateTable", "ReplaceTable",
         });
     }
 
@@ -97,7 +111,8 @@ final class PlanWalk {
     static boolean isCommand(Object node) {
         return node instanceof Command
             || node instanceof ParsedStatement
-            || ACTING.contains(ScalaValues.name(node));
+            || ACTING.contains(ScalaValues.name(node))
+            || (node instanceof LogicalPlan && Extensions.brought(node));
     }
 
     private void visit(Object value, CteScope scope, boolean target, String holder) {
@@ -130,6 +145,7 @@ final class PlanWalk {
             visitAll((Collection) value, scope, target, holder);
         } else if (value instanceof scala.Product) {
             visitAll(ScalaValues.elements((scala.Product) value), scope, target, holder);
+            visitDefault((scala.Product) value, holder);
         } else {
             boolean closure = value instanceof scala.Function1 || value instanceof scala.Function2;
             nodes.add(closure ? "?Function" : "?" + ScalaValues.name(value));
@@ -179,8 +195,11 @@ final class PlanWalk {
             aliases.add(((String) ((Generate) plan).qualifier().get()).toLowerCase(Locale.ROOT));
         }
         if (plan instanceof UnresolvedNamespace || plan instanceof UnresolvedFunctionName
-            || plan instanceof UnresolvedProcedure) {
+            || ScalaValues.name(plan).equals("UnresolvedProcedure")) {
             otherNames.add(plan);
+        }
+        if (Extensions.brought(plan)) {
+            noteOwnName(plan);
         }
         boolean command = isCommand(plan);
         if (command) {
@@ -192,10 +211,53 @@ final class PlanWalk {
         boolean passes = plan instanceof SubqueryAlias || plan instanceof UnresolvedSubqueryColumnAliases
             || (plan instanceof Filter && holder.equals("AddCheckConstraint"));
         for (int i = 0; i < plan.productArity(); i++) {
-            boolean works = command && !isSource(name, plan.productElementName(i));
+            boolean works = command && !isSource(name, ScalaValues.elementName(plan, i));
             visit(plan.productElement(i), scope, works || (passes && target), command ? name : holder);
         }
+        visitDefault(plan, holder);
         visitRest(plan, scope, command ? name : holder);
+    }
+
+    /** The DEFAULT of a column, where the parser keeps it as a text that Spark parses later: before 4.1. */
+    private void visitDefault(scala.Product in, String holder) {
+        String name = ScalaValues.name(in);
+        for (int i = 0; KEEPING_DEFAULTS.contains(name) && i < in.productArity(); i++) {
+            if (!DEFAULTS.contains(name + "." + ScalaValues.elementName(in, i))) {
+                continue;
+            }
+            Object held = in.productElement(i);
+            if (held instanceof StructType) {
+                visitSchema((StructType) held, holder);
+            } else if (held instanceof scala.Option && ((scala.Option) held).isDefined()) {
+                visitText(((scala.Option) held).get(), holder);
+            }
+        }
+    }
+
+    /** The same in the columns of 3.5's CREATE TABLE. What else is kept with a column is not known. */
+    private void visitSchema(StructType schema, String holder) {
+        StructField[] columns = schema.fields();
+        for (int i = 0; i < columns.length; i++) {
+            Metadata kept = columns[i].metadata();
+            java.util.Iterator keys = ScalaValues.list(kept.map().keys()).iterator();
+            while (keys.hasNext()) {
+                String key = (String) keys.next();
+                if (key.equals("CURRENT_DEFAULT") || key.equals("EXISTS_DEFAULT")) {
+                    visitText(kept.getString(key), holder);
+                } else if (key.equals("GENERATION_EXPRESSION")) {
+                    nodes.add("GeneratedColumn");
+                } else if (!key.equals("comment") && !key.equals("__CHAR_VARCHAR_TYPE_STRING")) {
+                    nodes.add("?" + key);
+                }
+            }
+        }
+    }
+
+    private void visitText(Object text, String holder) {
+        if (text instanceof String && ((String) text).length() > 0) {
+            Object parsed = CatalystSqlParser$.MODULE$.parseExpression((String) text);
+            visit(parsed, CteScope.EMPTY, false, holder);
+        }
     }
 
     private static boolean isSource(String command, String field) {
@@ -204,7 +266,7 @@ final class PlanWalk {
 
     /** What a node carries outside its product: second parameter lists and children that are computed. */
     private void visitRest(TreeNode node, CteScope scope, String holder) {
-        scala.collection.immutable.Seq more = node.otherCopyArgs();
+        scala.collection.Seq more = node.otherCopyArgs();
         if (!more.isEmpty()) {
             visitAll(ScalaValues.list(more), scope, false, holder);
         }
@@ -220,10 +282,11 @@ final class PlanWalk {
     private void visitWith(UnresolvedWith with, CteScope outer, String holder) {
         CteScope scope = outer;
         List relations = ScalaValues.list(with.cteRelations());
+        boolean recursive = Boolean.TRUE.equals(ScalaValues.callOr(with, "allowRecursion", Boolean.FALSE));
         for (int i = 0; i < relations.size(); i++) {
             scala.Product relation = (scala.Product) relations.get(i);
             String name = (String) relation.productElement(0);
-            CteScope inside = with.allowRecursion() ? scope.with(name) : scope;
+            CteScope inside = recursive ? scope.with(name) : scope;
             aliases.add(name.toLowerCase(Locale.ROOT));
             visit(relation.productElement(1), inside, false, holder);
             scope = scope.with(name);
@@ -252,6 +315,7 @@ final class PlanWalk {
         for (int i = 0; i < arity; i++) {
             visit(expression.productElement(i), scope, false, holder);
         }
+        visitDefault(expression, holder);
         visitRest(expression, scope, holder);
     }
 
@@ -271,6 +335,21 @@ final class PlanWalk {
     private void noteIdentifier(TableIdentifier identifier, String holder) {
         mentions.add(
             new Mention(identifier, identifier, identifierParts(identifier), Mention.TARGET, holder));
+    }
+
+    /** Statements of extensions hold a name as its parts: that of a table, or of a procedure. */
+    private void noteOwnName(LogicalPlan plan) {
+        Object first = plan.productArity() == 0 ? null : plan.productElement(0);
+        if (!(first instanceof scala.collection.Seq) || ((scala.collection.Seq) first).isEmpty()) {
+            return;
+        }
+        String field = ScalaValues.elementName(plan, 0);
+        if (field.equals("table")) {
+            mentions.add(
+                new Mention(plan, plan, ScalaValues.strings(first), Mention.TARGET, ScalaValues.name(plan)));
+        } else if (field.equals("name")) {
+            otherNames.add(plan);
+        }
     }
 
     private void noteFunction(Object node, List parts, boolean tableValued, List arguments) {

@@ -56,6 +56,7 @@ public final class ReaderMain {
         // Whatever Spark prints must not end up between two frames.
         System.setOut(System.err);
         int threads = Integer.parseInt(arguments[0]);
+        Extensions.load(java.util.Arrays.asList(arguments).subList(1, arguments.length));
         ReaderMain reader = new ReaderMain(in, out);
         for (int i = 0; i < threads; i++) {
             Thread thread = new Thread(null, new Worker(reader), "reader-" + i, Limits.STACK_BYTES);
@@ -97,7 +98,7 @@ public final class ReaderMain {
         conf.setConfString("spark.sql.parser.eagerEvalOfUnresolvedInlineTable", "false");
         // ANTLR's prediction cache otherwise grows with every new shape of statement, without end.
         conf.setConfString("spark.sql.parser.manageParserCaches", "true");
-        conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", "20000");
+        conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", String.valueOf(Limits.PREDICTION_STATES));
     }
 
     /** One thread that answers requests, with a stack that deep statements fit on. */
@@ -117,6 +118,7 @@ public final class ReaderMain {
                     byte[] frame = (byte[]) reader.waiting.take();
                     Map request = (Map) JSON.readValue(frame, Map.class);
                     Map answer = answer(request);
+                    ParserCaches.keepBounds();
                     answer.put("id", request.get("id"));
                     reader.send(answer);
                 }
@@ -132,6 +134,10 @@ public final class ReaderMain {
                 return;
             }
             welcomed = true;
+            if (Extensions.any()) {
+                // Delta makes up the columns of its history by Scala's reflection, which takes seconds once.
+                ParserChain.ofThread().statement("DESCRIBE HISTORY t");
+            }
             for (int i = 0; i < WARM_UP.length; i++) {
                 Map request = new LinkedHashMap();
                 request.put("op", "prove");
@@ -155,6 +161,12 @@ public final class ReaderMain {
                 told.putAll(found);
             } catch (StackOverflowError deep) {
                 told.put("kind", "too_deep");
+            } catch (ParserChain.TwoReadings differ) {
+                told.put("kind", "two_readings");
+                told.put("message", differ.getMessage());
+            } catch (ParserChain.Failed failed) {
+                told.put("kind", "parser_failed");
+                told.put("message", failed.getMessage());
             } catch (AssertionError failed) {
                 // Spark asserts about texts, too: TABLESAMPLE (:n PERCENT) must not end the process.
                 reject(told, failed);
@@ -203,7 +215,7 @@ public final class ReaderMain {
         }
 
         private static String errorClass(Throwable rejected) {
-            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getCondition() : null;
+            String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getErrorClass() : null;
             return name == null ? "INTERNAL_ERROR" : name;
         }
 

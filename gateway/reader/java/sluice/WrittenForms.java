@@ -68,6 +68,7 @@ final class WrittenForms {
     /** Names of objects that stand outside every query of the statement. */
     private final List statementNames = new ArrayList();
     private boolean implicitStar;
+    private boolean doubledQuotes;
     /** Range of a call without arguments or clauses, or of a one-part name → its context. */
     private final Map calls = new HashMap();
     /** Range of a parameter marker → whether it stands where a value may stand. */
@@ -81,7 +82,9 @@ final class WrittenForms {
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
         this.parsed = parsed;
         ArrayDeque open = new ArrayDeque();
-        if (tree != null) {
+        if (tree == null) {
+            noteWords();
+        } else {
             open.push(tree);
         }
         while (!open.isEmpty()) {
@@ -96,6 +99,24 @@ final class WrittenForms {
         }
     }
 
+    /**
+     * Without a tree, in a statement of an extension: each run of words with dots between them may be a name,
+     * and stands where it stands first. Whether it is the one that was meant, a proof says.
+     */
+    private void noteWords() {
+        List runs = NameRuns.of(parsed.text);
+        for (int i = 0; i < runs.size(); i++) {
+            NameRuns.Run run = (NameRuns.Run) runs.get(i);
+            boolean first = true;
+            for (int j = 0; j < statementNames.size(); j++) {
+                first &= !((StatementName) statementNames.get(j)).parts.equals(run.parts);
+            }
+            if (first) {
+                statementNames.add(new StatementName(run.span, run.parts));
+            }
+        }
+    }
+
     /** The text of the view that the statement makes or changes, or null. */
     ViewText viewText() {
         return viewText;
@@ -104,6 +125,11 @@ final class WrittenForms {
     /** Whether columns are used without being named. */
     boolean implicitStar() {
         return implicitStar;
+    }
+
+    /** Whether a literal follows another one without a blank: before Spark 4.1, `'it''s'` is two of them. */
+    boolean doubledQuotes() {
+        return doubledQuotes;
     }
 
     /** The written form of the scan whose name stands at this range, or null. */
@@ -204,19 +230,17 @@ final class WrittenForms {
     }
 
     private void noteIdentifierClause(ParserRuleContext context, ParserRuleContext argument) {
-        ParsedText.Span span = spanOf(context);
-        if (span != null && argument != null) {
+        ParsedText.Span span = argument == null ? null : spanOf(context);
+        if (span != null) {
             identifierClauses.put(Long.valueOf(span.key()), spanOf(argument));
         }
     }
 
     private void noteIdentifierClauses(ParserRuleContext context) {
-        if (context instanceof SqlBaseParser.IdentifierLiteralContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.IdentifierLiteralContext) context).stringLit());
-        } else if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
+        noteIdentifierClause(context, Grammar.identifierLiteral(context));
+        noteIdentifierClause(context, Grammar.catalogName(context));
+        if (context instanceof SqlBaseParser.IdentifierReferenceContext) {
             noteIdentifierClause(context, ((SqlBaseParser.IdentifierReferenceContext) context).expression());
-        } else if (context instanceof SqlBaseParser.CatalogIdentifierReferenceContext) {
-            noteIdentifierClause(context, ((SqlBaseParser.CatalogIdentifierReferenceContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionNameContext) {
             noteIdentifierClause(context, ((SqlBaseParser.FunctionNameContext) context).expression());
         } else if (context instanceof SqlBaseParser.FunctionCallContext) {
@@ -248,13 +272,17 @@ final class WrittenForms {
             noteMarker(context, true);
         } else if (Grammar.isParameterMarker(context)) {
             noteMarker(context, false);
-        } else if (context instanceof SqlBaseParser.OperatorPipeStatementContext) {
+        } else if (Grammar.isPipe(context)) {
             queries += 2;
         } else if (context instanceof SqlBaseParser.QueryPrimaryContext) {
             queries++;
         }
-        if (context instanceof SqlBaseParser.CommentColumnContext) {
-            noteTableOf(((SqlBaseParser.CommentColumnContext) context).columnComment());
+        noteTableOf(Grammar.commentedColumn(context));
+        if (context instanceof SqlBaseParser.StringLiteralContext) {
+            for (int i = 1; i < context.getChildCount(); i++) {
+                ParsedText.Span before = spanOf((ParserRuleContext) context.getChild(i - 1));
+                doubledQuotes |= before.end == spanOf((ParserRuleContext) context.getChild(i)).start;
+            }
         }
         if (context instanceof SqlBaseParser.CreateViewContext) {
             noteView((SqlBaseParser.CreateViewContext) context);
@@ -290,9 +318,9 @@ final class WrittenForms {
             implicitStar = true;
         } else if (context instanceof SqlBaseParser.FromClauseContext) {
             implicitStar |= showsEverything((SqlBaseParser.FromClauseContext) context);
-        } else if (context instanceof SqlBaseParser.OperatorPipeRightSideContext) {
+        } else if (Grammar.isPipeSide(context)) {
             // Set operations take the columns of both sides by position.
-            implicitStar |= ((SqlBaseParser.OperatorPipeRightSideContext) context).queryPrimary() != null;
+            implicitStar |= Grammar.pipesQuery(context);
         }
     }
 
@@ -337,12 +365,12 @@ final class WrittenForms {
     }
 
     /** COMMENT ON COLUMN t.c: what stands before the last part of the name is that of the table. */
-    private void noteTableOf(SqlBaseParser.ColumnCommentContext column) {
-        if (column == null || column.multipartIdentifier() == null) {
+    private void noteTableOf(SqlBaseParser.MultipartIdentifierContext column) {
+        if (column == null) {
             return;
         }
-        List parts = writtenParts(column.multipartIdentifier());
-        List identifiers = column.multipartIdentifier().errorCapturingIdentifier();
+        List parts = writtenParts(column);
+        List identifiers = column.errorCapturingIdentifier();
         if (parts.size() > 1 && parts.size() == identifiers.size()) {
             ParsedText.Span first = spanOf((ParserRuleContext) identifiers.get(0));
             ParsedText.Span last = spanOf((ParserRuleContext) identifiers.get(parts.size() - 2));
@@ -376,7 +404,7 @@ final class WrittenForms {
                 suffixEnd = spanOf(reference).end;
             }
         }
-        ParserRuleContext[] clauses = {context.temporalClause(), context.optionsClause()};
+        ParserRuleContext[] clauses = {context.temporalClause(), Grammar.options(context)};
         for (int i = 0; i < clauses.length; i++) {
             if (clauses[i] != null) {
                 suffixStart = suffixStart < 0 ? spanOf(clauses[i]).start : suffixStart;
@@ -450,12 +478,8 @@ final class WrittenForms {
         }
         while (parent instanceof SqlBaseParser.QueryPrimaryContext
             || parent instanceof SqlBaseParser.QueryTermContext) {
-            if (parent instanceof SqlBaseParser.OperatorPipeStatementContext) {
-                SqlBaseParser.OperatorPipeRightSideContext side =
-                    ((SqlBaseParser.OperatorPipeStatementContext) parent).operatorPipeRightSide();
-                if (side.selectClause() != null || side.AGGREGATE() != null) {
-                    return false;
-                }
+            if (Grammar.isPipe(parent) && Grammar.pipeNamesColumns(parent)) {
+                return false;
             }
             parent = (ParserRuleContext) parent.getParent();
         }

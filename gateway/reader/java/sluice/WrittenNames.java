@@ -77,22 +77,30 @@ final class WrittenNames {
         if (node instanceof ExpressionWithUnresolvedIdentifier) {
             ExpressionWithUnresolvedIdentifier named = (ExpressionWithUnresolvedIdentifier) node;
             if (isLiteral(named.identifierExpr())) {
-                return named.exprBuilder().apply(parts(named.identifierExpr()), named.otherExprs());
+                return built(named, "exprBuilder", named.identifierExpr(), "otherExprs");
             }
         } else if (node instanceof PlanWithUnresolvedIdentifier) {
             PlanWithUnresolvedIdentifier named = (PlanWithUnresolvedIdentifier) node;
             if (isLiteral(named.identifierExpr())) {
-                return named.planBuilder().apply(parts(named.identifierExpr()), named.children());
+                return built(named, "planBuilder", named.identifierExpr(), "children");
             }
         }
         return node;
+    }
+
+    /** Builders of Spark 3.5 are given the name alone, later ones what else the node holds, too. */
+    private static Object built(Object named, String builder, Object name, String rest) {
+        Object build = ScalaValues.callOr(named, builder, null);
+        return build instanceof scala.Function1
+            ? ((scala.Function1) build).apply(parts(name))
+            : ((scala.Function2) build).apply(parts(name), ScalaValues.callOr(named, rest, null));
     }
 
     private static boolean isLiteral(Object expression) {
         return expression instanceof Literal && ((Literal) expression).value() instanceof UTF8String;
     }
 
-    private static scala.collection.immutable.Seq parts(Object literal) {
+    private static scala.collection.Seq parts(Object literal) {
         return CatalystSqlParser$.MODULE$.parseMultipartIdentifier(((Literal) literal).value().toString());
     }
 }

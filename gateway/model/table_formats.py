@@ -1,0 +1,141 @@
+"""Table formats: the extension of Spark's that each brings, and which artifact of Maven's has it for a minor.
+
+Minors that are not here have no build of the format, or none that was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gateway.errors import SluiceError
+from gateway.model.spark_minors import Minor
+
+
+class UnsupportedFormat(SluiceError):
+    """A table format that is not known, or has no build for a minor version of Spark."""
+
+    code = "UNSUPPORTED_FORMAT"
+    sqlstate = "0A000"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A jar, as Maven names it."""
+
+    group: str
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.name}:{self.version}"
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFormat:
+    """What makes Spark read a format, and its statements."""
+
+    name: str
+    extension: str
+    """Class for `spark.sql.extensions`."""
+    jar: str
+    """What the name of the jar with that class begins with, for every minor."""
+    artifacts: Mapping[Minor, tuple[Artifact, ...]]
+    """All jars that Spark needs beside its own; the first one has the extension."""
+
+    def jar_prefix(self, minor: Minor) -> str:
+        """Return what the name of the jar begins with that is for a minor."""
+        artifacts = self.artifacts.get(minor)
+        return f"{artifacts[0].name}-" if artifacts else self.jar
+
+    def artifacts_for(self, minor: Minor) -> tuple[Artifact, ...]:
+        """Return the jars for a minor. Raises UnsupportedFormat when there is no build."""
+        found = self.artifacts.get(minor)
+        if found is None:
+            minors = ", ".join(map(str, sorted(self.artifacts)))
+            raise UnsupportedFormat(
+                f"there is no {self.name} for Spark {minor}; there is one for Spark {minors}"
+            )
+        return found
+
+
+def _iceberg(minor: str, scala: str, version: str) -> tuple[Artifact, ...]:
+    return (Artifact("org.apache.iceberg", f"iceberg-spark-runtime-{minor}_{scala}", version),)
+
+
+def _delta(spark: str, version: str) -> tuple[Artifact, ...]:
+    return (
+        Artifact("io.delta", f"delta-spark_{spark}", version),
+        Artifact("io.delta", "delta-storage", version),
+    )
+
+
+ICEBERG = TableFormat(
+    name="iceberg",
+    extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    jar="iceberg-spark-runtime-",
+    artifacts={
+        Minor(3, 5): _iceberg("3.5", "2.12", "1.9.2"),
+        Minor(4, 0): _iceberg("4.0", "2.13", "1.11.0"),
+        Minor(4, 1): _iceberg("4.1", "2.13", "1.12.0"),
+    },
+)
+DELTA = TableFormat(
+    name="delta",
+    extension="io.delta.sql.DeltaSparkSessionExtension",
+    jar="delta-spark_",
+    artifacts={
+        Minor(3, 5): _delta("2.12", "3.3.2"),
+        Minor(4, 1): _delta("4.1_2.13", "4.4.0"),
+        Minor(4, 2): _delta("4.2_2.13", "4.4.0"),
+    },
+)
+PAIMON = TableFormat(
+    name="paimon",
+    extension="org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
+    jar="paimon-spark-",
+    artifacts={Minor(3, 5): (Artifact("org.apache.paimon", "paimon-spark-3.5", "0.9.0"),)},
+)
+
+FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (ICEBERG, DELTA, PAIMON)}
+BY_EXTENSION: Mapping[str, TableFormat] = {one.extension: one for one in FORMATS.values()}
+
+LISTED_EXTENSIONS = frozenset(BY_EXTENSION)
+"""Classes of `spark.sql.extensions` whose parsers the reader runs as well. An extension may bring a parser
+that stands before Spark's, functions in the place of built-in ones, rules that change plans: one that is not
+here is refused."""
+
+APART = frozenset({ICEBERG.name, PAIMON.name})
+"""Never together on one class path: both bring a class of one name, for their parsers."""
+
+
+def format_named(name: str) -> TableFormat:
+    """Return a format by its name. Raises UnsupportedFormat."""
+    found = FORMATS.get(name)
+    if found is None:
+        raise UnsupportedFormat(f"`{name}` is no table format that is known; {', '.join(FORMATS)} are")
+    return found
+
+
+def formats_of(extensions: tuple[str, ...]) -> tuple[TableFormat, ...]:
+    """Return the formats of these extensions, in their order.
+
+    Raises UnsupportedFormat for one that is not listed, and for two that exclude each other.
+    """
+    unlisted = next((name for name in extensions if name not in BY_EXTENSION), None)
+    if unlisted is not None:
+        raise UnsupportedFormat(
+            f"Spark runs the extension `{unlisted}`, which the parser cannot run, so that nobody can tell "
+            "what statements mean there; start Spark without it"
+        )
+    found = tuple(BY_EXTENSION[name] for name in extensions)
+    if {one.name for one in found} >= APART:
+        raise UnsupportedFormat(
+            "Spark runs the extensions of Iceberg and Paimon at once, which bring different classes of one "
+            "name for their parsers; start Spark with one of them"
+        )
+    return found

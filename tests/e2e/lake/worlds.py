@@ -1,0 +1,259 @@
+"""Sparks of other minors with table formats, gateways before them, and what both have to answer alike.
+
+A module has one Spark, one gateway with one pack, and two sets of tables: the governed ones, and copies that
+were filtered and masked beforehand. The same text gives the same over both.
+
+```python
+@pytest.fixture(scope="module")
+def twins(lakes: OpenLake) -> Iterator[Twins]:
+    lake = lakes("4.1", "iceberg")
+    with lake.gateway("shop", PACK, {"bob": ["analysts"]}) as gateway:
+        with Twins.open(lake, gateway, "bob", governed="ice.shop", copies="ice.shop_copy") as twins:
+            yield twins
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.model.spark_configuration import CATALOG_PREFIX
+from gateway.model.spark_minors import Minor, minor_of
+from gateway.reader.java_runtime import find_java, jdk_openings
+from gateway.wire.tcli import TSessionHandle
+from tests.e2e import one_pack
+from tests.e2e.lake.formats import conf_of, has_connect, jars_of, spark_home_of
+from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
+from tests.e2e.standing import CONF
+from tests.e2e.wire_client import StatusError, WireClient
+
+HEAP = "1g"
+OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATALOG_PREFIX)} | {
+    # A few rows are sooner read than code for them is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+OpenLake = Callable[..., "LakeSpark"]
+"""`lakes(minor, *formats)`, as `Lakes` has it."""
+
+
+@dataclass(frozen=True)
+class LakeSpark:
+    """A running Spark of a minor with table formats."""
+
+    spark: Spark
+    minor: Minor
+    formats: tuple[str, ...]
+    directory: Path
+    """Where its gateways put their settings; Spark's user can reach it."""
+
+    @property
+    def warehouse(self) -> Path:
+        """Where the tables of its formats lie."""
+        return self.spark.directory / "warehouse"
+
+    @contextlib.contextmanager
+    def gateway(
+        self,
+        name: str,
+        pack: str,
+        users: Mapping[str, Sequence[str]],
+        **more: Mapping[str, Any],
+    ) -> Iterator[RunningGateway]:
+        """Yield a gateway before it; see `one_pack.write_settings`. Passwords are `one_pack.PASSWORD`."""
+        file = one_pack.write_settings(self.directory / name, self.spark, pack, users, **more)
+        running = RunningGateway(file).start()
+        try:
+            yield running
+        finally:
+            running.stop()
+        assert running.process is not None
+        assert running.process.returncode == 0
+
+
+class Lakes:
+    """The Spark that runs now; there is room for one."""
+
+    def __init__(self, loop: LoopThread, directory: Path) -> None:
+        self._loop = loop
+        self._directory = directory
+        self._process: EmbeddedSpark | None = None
+        self._lake: LakeSpark | None = None
+
+    def __call__(self, minor: str, *formats: str) -> LakeSpark:
+        """Return a Spark of this minor with these formats, their extensions in this order."""
+        lake = self._lake
+        if lake is None or (lake.minor, lake.formats) != (minor_of(minor), formats):
+            self.stop()
+            lake = self._lake = self._start(minor_of(minor), formats)
+        return lake
+
+    def stop(self) -> None:
+        process, self._process, self._lake = self._process, None, None
+        if process is not None:
+            self._loop.run(process.stop())
+
+    def _start(self, minor: Minor, formats: tuple[str, ...]) -> LakeSpark:
+        directory = self._directory / "-".join(("lake", str(minor), *formats))
+        directory.mkdir()
+        directory.chmod(0o711)
+        place = directory / "spark"
+        self._process = process = EmbeddedSpark(
+            EmbeddedSparkOptions(
+                directory=place,
+                java=find_java(),
+                spark_home=spark_home_of(minor),
+                java_options=jdk_openings(),
+                heap=HEAP,
+                connect=has_connect(minor),
+                jars=jars_of(minor, formats),
+                conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},
+            ),
+            answers,
+        )
+        self._loop.run(process.start())
+        return LakeSpark(spark=Spark.of(process), minor=minor, formats=formats, directory=directory)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a statement gave: columns with their types, and rows; or the condition of its error."""
+
+    columns: list[tuple[str, str]]
+    rows: list[tuple[Any, ...]]
+    error: str = ""
+
+
+@dataclass
+class Twins:
+    """A session of a user's over governed tables, and one straight at Spark over copies made beforehand."""
+
+    ours: _Side
+    theirs: _Side
+    compared: list[str] = field(default_factory=list)
+    """Texts that answered alike, to be counted."""
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(
+        cls, lake: LakeSpark, gateway: RunningGateway, user: str, *, governed: str, copies: str
+    ) -> Iterator[Twins]:
+        """Open sessions through Thrift, and through Spark Connect where there is one."""
+        with contextlib.ExitStack() as opened:
+            thrift = opened.enter_context(WireClient(gateway.host, gateway.port, user, one_pack.PASSWORD))
+            direct = opened.enter_context(WireClient(lake.spark.host, lake.spark.port, "direct"))
+            ours, theirs = _Side(thrift, governed), _Side(direct, copies)
+            if lake.spark.connect_port:
+                ours.frames = opened.enter_context(gateway.session(user, one_pack.PASSWORD))
+                theirs.frames = opened.enter_context(lake.spark.session())
+            for side in (ours, theirs):
+                side.begin()
+            yield cls(ours, theirs)
+
+    def same(self, text: str, **different: tuple[str, str]) -> Answer:
+        """Run a text over both and require the same rows, names and types; return the answer.
+
+        `different`: what a word in braces in the text stands for, over the governed tables and over the
+        copies, such as the number of a snapshot; `{db}` is the database. A text that fails has to fail over
+        both, with the same condition. Rows are in the same order where the text ends with an ORDER BY.
+        """
+        ours, theirs = (
+            side.ask(
+                _filled(text, {key: pair[at] for key, pair in different.items()} | {"db": side.database})
+            )
+            for at, side in enumerate((self.ours, self.theirs))
+        )
+        _require_equal(text, ours, theirs, ordered=re.search(r"\bORDER BY [^()]*$", text) is not None)
+        self.compared.append(text)
+        return ours
+
+    def same_frame(self, name: str, program: Callable[[Any, str], Any], *, ordered: bool = False) -> Answer:
+        """Have a program make a DataFrame of a session and the database's name, and compare both."""
+        ours, theirs = (side.collect(program) for side in (self.ours, self.theirs))
+        _require_equal(name, ours, theirs, ordered=ordered)
+        self.compared.append(name)
+        return ours
+
+    def refusal(self, text: str) -> str:
+        """Return the message that a statement of the user's is refused with; `{db}` is the database."""
+        message = self.ours.message(_filled(text, {"db": self.ours.database}))
+        assert message is not None, f"not refused: {text}"
+        return message
+
+
+class _Side:
+    """Sessions whose current database is one of the two."""
+
+    def __init__(self, client: WireClient, database: str) -> None:
+        self.database = database
+        self.frames: Any = None
+        self._client = client
+        self._session: TSessionHandle | None = None
+
+    def begin(self) -> None:
+        """Open the session, and have both be in the database."""
+        self._session = self._client.open_session()
+        self._client.result(self._session, f"USE {self.database}")
+        if self.frames is not None:
+            self.frames.sql(f"USE {self.database}").collect()
+
+    def ask(self, text: str) -> Answer:
+        try:
+            result = self._client.result(self._opened, text)
+        except StatusError as error:
+            return Answer([], [], _condition(str(error)))
+        columns = [(column.columnName, repr(column.typeDesc)) for column in result.schema.columns]
+        return Answer(columns, result.rows)
+
+    def message(self, text: str) -> str | None:
+        """Return the message of its error; None when there is none."""
+        try:
+            self._client.result(self._opened, text)
+        except StatusError as error:
+            return str(error)
+        return None
+
+    def collect(self, program: Callable[[Any, str], Any]) -> Answer:
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = program(self.frames, self.database)
+            columns = [(column.name, column.dataType.simpleString()) for column in frame.schema.fields]
+            return Answer(columns, [tuple(row) for row in frame.collect()])
+        except PySparkException as error:
+            return Answer([], [], _condition(str(error)))
+
+    @property
+    def _opened(self) -> TSessionHandle:
+        assert self._session is not None
+        return self._session
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace("{" + word + "}", value)
+    return text
+
+
+def _condition(message: str) -> str:
+    """Return the condition of an error, without which it is its whole text."""
+    found = re.search(r"\[([A-Z][A-Z_.0-9]+)\]", message)
+    return found[1] if found else message
+
+
+def _require_equal(what: str, ours: Answer, theirs: Answer, *, ordered: bool) -> None:
+    assert ours.error == theirs.error, what
+    assert ours.columns == theirs.columns, what
+    in_order: Callable[[list[Any]], list[Any]] = (lambda rows: rows) if ordered else _sorted
+    assert in_order(ours.rows) == in_order(theirs.rows), what
+
+
+def _sorted(rows: list[Any]) -> list[Any]:
+    return sorted(rows, key=repr)
