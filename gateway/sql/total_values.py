@@ -328,9 +328,13 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
         fits = abs(number) < 1 << INTEGERS[type_][0] - 1
         return Value(type_, number=number) if fits else FAILING
     (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
-    before, behind = (a + c + 1, b + d) if node.node == "Multiply" else (max(a, c) + 1, max(b, d))
-    fits = before + behind <= MOST_CALCULATED
-    return Value(f"decimal({before + behind},{behind})") if fits else FAILING
+    if node.node == "Multiply":
+        # Spark has one digit more for a product than it can have.
+        needed, behind, spare = a + c, b + d, 1
+    else:
+        needed, behind, spare = max(a, c) + 1, max(b, d), 0
+    fits = needed + behind <= MOST_CALCULATED
+    return Value(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
 
 
 def _is_near(node: ExpressionNode) -> bool:
