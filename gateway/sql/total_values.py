@@ -116,6 +116,8 @@ class Values:
                 return self._like(node, operands)
             case "Add" | "Subtract" | "Multiply":
                 return _arithmetic(node, operands)
+            case "Remainder" | "Divide":
+                return _divided(node, operands)
             case "Cast":
                 return self._cast(node, operands[0])
             case "CaseWhen":
@@ -335,6 +337,20 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
         needed, behind, spare = max(a, c) + 1, max(b, d), 0
     fits = needed + behind <= MOST_CALCULATED
     return Value(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
+
+
+def _divided(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+    """A number by a known one that is not zero. What decimals are divided to may have no room."""
+    (one, other) = operands
+    digits, divisor = _digits(one.type), _digits(other.type)
+    if not other.number or digits is None or divisor is None:
+        return FAILING
+    integers = {one.type, other.type} <= INTEGERS.keys()
+    if node.node == "Divide":
+        return Value("double") if integers else FAILING
+    if integers:
+        return Value(max(one.type, other.type, key=_INTEGER_TYPES.index))
+    return Value(f"decimal({digits[0] + digits[1]},{digits[1]})")
 
 
 def _is_near(node: ExpressionNode) -> bool:
