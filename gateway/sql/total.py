@@ -172,6 +172,8 @@ class _Walk:
                 self.plan(node, ctes, outer)
             case "Sort" | "Distinct" | "UnresolvedHint" | "Union":
                 self._plain(node.children)
+                for child in node.children:
+                    self._subqueries(child, ctes, (_OPEN, *outer))
                 for plan in node.plans:
                     self.shown(plan, ctes, outer)
             case limit if limit in _LIMITS:
@@ -225,8 +227,8 @@ class _Walk:
             case "Sort":
                 # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
                 for order in node.children:
-                    found = self.value(order.children[0], (below, *outer), ctes)
-                    self._item(order, found)
+                    for key in order.children if order.node == "SortOrder" else (order,):
+                        self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
                 return _OPEN
             case limit if limit in _LIMITS:
