@@ -28,13 +28,6 @@ REMOVALS = (
         "test_pipeline_barriers",
     ),
     Removal(
-        "what Spark keeps and what is written has barriers",
-        "pipeline.barriers",
-        "prepared.place.alone and not reading.commands and",
-        "prepared.place.alone and",
-        "test_pipeline_barriers",
-    ),
-    Removal(
         "a text within something has barriers",
         "pipeline.barriers",
         "alone = prepared.place.alone and",
@@ -398,8 +391,8 @@ REMOVALS = (
     Removal(
         "identities of policies",
         "pipeline.policies",
-        "return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row)",
-        "return _Checked(text, frozenset(read), changes, by_row)",
+        "return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)",
+        "return _Checked(text, frozenset(read), changes, by_row, reading.tree)",
         "test_pipeline_plans",
     ),
     # Texts within plans
