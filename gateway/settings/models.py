@@ -362,6 +362,12 @@ class PolicySettings(Section):
     rows that a row filter hides, so that partitions and files are left out as without the filter. Off, all is
     read that the filter itself does not leave out: seven times as slow where a statement asks for one of 200
     partitions."""
+    barriers: Literal["always", "needed"] = "needed"
+    """Above a row filter stands a barrier, which keeps Spark from trying a user's condition on hidden rows:
+    one that fails (`1 / n > 0`) would tell of them. `needed` leaves it out of SQL queries in which nothing
+    can fail, so that joins choose partitions, and aggregates and limits reach the source; it rests on the
+    gateway's list of what cannot fail. With `always`, a query whose join asks for 3 of 200 partitions reads
+    all of them."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
 
