@@ -147,6 +147,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
         procedures=shipped_procedures(),
+        barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
     )
