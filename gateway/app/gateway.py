@@ -47,7 +47,6 @@ from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
-from gateway.model.spark_minors import PLANS, minor_of
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
