@@ -31,7 +31,7 @@ class TempViewName:
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """What a table format tells of a table beside its rows, as a table of its own: `t.files`, `t$files`."""
+    """What a format tells of a table beside its rows, as a table of its own: `t.files`, `` `t$files` ``."""
 
     table: TableName
     provider: str
