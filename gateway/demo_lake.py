@@ -43,7 +43,7 @@ policies:
     on:
       - {catalog: "*", database: shop}
       - {catalog: "*", database: shop, table: "*", column: "*"}
-    allow: [{groups: [analysts, support], access: [use, show, select]}]
+    allow: [{groups: [analysts, support], access: [use, show, select, metadata]}]
   - name: engineers do everything
     on:
       - {catalog: "*", database: "*"}
@@ -58,6 +58,13 @@ policies:
     on: {catalog: "*", database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}, {groups: [support], type: MASK}]
 """
+
+SMALL = {
+    "spark.sql.shuffle.partitions": "1",
+    # Delta reads what a table is in 50 tasks.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""For tables of a few rows."""
 
 CUSTOMERS = """
     (1, 'Ann', 'ann@shop.example', 'EMEA'), (2, 'Ben', 'ben@shop.example', 'APAC'),
@@ -165,8 +172,9 @@ LAKES = (
             ),
             Stop(
                 "MERGE on a table with a primary key",
-                "MERGE INTO paimon.shop.customer t USING (SELECT 5 AS id) s ON t.id = s.id\n"
-                "WHEN NOT MATCHED THEN INSERT (id, name, email, region) VALUES (s.id, 'Zoe', 'z', 'EMEA')",
+                "MERGE INTO paimon.shop.customer t\n"
+                "USING (SELECT 5 AS id, 'Zoe' AS name, 'zoe@shop.example' AS email, 'EMEA' AS region) s\n"
+                "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
             ),
             Stop(
                 "System tables hold values of all rows: not for whoever has a mask or a filter",
@@ -230,7 +238,7 @@ def _spark(lake: Lake, directory: Path, home: Path, jars: Sequence[Path], heap: 
         java_options=jdk_openings(),
         heap=heap,
         jars=jars,
-        conf={**conf, EXTENSIONS: ",".join(FORMATS[name].extension for name in lake.formats)},
+        conf={**SMALL, **conf, EXTENSIONS: ",".join(FORMATS[name].extension for name in lake.formats)},
     )
     return EmbeddedSpark(options, _answers)
 

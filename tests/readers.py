@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.model.reading import NotParsed, Reading
 from gateway.model.spark_minors import minor_of
 from gateway.reader.limits import ReaderLimits
@@ -16,6 +18,12 @@ def patient_reader() -> ReaderPool:
 def is_older(reader: ReaderPool, since: str | None) -> bool:
     """Whether the parser's Spark is older than the minor that a case is of."""
     return since is not None and minor_of(reader.spark_version) < minor_of(since)
+
+
+async def require(reader: ReaderPool, text: str, since: str) -> None:
+    """Skip a test with a text that this Spark, older than `since`, does not take."""
+    if await lacks(reader, text, since):
+        pytest.skip(f"it came with Spark {since}")
 
 
 async def lacks(reader: ReaderPool, text: str, since: str | None, older: str | None = None) -> bool:

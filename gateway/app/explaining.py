@@ -64,14 +64,14 @@ async def parsers_for(settings: Settings) -> Parsers:
     extensions = reader.extensions
     if extensions is None:
         extensions = extensions_of(told.settings) if told is not None else ()
-    parsers = named_parsers(reader, version, extensions)
-    minor = supported_minor(spark_version(parsers.spark_home))
+    found = named_parsers(reader, version, extensions)
+    minor = supported_minor(spark_version(found.spark_home))
     if settings.listeners.connect is not None and minor < PLANS:
         raise UnsupportedSpark(
-            f"Spark {minor} is governed through its Thrift Server alone, since its Spark Connect ignores parts of "
+            f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
             "plans that it does not know; take `listeners.connect` and `backend.connect` out"
         )
-    return parsers
+    return found
 
 
 def named_parsers(
@@ -147,6 +147,7 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
         procedures=shipped_procedures(),
+        barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
     )

@@ -34,6 +34,8 @@ from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.sealing import keep_sealing
+from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.catalog.live import LiveCatalog
@@ -266,6 +268,8 @@ class Gateway:
         await ledger.start()
         self._stack.push_async_callback(ledger.close)
         self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
+        if settings.seal_key is not None:
+            self._background.append(keep_sealing(dsn, signing_key(settings.seal_key.reveal())))
         return ledger
 
     async def _start_lineage(
@@ -365,7 +369,10 @@ class Gateway:
         async def followed() -> str | None:
             return trouble(lineage.figures) if lineage is not None else None
 
-        notes = {"policies": policies, "users": user_file, **more_notes}
+        async def chained() -> str | None:
+            return ledger.figures().chain_error or None
+
+        notes = {"policies": policies, "users": user_file, "record": chained, **more_notes}
         if lineage is not None:
             notes["lineage"] = followed
         listener = self._settings.listeners.admin
@@ -419,11 +426,11 @@ class Gateway:
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
     """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    java = find_java(settings.reader.java)
+    java, home = find_java(settings.reader.java), named_spark_home(settings.reader)
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
-        spark_home=named_spark_home(settings.reader),
+        spark_home=home,
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,

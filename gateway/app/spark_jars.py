@@ -76,10 +76,10 @@ def fetch_format(
     directory = places[0].parent
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with _only_one(directory, one.name, progress):
+        with _only_one(directory.parent, one.name, progress):
             if kept_jars(one, minor, into):
                 return places
-            with tempfile.TemporaryDirectory(prefix=f".{one.name}-", dir=directory) as beside:
+            with tempfile.TemporaryDirectory(prefix=f".{one.name}-", dir=directory.parent) as beside:
                 for artifact in one.artifacts_for(minor):
                     _copy_artifact(artifact, Path(beside), progress)
                 # The one with the extension comes last: it is what is looked for.

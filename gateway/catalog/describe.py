@@ -1,9 +1,9 @@
 """Spark's descriptions of a table, read into a Table; what is not understood raises NotUnderstood.
 
-`DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2), and all of
-Spark 3.5, only have the plain form, whose types are text that may be cut short or hold unquoted names: those are
-refused. What 3.5 keeps with a view is asked for by `SHOW TBLPROPERTIES` with a key, which also tells what the
-plain form leaves out.
+`DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2), and
+all of Spark 3.5, only have the plain form, whose types are text that may be cut short or hold unquoted names:
+those are refused. What 3.5 keeps with a view is asked for by `SHOW TBLPROPERTIES` with a key, which tells
+what the plain form leaves out, too.
 """
 
 from __future__ import annotations
@@ -135,11 +135,10 @@ def view_body_from_properties(
     without a key.
     """
     text = next((row[1] for row in rows if row[0] == VIEW_TEXT and isinstance(row[1], str)), "")
-    settings = {key: kept[_SETTING_PREFIX + key] for key in PARSER_SETTINGS}
-    if any(
-        value is not None and value.lower() != PARSER_SETTINGS[key].lower() for key, value in settings.items()
-    ):
-        return None
+    for key, pinned in PARSER_SETTINGS.items():
+        value = kept[_SETTING_PREFIX + key]
+        if value is not None and value.lower() != pinned.lower():
+            return None
     catalog, database = kept[_NAMESPACE + "part.0"], kept[_NAMESPACE + "part.1"]
     output = [kept[f"{_OUTPUT}col.{number}"] for number in range(columns)]
     if kept[_NAMESPACE + "numParts"] != "2" or kept[_OUTPUT + "numCols"] != str(columns):
@@ -192,8 +191,8 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 
 def _is_whole_name(text: str, name: TableName) -> bool:
-    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; Paimon's
-    leave the catalog out. It is compared and not taken apart: a name with a dot in it could be another one."""
+    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
+    catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
     words = (".".join(parts).lower(), ".".join(parts[1:]).lower())
     return not any("." in part for part in parts) and text.lower() in words

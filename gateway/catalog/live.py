@@ -44,6 +44,8 @@ _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 _CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
 """What an error of Spark's begins with."""
 
+_KEPT_BY_SESSIONS = frozenset({"paimon"})
+"""Providers whose catalogs keep what a table is, for each session of Spark by itself."""
 _NAMED_BELOW = frozenset({"iceberg"})
 """Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
@@ -70,8 +72,8 @@ class LiveCatalog:
         minor: Minor = NEWEST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is that
-        of the Spark that is asked."""
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
+        the Spark that is asked."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
@@ -203,6 +205,13 @@ class LiveCatalog:
             if isinstance(rows, str):
                 return None
             table = table_from_rows(rows, name)
+            if (table.provider or "").lower() in _KEPT_BY_SESSIONS:
+                # What it told is what our own session knew, which can be older than what the user's knows.
+                refreshed = await self._rows(f"REFRESH TABLE {dotted}", _NO_SUCH_TABLE)
+                rows = refreshed if isinstance(refreshed, str) else await self._rows(sql, _NO_SUCH_TABLE)
+                if isinstance(rows, str):
+                    return None
+                table = table_from_rows(rows, name)
             if not self._json and table.kind is TableKind.VIEW:
                 return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
             if (table.provider or "").lower() not in _NAMED_BELOW:

@@ -217,6 +217,9 @@ class Reading:
     """Every place that asks who the user is."""
     tree: ExpressionNode | None = None
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
+    brought: bool = False
+    """Whether the plan is of a class that came with an extension: a statement that Spark's own grammar does
+    not have, or has as another one. There are no columns' spans then, and no forms of scans."""
     view_text: ViewText | None = None
     """Set for CREATE VIEW and ALTER VIEW … AS."""
     written: str | None = None

@@ -52,6 +52,8 @@ class Rules:
     """Whether leakproof conditions of a statement are added below the barriers of row filters."""
     procedures: Procedures = NO_PROCEDURES
     """Procedures of catalogs that may be called."""
+    barriers: Literal["always", "needed"] = "needed"
+    """Whether a row filter has its barrier, too, where nothing in the statement can fail."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()

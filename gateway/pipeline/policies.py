@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord
 from gateway.pipeline.judging import Governed, Judging
 from gateway.pipeline.rights import together
@@ -39,6 +39,8 @@ class Policies:
     choosing: frozenset[TableName] = frozenset()
     """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
     the rows before it, by chance, or by a function that is not Spark's own."""
+    trees: Mapping[str, ExpressionNode | None] = field(default_factory=dict)
+    """The texts as they are written → as Spark's parser reads them."""
     varying: str = ""
     """What of masks and filters changes with time or with other tables, in words."""
 
@@ -103,6 +105,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
     choosing: set[TableName] = set()
+    trees: dict[str, ExpressionNode | None] = {}
     changing = ""
     for name, one in seen.tables.items():
         table = judging.snapshot.catalog.table(name)
@@ -118,6 +121,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
                 if not isinstance(checked, _Checked):
                     return checked
                 texts[text] = checked.text
+                trees[checked.text] = checked.tree
                 relations |= checked.relations
                 if checked.relations:
                     reading.add(name.folded())
@@ -133,6 +137,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
         relations=frozenset(relations),
         reading=frozenset(reading),
         choosing=frozenset(choosing),
+        trees=trees,
         varying=changing,
     )
 
@@ -147,6 +152,7 @@ class _Checked:
     varying: bool
     by_row: bool
     """Whether it may vary by row (`varying_by_row`)."""
+    tree: ExpressionNode | None
 
 
 def _texts_of(view: TableView) -> tuple[str, ...]:
@@ -226,8 +232,8 @@ async def _checked(
         came = None if name is None or name in IDENTITIES else since(name)
         if came is not None and came > judging.minor:
             return NotGovernable(
-                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark {came}, "
-                f"and this is Spark {judging.reader.spark_version}"
+                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark "
+                f"{came}; this is Spark {judging.reader.spark_version}"
             )
     if judging.bare_builtins and (named := _qualified(reading)) is not None:
         return NotGovernable(
@@ -257,8 +263,8 @@ async def _checked(
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
-        return _Checked(text, frozenset(read), changes, by_row)
+        return _Checked(text, frozenset(read), changes, by_row, reading.tree)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, NotGovernable):
         return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
-    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row)
+    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)

@@ -33,6 +33,9 @@ class Place:
     """Names (lower case) that are bound around it, as common table expressions would be."""
     rights: Rights | None = None
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
+    alone: bool = False
+    """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
+    in Spark's cache, which is found there by what stands for it elsewhere."""
 
 
 TOP = Place()

@@ -15,6 +15,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
+from gateway.pipeline.barriers import below_text
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -49,7 +50,6 @@ from gateway.sql.classify import classify
 from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
-from gateway.sql.leakproof import Scanned, leakproof
 from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
@@ -61,7 +61,7 @@ async def govern(
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights)
+    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
@@ -241,8 +241,8 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    conditions = await _leakproof(prepared, policies, evaluation, judging)
-    guarded = _guarded(prepared, policies, bodies, conditions, evaluation, judging)
+    below = await below_text(prepared, policies, judging)
+    guarded = _guarded(prepared, policies, bodies, below, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -417,37 +417,11 @@ def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | No
     return None
 
 
-async def _leakproof(
-    prepared: Prepared, policies: Policies, evaluation: Evaluation, judging: Judging
-) -> Mapping[Span, tuple[str, ...]]:
-    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on."""
-    if prepared.place.expression or prepared.wants.shares or not judging.rules.push_down:
-        return {}
-    scanned: dict[Span, Scanned] = {}
-    for relation, name in prepared.scans:
-        table, view = evaluation.catalog.table(name), policies.views[name.folded()]
-        if table is None or view is None or relation.span is None:
-            continue
-        shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
-        barrier = view.row_filter is not None or name.folded() in policies.reading
-        masked = {column.lower() for column in view.masks}
-        stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
-        # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing
-        takes = stored if firm else frozenset()
-        scanned[relation.span] = Scanned(columns=shown, takes=takes)
-    if not any(one.takes for one in scanned.values()):
-        return {}
-    relations = prepared.reading.relations
-    ctes = frozenset(r.span for r in relations if r.role is RelationRole.CTE and r.span is not None)
-    return leakproof(await judging.reader.read_plan(prepared.text), prepared.text, scanned, ctes)
-
-
 def _guarded(
     prepared: Prepared,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
-    conditions: Mapping[Span, tuple[str, ...]],
+    below: Mapping[Span, guard.Below],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
@@ -472,7 +446,8 @@ def _guarded(
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
-            conditions=conditions.get(relation.span, ()) if relation.span is not None else (),
+            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
+            bare=judging.bare_builtins,
         )
         if isinstance(scan, NotGovernable):
             return scan

@@ -10,12 +10,12 @@ from gateway.model.table_formats import TableFormat
 from gateway.reader.java_runtime import JavaNotFound
 
 FORMATS_DIRECTORY = "formats"
-"""Beside the Sparks in the directory that `sluice spark-jars` fills; in it a directory for each minor."""
+"""Beside the Sparks in the directory that `sluice spark-jars` fills; in it one for each minor and format."""
 
 
 def places_of(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
     """Return where `sluice spark-jars` puts the jars of a format in `kept`. Raises UnsupportedFormat."""
-    directory = kept / FORMATS_DIRECTORY / str(minor)
+    directory = kept / FORMATS_DIRECTORY / str(minor) / one.name
     return tuple(directory / artifact.file for artifact in one.artifacts_for(minor))
 
 

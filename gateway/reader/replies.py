@@ -121,6 +121,7 @@ def _reading(reply: Reply, hello: Hello) -> Reading:
         identities=tuple(_identity(told) for told in reply["identities"]),
         printed=reply["printed"],
         tree=tree_of(reply),
+        brought=reply["brought"],
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],
     )

@@ -317,7 +317,7 @@ may have one."""
 
 
 def since(name: str) -> Minor | None:
-    """Return the minor that a function of ours came with; None for those that all have. `name` is lower case."""
+    """Return the minor that a function of ours came with; None when all have it. `name` is lower case."""
     return next((minor for minor, names in SINCE.items() if name in names), None)
 
 

@@ -248,7 +248,7 @@ def drop_function(scope: Scope) -> Wants:
     """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
     name could be that of a function of Spark's or of the session."""
     if scope.node("child").get("node") == "UnresolvedFunctionName":
-        raise CannotClassify("DROP FUNCTION is governed with Spark 4.1 and later")
+        raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
     pin = scope.target("child")
     if len(pin.relation.parts) == 1:
         raise CannotClassify("a function that is dropped has to be named with its database")

@@ -131,7 +131,7 @@ def test_the_jars_of_a_format_are_fetched_once(repository: Path, tmp_path: Path)
     into, said = tmp_path / "kept", list[str]()
     jars = fetch_format(DELTA, Minor(4, 1), into, said.append)
     assert [jar.read_text() for jar in jars] == [jar.name for jar in jars]
-    assert {jar.parent for jar in jars} == {into / "formats" / "4.1"}
+    assert {jar.parent for jar in jars} == {into / "formats" / "4.1" / "delta"}
     assert len(said) == 2
     for jar in repository.iterdir():
         jar.unlink()
@@ -149,7 +149,8 @@ def test_nothing_is_left_of_a_format_that_is_not_whole(
     assert caught.value.message == (
         f"Maven could not download {second}: Failed to execute goal: {second} was not found"
     )
-    assert not [path for path in (into / "formats" / "4.1").iterdir() if not path.name.endswith(".lock")]
+    left = [path for path in (into / "formats").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == [".delta.lock"]
     with pytest.raises(UnsupportedFormat, match=r"no paimon for Spark 4\.1; there is one for Spark 3\.5"):
         fetch_format(PAIMON, Minor(4, 1), into)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -165,7 +166,7 @@ def test_the_command_for_formats(
     into = ["--into", str(tmp_path / "kept")]
     assert main(["spark-jars", "4.1", "--formats", "iceberg", *into]) == exit_codes.OK
     assert capsys.readouterr().out.endswith(
-        f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/{iceberg.file}\n"
+        f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/iceberg/{iceberg.file}\n"
     )
     assert main(["spark-jars", "4.1", "--formats", "hudi", *into]) == exit_codes.ERROR
     assert "`hudi` is no table format that is known; iceberg, delta, paimon are" in capsys.readouterr().err

@@ -55,17 +55,12 @@ def test_each_mask_that_calls_a_function(gateway: RunningGateway) -> None:
 
 def test_views_are_judged_by_their_text(gateway: RunningGateway, spark: Spark) -> None:
     """Also one with columns that lists of names could be taken apart at."""
-    view = "hr.of_any_minor"
-    spark.query(
-        f"CREATE OR REPLACE VIEW {view} (name, `e, mail`) AS SELECT name, email FROM hr.employee",
-        user="loader",
-    )
+    view, text = "hr.of_any_minor", "SELECT name, email FROM hr.employee"
+    spark.query(f"CREATE OR REPLACE VIEW {view} (name, `e, mail`) AS {text}", user="loader")
     try:
-        assert gateway.query("bob", f"SELECT * FROM {view} ORDER BY name LIMIT 2") == gateway.query(
-            "bob", "SELECT name, email FROM hr.employee ORDER BY name LIMIT 2"
-        )
-        everybody = spark.query(f"SELECT * FROM {view}", user="loader")
-        assert not set(everybody) & set(gateway.query("bob", f"SELECT * FROM {view}"))
+        seen = gateway.query("dave", f"SELECT * FROM {view}")
+        assert sorted(seen) == sorted(spark.query(text))
+        assert "needs select" in gateway.refusal("bob", f"SELECT * FROM {view}")
     finally:
         spark.query(f"DROP VIEW {view}", user="loader")
 
@@ -80,7 +75,7 @@ def test_a_view_that_was_made_under_other_settings_is_refused(gateway: RunningGa
         user="loader",
     )
     try:
-        assert "cannot be read" in gateway.refusal("bob", f"SELECT * FROM {view}")
+        assert "is not available" in gateway.refusal("dave", f"SELECT * FROM {view}")
     finally:
         spark.query(f"DROP VIEW {view}", user="loader")
 
@@ -99,7 +94,7 @@ def test_lists_of_databases_tables_and_columns(gateway: RunningGateway) -> None:
 def test_the_default_of_a_column_is_read(gateway: RunningGateway) -> None:
     for statement in (
         "CREATE TABLE default.n (a STRING DEFAULT reflect('java.lang.System', 'getenv', 'HOME'))",
-        "ALTER TABLE default.n ADD COLUMNS (a STRING DEFAULT java_method('java.lang.System', 'lineSeparator'))",
+        "ALTER TABLE default.n ADD COLUMNS (a STRING DEFAULT reflect('java.lang.System', 'lineSeparator'))",
     ):
         assert "is refused" in gateway.refusal("dave", statement)
 

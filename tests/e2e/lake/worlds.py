@@ -32,12 +32,15 @@ from tests.e2e.lake.formats import catalogs_of, conf_of, jars_of, spark_home_of
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
+from tests.e2e.wire_comparison import neutral
 
 HEAP = "1g"
 OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATALOG_PREFIX)} | {
     # A few rows are sooner read than code for them is compiled.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Delta reads what a table is in 50 tasks.
+    "spark.databricks.delta.snapshotPartitions": "1",
 }
 
 OpenLake = Callable[..., "LakeSpark"]
@@ -79,6 +82,11 @@ class LakeSpark:
             running.stop()
         assert running.process is not None
         assert running.process.returncode == 0
+
+
+def statements(text: str) -> list[str]:
+    """Return the statements of a text, one a line; a line that begins with a blank goes on with its first."""
+    return re.sub(r"\n +", " ", text.strip()).splitlines()
 
 
 class Lakes:
@@ -211,7 +219,7 @@ class _Side:
             result = self._client.result(self._opened, text)
         except StatusError as error:
             return Answer([], [], _condition(str(error)))
-        columns = [(column.columnName, repr(column.typeDesc)) for column in result.schema.columns]
+        columns = [(column.columnName, repr(neutral(column.typeDesc))) for column in result.schema.columns]
         return Answer(columns, result.rows)
 
     def message(self, text: str) -> str | None:

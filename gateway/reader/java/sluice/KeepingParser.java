@@ -32,7 +32,7 @@ class KeepingParser extends SparkSqlParser {
         text = null;
     }
 
-    public final LogicalPlan parsePlan(String text) {
+    public LogicalPlan parsePlan(String text) {
         forget();
         this.text = text;
         LogicalPlan plan = super.parsePlan(text);
@@ -40,7 +40,7 @@ class KeepingParser extends SparkSqlParser {
         return plan;
     }
 
-    public final Expression parseExpression(String text) {
+    public Expression parseExpression(String text) {
         forget();
         this.text = text;
         Expression expression = super.parseExpression(text);
