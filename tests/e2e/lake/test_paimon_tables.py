@@ -7,9 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from pyhive.exc import OperationalError
 
-from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
@@ -176,7 +174,7 @@ INSERT OVERWRITE {db}.own_b SELECT id, name, day FROM customer WHERE day < DATE'
 ALTER TABLE {db}.own_b DROP PARTITION (day = '2024-01-02')
 CREATE OR REPLACE TABLE {db}.own_b AS SELECT region, count(*) AS n FROM customer GROUP BY region
 TRUNCATE TABLE {db}.own_b
-ALTER TABLE {db}.own_b RENAME TO {db}.own_c
+ALTER TABLE {db}.own_b RENAME TO own_c
 DROP TABLE {db}.own_c
 """
 
@@ -299,15 +297,14 @@ def test_partitions_and_file_index_are_used_under_masks_and_filters(
 
 @pytest.mark.parametrize("setting", ["scan.snapshot-id=1", "branch=main", "incremental-between=1,2"])
 def test_no_mask_or_filter_is_believed_under_settings_of_paimon(
-    gateway: RunningGateway, setting: str
+    lake: LakeSpark, gateway: RunningGateway, setting: str
 ) -> None:
-    with one_pack.session(gateway, "thrift", "bob") as ask:
-        key, _, value = setting.partition("=")
-        ask(f"SET `spark.paimon.{key}`={value}")
-        with pytest.raises(OperationalError, match="SLUICE_"):
-            ask("SELECT * FROM paimon.shop.customer")
-        ask(f"RESET `spark.paimon.{key}`")
-        assert ask("SELECT count(*) FROM paimon.shop.customer") == [(3,)]
+    key, _, value = setting.partition("=")
+    with Twins.open(lake, gateway, "bob", governed="paimon.shop", copies="paimon.shop_copy") as session:
+        assert session.ours.message(f"SET `spark.paimon.{key}`={value}") is None
+        assert "[SLUICE_" in session.refusal("SELECT * FROM customer")
+        assert session.ours.message(f"RESET `spark.paimon.{key}`") is None
+        assert session.same("SELECT count(*) FROM customer").rows == [(3,)]
 
 
 METADATA = (
