@@ -48,7 +48,7 @@ from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
 from gateway.policy.engine import engine_for
-from gateway.reader.java_runtime import find_java, jdk_openings, spark_version
+from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -431,7 +431,6 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         directory=embedded.directory,
         java=java,
         spark_home=home,
-        connect=minor_of(spark_version(home)) >= PLANS,
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,

@@ -191,8 +191,8 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 
 def _is_whole_name(text: str, name: TableName) -> bool:
-    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; Paimon's
-    leave the catalog out. It is compared and not taken apart: a name with a dot in it could be another one."""
+    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
+    catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
     words = (".".join(parts).lower(), ".".join(parts[1:]).lower())
     return not any("." in part for part in parts) and text.lower() in words

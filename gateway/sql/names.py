@@ -31,7 +31,7 @@ class TempViewName:
 
 @dataclass(frozen=True, slots=True)
 class MetadataTable:
-    """What a table format tells of a table beside its rows, as a table of its own: `t.files`, `` `t$files` ``."""
+    """What a format tells of a table beside its rows, as a table of its own: `t.files`, `` `t$files` ``."""
 
     table: TableName
     provider: str
@@ -86,9 +86,9 @@ METADATA_TABLES: Mapping[str, frozenset[str]] = {
         }
     ),
 }
-"""Provider → its metadata tables. Those show no rows; but values, bounds of values, counts and paths. Iceberg's
-are named below a table, Paimon's after it: `` `t$files` ``. What shows rows is not here: `` `t$audit_log` ``,
-`` `t$ro` ``, `` `t$branch_x` ``."""
+"""Provider → its metadata tables. Those show no rows; but values, bounds of values, counts and paths.
+Iceberg's are named below a table, Paimon's after it: `` `t$files` ``. What shows rows is not here:
+`` `t$audit_log` ``, `` `t$ro` ``, `` `t$branch_x` ``."""
 BRANCHED = frozenset({"iceberg"})
 """Providers whose tables have branches."""
 _BRANCH = re.compile(r"branch_\w+", re.ASCII)

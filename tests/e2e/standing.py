@@ -18,7 +18,7 @@ from gateway import demo_data
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect.worker_python import worker_python
-from tests.e2e.running import Spark, answers, query, takes_plans
+from tests.e2e.running import Spark, answers, query
 
 FILE = Path(__file__).parents[2] / ".run" / "lab.json"
 """Where a standing Spark says how to reach it."""

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from pyhive.exc import OperationalError
 
-from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e import one_pack
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
 PACK = """
@@ -26,6 +28,9 @@ policies:
   - name: no card for analysts
     on: {catalog: paimon, database: shop, table: customer, column: card}
     mask: [{groups: [analysts], type: MASK_NULL}]
+  - name: analysts have settings of Paimon's
+    on: {setting: "spark.paimon.*"}
+    allow: [{groups: [analysts], access: [set]}]
   - name: engineers may do all
     on:
       - {catalog: paimon, database: "*", table: "*", column: "*"}
@@ -106,7 +111,8 @@ def lake(lakes: OpenLake) -> LakeSpark:
             f"INSERT INTO paimon.{db}.customer {rows.format(FIRST)}",
             f"CALL paimon.sys.create_tag('{db}.customer', 'first', 1)",
             f"INSERT INTO paimon.{db}.customer {rows.format(SECOND)}",
-            f"CREATE TABLE paimon.{db}.orders (id INT, customer INT, day DATE, quantity INT) PARTITIONED BY (day)",
+            f"CREATE TABLE paimon.{db}.orders (id INT, customer INT, day DATE, quantity INT) "
+            "PARTITIONED BY (day)",
             f"INSERT INTO paimon.{db}.orders VALUES {ORDERS}",
         ]
     lake.spark.query(*made, user="loader")
@@ -125,7 +131,7 @@ def twins(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
         yield twins
 
 
-@pytest.mark.parametrize("text", SAME.strip().splitlines())
+@pytest.mark.parametrize("text", statements(SAME))
 def test_as_over_a_copy_made_beforehand(twins: Twins, text: str) -> None:
     answer = twins.same(text)
     assert not answer.error
@@ -144,15 +150,18 @@ def test_what_fails_fails_as_over_a_copy(twins: Twins) -> None:
 
 
 WRITES = """
-CREATE TABLE {db}.own_a (id INT, name STRING, region STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')
+CREATE TABLE {db}.own_a (id INT, name STRING, region STRING)
+  TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')
 INSERT INTO {db}.own_a SELECT id, name, email FROM customer
 INSERT INTO {db}.own_a VALUES (1, 'again', 'x'), (9, 'new', 'y')
 INSERT INTO {db}.own_a (id, name) VALUES (10, 'named')
 INSERT INTO {db}.own_a BY NAME SELECT 'by name' AS name, 11 AS id
 UPDATE {db}.own_a SET name = upper(name) WHERE id < 10
 DELETE FROM {db}.own_a WHERE id = 11
-MERGE INTO {db}.own_a t USING (SELECT id, name, email AS region FROM customer) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.region
-MERGE INTO {db}.own_a t USING (SELECT id + 20 AS id, card AS name, 'r' AS region FROM customer) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *
+MERGE INTO {db}.own_a t USING (SELECT id, name, email AS region FROM customer) s
+  ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = s.region
+MERGE INTO {db}.own_a t USING (SELECT id + 20 AS id, card AS name, 'r' AS region FROM customer) s
+  ON t.id = s.id WHEN NOT MATCHED THEN INSERT *
 MERGE INTO {db}.own_a t USING orders s ON t.id = s.id WHEN MATCHED THEN DELETE
 ALTER TABLE {db}.own_a ADD COLUMNS (extra INT COMMENT 'more')
 ALTER TABLE {db}.own_a RENAME COLUMN extra TO other
@@ -173,7 +182,7 @@ DROP TABLE {db}.own_c
 
 
 def test_what_is_written_is_what_a_copy_would_have_given(twins: Twins) -> None:
-    for text in WRITES.strip().splitlines():
+    for text in statements(WRITES):
         answer = twins.same(text)
         assert not answer.error, (text, answer.error)
         table = "own_a" if "own_a" in text else "own_b"
@@ -211,7 +220,8 @@ ALTER TABLE customer RENAME TO own_x
 UPDATE customer SET email = name
 DELETE FROM customer WHERE email = 'ann@x.example'
 MERGE INTO customer t USING orders s ON t.id = s.id WHEN MATCHED THEN DELETE
-MERGE INTO own_a t USING `customer$audit_log` s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.email)
+MERGE INTO own_a t USING `customer$audit_log` s ON t.id = s.id
+  WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.email)
 CALL paimon.sys.create_branch('shop.customer', 'mine')
 CALL paimon.sys.create_tag('shop.customer', 'mine', 1)
 CALL paimon.sys.rollback('shop.customer', '1')
@@ -222,7 +232,6 @@ ANALYZE TABLE customer COMPUTE STATISTICS FOR ALL COLUMNS
 SHOW CREATE TABLE customer
 SHOW TBLPROPERTIES customer
 SHOW PARTITIONS customer
-SET `spark.paimon.scan.snapshot-id` = 1
 SET `spark.sql.catalog.paimon.warehouse` = '/tmp'
 EXPLAIN EXTENDED SELECT * FROM `customer$files`
 DESCRIBE TABLE EXTENDED `customer$files`
@@ -231,7 +240,7 @@ CREATE TEMPORARY VIEW v AS SELECT * FROM `customer$ro`
 """
 
 
-@pytest.mark.parametrize("text", PAST_THE_MASKS.strip().splitlines())
+@pytest.mark.parametrize("text", statements(PAST_THE_MASKS))
 def test_no_way_past_the_masks(lake: LakeSpark, twins: Twins, text: str) -> None:
     warehouse = f"{lake.warehouse}/paimon"
     message = twins.refusal(text.replace("{warehouse}", warehouse))
@@ -286,6 +295,19 @@ def test_partitions_and_file_index_are_used_under_masks_and_filters(
     for scan, pushed in zip(scans, PRUNED.values(), strict=True):
         for condition in pushed:
             assert re.search(condition, scan), (condition, scan)
+
+
+@pytest.mark.parametrize("setting", ["scan.snapshot-id=1", "branch=main", "incremental-between=1,2"])
+def test_no_mask_or_filter_is_believed_under_settings_of_paimon(
+    gateway: RunningGateway, setting: str
+) -> None:
+    with one_pack.session(gateway, "thrift", "bob") as ask:
+        key, _, value = setting.partition("=")
+        ask(f"SET `spark.paimon.{key}`={value}")
+        with pytest.raises(OperationalError, match="SLUICE_"):
+            ask("SELECT * FROM paimon.shop.customer")
+        ask(f"RESET `spark.paimon.{key}`")
+        assert ask("SELECT count(*) FROM paimon.shop.customer") == [(3,)]
 
 
 METADATA = (

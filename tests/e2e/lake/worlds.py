@@ -84,6 +84,11 @@ class LakeSpark:
         assert running.process.returncode == 0
 
 
+def statements(text: str) -> list[str]:
+    """Return the statements of a text, one a line; a line that begins with a blank goes on with its first."""
+    return re.sub(r"\n +", " ", text.strip()).splitlines()
+
+
 class Lakes:
     """The Spark that runs now; there is room for one."""
 
