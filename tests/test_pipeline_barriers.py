@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
@@ -61,7 +62,7 @@ policies:
 
 
 async def forwarded(
-    world: World, reader: ReaderPool, text: str, *, rules: Rules | None = None, **context: frozenset[str]
+    world: World, reader: ReaderPool, text: str, *, rules: Rules | None = None, **context: Any
 ) -> str:
     session = SessionContext(namespace=("db",), **context)
     statement = Statement(text=text, principal=world.principal("bob"), context=session)
@@ -134,7 +135,7 @@ async def test_filters_and_masks(row_filter: str, mask: str, barrier: bool, read
         ({"handles": frozenset({"function:lower_case"})}, False),
     ],
 )
-async def test_sessions(context: dict[str, frozenset[str]], barrier: bool, reader: ReaderPool) -> None:
+async def test_sessions(context: dict[str, Any], barrier: bool, reader: ReaderPool) -> None:
     found = await forwarded(world(), reader, "SELECT id FROM t WHERE id = 5", **context)
     assert ("TABLESAMPLE" in found) == barrier
 
@@ -200,7 +201,7 @@ PLANS: dict[str, tuple[Callable[[], Frame], int, list[str]]] = {
 }
 
 
-async def judged(frame: Frame, reader: ReaderPool, **context: frozenset[str]) -> str:
+async def judged(frame: Frame, reader: ReaderPool, **context: Any) -> str:
     plan = PlanRequest(kind="execute", message=message(frame).SerializeToString(deterministic=True))
     verdict = await world().judge_plan(plan, reader, user="bob", rules=Rules(), namespace=("db",), **context)
     assert isinstance(verdict, Cleared), verdict
