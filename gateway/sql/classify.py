@@ -35,7 +35,37 @@ from gateway.sql.wants import NotGovernable, Wants, join
 
 Handler = Callable[[Scope], Wants]
 
+FORMAT_COMMANDS: Mapping[str, Handler] = {
+    "CallStatement": procedure.call,
+    "PaimonCallStatement": procedure.call,
+    "OptimizeTableCommand": delta.optimize,
+    "VacuumTableCommand": delta.vacuum,
+    "DescribeDeltaHistory": delta.describe_history,
+    "DescribeDeltaDetailCommand": delta.describe_history,
+    "RestoreTableStatement": delta.restore,
+    "TimeTravel": delta.time_travel,
+    "CloneTableStatement": delta.clone,
+    "DeltaReorgTable": delta.reorganize,
+    "DeltaGenerateCommand": delta.generate,
+    "AlterTableAddConstraint": delta.add_constraint,
+    "AlterTableDropConstraint": delta.alter,
+    "AlterTableDropFeature": delta.alter,
+    "AddPartitionField": formats.alter_layout,
+    "DropPartitionField": formats.alter_layout,
+    "ReplacePartitionField": formats.alter_layout,
+    "SetWriteDistributionAndOrdering": formats.alter_layout,
+    "SetIdentifierFields": formats.alter_layout,
+    "DropIdentifierFields": formats.alter_layout,
+    "CreateOrReplaceBranch": formats.alter_reference,
+    "CreateOrReplaceTag": formats.alter_reference,
+    "DropBranch": formats.alter_reference,
+    "DropTag": formats.alter_reference,
+}
+"""Statements that only the parsers of table formats make."""
+
 COMMANDS: Mapping[str, Handler] = {
+    **FORMAT_COMMANDS,
+    "Call": procedure.call,
     "InsertIntoStatement": data.insert,
     "OverwriteByExpression": data.replace_where,
     "UpdateTable": rows.update,
@@ -75,28 +105,6 @@ COMMANDS: Mapping[str, Handler] = {
     "AlterViewAs": data.alter_view_as,
     "SetViewProperties": data.set_view_properties,
     "UnsetViewProperties": data.unset_view_properties,
-    "OptimizeTableCommand": delta.optimize,
-    "VacuumTableCommand": delta.vacuum,
-    "DescribeDeltaHistory": delta.describe_history,
-    "DescribeDeltaDetailCommand": delta.describe_history,
-    "RestoreTableStatement": delta.restore,
-    "TimeTravel": delta.time_travel,
-    "CloneTableStatement": delta.clone,
-    "DeltaReorgTable": delta.reorganize,
-    "DeltaGenerateCommand": delta.generate,
-    "AlterTableAddConstraint": delta.add_constraint,
-    "AlterTableDropConstraint": delta.alter,
-    "AlterTableDropFeature": delta.alter,
-    "AddPartitionField": formats.alter_layout,
-    "DropPartitionField": formats.alter_layout,
-    "ReplacePartitionField": formats.alter_layout,
-    "SetWriteDistributionAndOrdering": formats.alter_layout,
-    "SetIdentifierFields": formats.alter_layout,
-    "DropIdentifierFields": formats.alter_layout,
-    "CreateOrReplaceBranch": formats.alter_reference,
-    "CreateOrReplaceTag": formats.alter_reference,
-    "DropBranch": formats.alter_reference,
-    "DropTag": formats.alter_reference,
     "CreateNamespace": data.create_database,
     "DropNamespace": data.drop_database,
     "CommentOnNamespace": data.alter_database,
@@ -141,9 +149,6 @@ COMMANDS: Mapping[str, Handler] = {
     "ExplainCommand": session.explain,
 }
 
-CALLS = frozenset({"Call", "CallStatement", "PaimonCallStatement"})
-"""CALL, as Spark has it since 4.0, and Iceberg and Paimon before: by rows in `rules/procedures`."""
-
 NAME_NODES = frozenset(
     {
         "CurrentNamespace",
@@ -170,7 +175,13 @@ GENERATED_TEXT = (
     "functions are not known; Spark 4.3 and later have it in their plans"
 )
 
+REFUSED_FORMAT_COMMANDS: Mapping[str, str] = {
+    "ConvertToDeltaCommand": "it makes a Delta table of any files; use CREATE TABLE … AS SELECT",
+}
+"""The same of what only the parsers of table formats make."""
+
 REFUSED_COMMANDS: Mapping[str, str] = {
+    **REFUSED_FORMAT_COMMANDS,
     "AddCheckConstraint": _CONSTRAINT,
     "AddConstraint": _CONSTRAINT,
     "DropConstraint": _CONSTRAINT,
@@ -202,7 +213,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
-    "ConvertToDeltaCommand": "it makes a Delta table of any files; use CREATE TABLE … AS SELECT",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
     "CreateFunctionCommand": "creating functions is not supported",
     "CreateFunction": "creating functions is not supported",
@@ -235,7 +245,7 @@ def classify(
     # Objects of kinds that the reader does not know come last: what holds them says more.
     unknown = {node for node in reading.nodes if node.startswith("?")}
     for node in sorted(reading.nodes - unknown):
-        if node in COMMANDS or node in CALLS or (holds_command and node in NAME_NODES):
+        if node in COMMANDS or (holds_command and node in NAME_NODES):
             continue
         why = REFUSED_COMMANDS.get(node) or node_refusal(node)
         if why is not None:
@@ -259,16 +269,14 @@ def classify(
         if _generates_by_text(command):
             return NotGovernable(GENERATED_TEXT)
     commands = {command.node for command in reading.commands}
-    unread = sorted((reading.nodes & (COMMANDS.keys() | CALLS)) - commands)
+    unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
     if unread:
         return NotGovernable(f"{unread[0]} could not be read")
     try:
         return join(
-            procedure.call(Scope(c, reading, names), procedures)
-            if c.node in CALLS
-            else COMMANDS[c.node](Scope(c, reading, names))
+            COMMANDS[c.node](Scope(c, reading, names, procedures))
             for c in reading.commands
-            if c.node in COMMANDS or c.node in CALLS
+            if c.node in COMMANDS
         )
     except CannotClassify as problem:
         return problem.refusal

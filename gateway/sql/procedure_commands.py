@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from gateway.model.catalog import TableName
-from gateway.model.procedures import Procedure, Procedures
+from gateway.model.procedures import Procedure
 from gateway.model.reading import FieldValue
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged
@@ -27,16 +27,16 @@ _ARGUMENTS = frozenset(
 )
 
 
-def call(scope: Scope, procedures: Procedures) -> Wants:
+def call(scope: Scope) -> Wants:
     """CALL catalog.namespace.procedure(…), as Spark's parser has it or that of a format."""
     parts = _name(scope)
     written = ".".join(parts)
     if len(parts) != 3 or parts[0].lower() not in scope.names.catalogs:
         raise CannotClassify(
-            f"the procedure `{written}` is written with its catalog, as in CALL lake.system.x()"
+            f"procedures are called with their catalog, as in CALL lake.system.x(): `{written}` has none"
         )
     catalog = parts[0]
-    rows = procedures.rows.get((parts[1].lower(), parts[2].lower()), ())
+    rows = scope.procedures.rows.get((parts[1].lower(), parts[2].lower()), ())
     if not rows:
         raise CannotClassify(f"the procedure `{written}` is not one of those that Sluice knows")
     refused = next((row.refused for row in rows if row.refused), "")

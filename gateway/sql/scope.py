@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
+from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
@@ -34,6 +35,8 @@ class Scope:
     command: CommandNode
     reading: Reading
     names: Names
+    procedures: Procedures = NO_PROCEDURES
+    """Those that may be called."""
 
     def field(self, name: str) -> FieldValue:
         """Return a field of the command; a field that Spark renamed is not silently absent."""

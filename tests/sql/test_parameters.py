@@ -55,7 +55,7 @@ REFUSED = [
     ("DROP TABLE IDENTIFIER(:t)", "IDENTIFIER"),
     ("SELECT * FROM db.IDENTIFIER(:t)", "IDENTIFIER"),
     ("EXECUTE IMMEDIATE :text", "EXECUTE IMMEDIATE"),
-    ("CALL p(:x)", "procedures"),
+    ("CALL p(:x)", "queries only"),
     ("SELECT a -? FROM t", "spaces"),
     ("SELECT a -? , '\n FROM secret --' FROM t", "spaces"),
     ("SELECT a FROM t WHERE a LIKE:x", "spaces"),

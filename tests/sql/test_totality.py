@@ -22,7 +22,13 @@ from gateway.model.spark_minors import NEWEST
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement
 from gateway.reader.java_runtime import find_spark_home
 from gateway.reader.pool import ReaderPool
-from gateway.sql.classify import COMMANDS, NAME_NODES, REFUSED_COMMANDS
+from gateway.sql.classify import (
+    COMMANDS,
+    FORMAT_COMMANDS,
+    NAME_NODES,
+    REFUSED_COMMANDS,
+    REFUSED_FORMAT_COMMANDS,
+)
 from gateway.sql.expressions import (
     COMMAND_EXPRESSIONS,
     PARAMETERS,
@@ -148,6 +154,10 @@ UNMADE = {
         """.split(),
         "older Sparks make it",
     ),
+    **dict.fromkeys(
+        FORMAT_COMMANDS.keys() | REFUSED_FORMAT_COMMANDS.keys(), "parsers of table formats make it"
+    ),
+    **dict.fromkeys("Call UnresolvedProcedure".split(), "judged by rows in rules/"),
     "ErrorCondition": "a script keeps its conditions apart from its statements",
     "SetNamespaceCollationCommand": "the parser refuses it by itself, as a setting has it",
     "UnresolvedRegex": _PINNED,
