@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.policy.reserved import reserved_place
+from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
@@ -492,6 +493,7 @@ class Settings(Section):
     backend: BackendSettings = BackendSettings(embedded=EmbeddedBackend())
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
+    catalogs: tuple[CatalogEntry, ...] = ()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()
@@ -499,6 +501,11 @@ class Settings(Section):
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()
+
+    @property
+    def default_catalog(self) -> CatalogEntry | None:
+        """The catalog in which sessions begin; None: Spark's own."""
+        return next((entry for entry in self.catalogs if entry.catalog.is_default), None)
 
     @property
     def serves_thrift(self) -> bool:
