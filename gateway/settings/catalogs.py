@@ -204,7 +204,7 @@ def _folded(
 ) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
     made: dict[str, Any] = {}
-    places: dict[str, Path] = {key: at for key in keys}
+    places: dict[str, Path] = dict.fromkeys(keys, at)
     written: dict[str, str] = {}
     for key, value in given.items():
         folded = key.lower().replace("-", "_")
@@ -230,7 +230,8 @@ def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) 
         known = folded.get(name.lower())
         explicit = known is not None and "catalogs" in section
         if explicit and service is not None and services[known or name] != service:
-            told = f"`policies.catalogs` gives `{name}` to `{services[known or name]}`, and `catalogs` to `{service}`"
+            other = services[known or name]
+            told = f"`policies.catalogs` gives `{name}` to `{other}`, and `catalogs` to `{service}`"
             faults.add(("policies", "catalogs", known or name), told)
         elif not explicit:
             services[known or name] = service or services.get(known or name, DEFAULT_SERVICE)

@@ -1,4 +1,4 @@
-"""`catalogs:` of the settings: the spellings of documents are taken, and every fault is told with its line."""
+"""`catalogs:` of the settings: the documents' spellings are taken, every fault is told with its line."""
 
 from __future__ import annotations
 
