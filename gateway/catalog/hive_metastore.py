@@ -176,10 +176,10 @@ class HiveMetastoreCatalog:
 def _address(uri: str) -> tuple[str, int]:
     try:
         parts = urlsplit(uri.strip())
-        host, port = parts.hostname, parts.port
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
     except ValueError:
-        host = port = None
-    if not host or not port or parts.scheme != "thrift":
+        scheme, host, port = "", None, None
+    if not host or not port or scheme != "thrift":
         raise Faults([f"`{uri.strip()}` is no address of a metastore, such as `thrift://host:9083`"])
     return host, port
 

@@ -3,8 +3,6 @@
 Only fields that are read are declared; Thrift's codec skips the others.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from gateway.wire.thrift import I32, Struct

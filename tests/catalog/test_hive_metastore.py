@@ -1,32 +1,36 @@
 """Hive's metastore, a real one out of pyspark's jars, as the contract of catalogs has it."""
 
-from __future__ import annotations
-
+import asyncio
+import random
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
-from impala_thrift_gen.hive_metastore import ThriftHiveMetastore, ttypes
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from gateway.catalog import hive_structs as hive
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import CatalogUnavailable, NoSuchDatabase, NoSuchTable
 from gateway.errors import Faults
 from gateway.model.catalog import Column, TableKind
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from gateway.wire.thrift import Struct
 
 SPARK_SCHEMA = '{"type":"struct","fields":[{"name":"Id","type":"long","nullable":true,"metadata":{}}]}'
 
 
 def free_port() -> int:
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return int(tried.getsockname()[1])
+    """Return a port below those that the system gives to whoever connects: asking for it must not take it."""
+    for port in random.sample(range(20_000, 32_000), 50):
+        with socket.socket() as tried:
+            try:
+                tried.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no port is free")
 
 
 @pytest.fixture(scope="module")
@@ -43,65 +47,95 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     options = [word for key, value in settings.items() for word in ("--hiveconf", f"{key}={value}")]
     command = [
         str(find_java()), "-cp", f"{jars}/*", "-Xmx512m", "-XX:TieredStopAtLevel=1", *jdk_openings(),
-        f"-Dderby.system.home={place}", "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(port), *options,
+        f"-Dderby.system.home={place}", "org.apache.hadoop.hive.metastore.HiveMetaStore",
+        "-p", str(port), *options,
     ]  # fmt: skip
     with (place / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=place, stdout=log, stderr=log)
     try:
-        fill(port, process, place)
+        asyncio.run(asyncio.wait_for(fill(port, process, place), 300))
         yield port
     finally:
         process.terminate()
         process.wait(60)
 
 
-def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
-    """Write a database, a table of Hive's, one of Spark's and a view, by other people's client."""
-    wire = TSocket("127.0.0.1", port)
-    transport = TBufferedTransport(wire)
-    deadline = time.monotonic() + 300
+class SerDe(Struct):
+    serializationLib: Annotated[str, 2]
+
+
+class Storage(Struct):
+    cols: Annotated[list[hive.FieldSchema], 1]
+    location: Annotated[str, 2]
+    inputFormat: Annotated[str, 3] = "org.apache.hadoop.mapred.TextInputFormat"
+    outputFormat: Annotated[str, 4] = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
+    serdeInfo: Annotated[SerDe, 7]
+
+
+class NewTable(Struct):
+    tableName: Annotated[str, 1]
+    dbName: Annotated[str, 2] = "sales"
+    owner: Annotated[str, 3] = "olga"
+    sd: Annotated[Storage, 7]
+    partitionKeys: Annotated[list[hive.FieldSchema] | None, 8] = None
+    parameters: Annotated[dict[str, str] | None, 9] = None
+    viewOriginalText: Annotated[str | None, 10] = None
+    viewExpandedText: Annotated[str | None, 11] = None
+    tableType: Annotated[str, 12]
+
+
+class NewTableArguments(Struct):
+    tbl: Annotated[NewTable, 1]
+
+
+class DatabaseArguments(Struct):
+    database: Annotated[hive.Database, 1]
+
+
+async def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
+    """Write a database, a table of Hive's, one of Spark's and a view, by calls that we never make."""
+    catalog = HiveMetastoreCatalog(f"thrift://127.0.0.1:{port}")
     while True:
         try:
-            transport.open()
+            await catalog.databases()
             break
-        except TTransportException:
+        except CatalogUnavailable:
             assert process.poll() is None, (place / "log").read_text()[-2000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-    client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+            await asyncio.sleep(0.2)
 
-    def storage(*columns: tuple[str, str, str | None]) -> ttypes.StorageDescriptor:
-        fields = [ttypes.FieldSchema(name=n, type=t, comment=c) for n, t, c in columns]
-        return ttypes.StorageDescriptor(
-            cols=fields,
-            location=f"file:{place}/t",
-            inputFormat="org.apache.hadoop.mapred.TextInputFormat",
-            outputFormat="org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
-            serdeInfo=ttypes.SerDeInfo(serializationLib="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"),
+    async def table(name: str, kind: str, *columns: tuple[str, str, str | None], **more: Any) -> None:
+        sd = Storage(
+            cols=[hive.FieldSchema(name=n, type=t, comment=c) for n, t, c in columns],
+            location=f"file:{place}/{name}",
+            serdeInfo=SerDe(serializationLib="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"),
         )
+        given = {"partitionKeys": [], "parameters": {"EXTERNAL": "TRUE"}, **more}
+        made = NewTable(tableName=name, sd=sd, tableType=kind, **given)
+        done = await catalog._call("create_table", NewTableArguments(tbl=made), hive.NamesResult)
+        assert done.failed is None, done.failed.message
 
-    def table(name: str, kind: str, sd: ttypes.StorageDescriptor, **more: object) -> None:
-        parameters = {"EXTERNAL": "TRUE"} if kind == "EXTERNAL_TABLE" else {}
-        given = {"partitionKeys": [], "parameters": parameters, **more}
-        client.create_table(
-            ttypes.Table(tableName=name, dbName="sales", owner="olga", tableType=kind, sd=sd, **given)
-        )
-
-    client.create_database(
-        ttypes.Database(name="sales", description="c", locationUri=f"file:{place}/sales", parameters={})
-    )
+    database = hive.Database(name="sales", description="c", locationUri=f"file:{place}/sales", parameters={})
+    await catalog._call("create_database", DatabaseArguments(database=database), hive.NamesResult)
     columns = (("id", "bigint", None), ("tags", "array<struct<a:int,b:decimal(10,2)>>", "all"))
-    day = ttypes.FieldSchema(name="day", type="date", comment=None)
-    table("orders", "EXTERNAL_TABLE", storage(*columns), partitionKeys=[day])
+    day = hive.FieldSchema(name="day", type="date")
+    await table("orders", "EXTERNAL_TABLE", *columns, partitionKeys=[day])
     of_spark = {
         "EXTERNAL": "TRUE",
         "spark.sql.sources.provider": "parquet",
         "spark.sql.sources.schema": SPARK_SCHEMA,
         "spark.sql.statistics.numRows": "7",
     }
-    table("items", "EXTERNAL_TABLE", storage(("col", "array<string>", None)), parameters=of_spark)
-    table("recent", "VIRTUAL_VIEW", storage(("id", "bigint", None)), viewOriginalText="SELECT 1 AS id")
-    transport.close()
+    await table("items", "EXTERNAL_TABLE", ("col", "array<string>", None), parameters=of_spark)
+    text = "SELECT 1 AS id"
+    await table(
+        "recent",
+        "VIRTUAL_VIEW",
+        ("id", "bigint", None),
+        parameters={},
+        viewOriginalText=text,
+        viewExpandedText=text,
+    )
+    await catalog.__aexit__(None, None, None)
 
 
 async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None:

@@ -33,7 +33,7 @@ policies:
     mask: [{users: [bea], type: MASK_NULL}]
   - name: region
     on: {catalog: told, database: shop, table: person}
-    filter: [{users: [bea], expr: "region = 1"}]
+    filter: [{users: [bea], where: "region = 1"}]
   - name: settings
     on: {setting: "*"}
     allow: [{users: [ann, bea], access: [show, set]}]
