@@ -161,20 +161,28 @@ class Client:
         await self._connection.wait_closed()
 
 
-async def tour(terminal: Terminal, host: str, port: int, dsn: str) -> None:
+async def tour(
+    terminal: Terminal,
+    host: str,
+    port: int,
+    dsn: str,
+    *,
+    people: Sequence[Person] = PEOPLE,
+    stops: Sequence[Stop] = STOPS,
+) -> None:
     """Walk all stops as all people, printing as it goes."""
     audit = await asyncpg.connect(dsn)
     clients: dict[str, Client] = {}
     try:
-        for person in PEOPLE:
+        for person in people:
             clients[person.name] = await Client.open(host, port, person.name, person.password)
             groups = ", ".join(person.groups)
             terminal.line(f"  {terminal.style(person.name, BOLD):<6} ({groups}): {person.about}")
-        for number, stop in enumerate(STOPS, start=1):
+        for number, stop in enumerate(stops, start=1):
             terminal.line()
             terminal.line(terminal.style(f"── {number}. {stop.title} " + "─" * (70 - len(stop.title)), BOLD))
             terminal.line(textwrap.indent(terminal.style(stop.sql, CYAN), "   "))
-            for person in PEOPLE:
+            for person in people:
                 answer = await clients[person.name].ask(stop.sql)
                 record = await _audit_record(audit, person.name, stop.sql)
                 _show(terminal, person, answer, record)

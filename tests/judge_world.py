@@ -36,6 +36,10 @@ def _name(dotted: str) -> TableName:
     return TableName(catalog, database, table)
 
 
+BARRIERS = Rules(barriers="always")
+"""What is judged where nothing else is said: most tests look at guards with all that can stand in them."""
+
+
 class World:
     """Everything that judging needs, with a catalog that is complete from the start."""
 
@@ -92,7 +96,7 @@ class World:
     ) -> Verdict:
         missing: frozenset[TableName] = frozenset()
         for _ in range(25):
-            verdict = await judge(statement, self.snapshot(missing), reader, rules)
+            verdict = await judge(statement, self.snapshot(missing), reader, rules or BARRIERS)
             if not isinstance(verdict, NeedsCatalog):
                 return verdict
             missing |= frozenset(verdict.tables)

@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "demo": EVERYTHING,
     "demo_data": EVERYTHING,
     "demo_frames": EVERYTHING,
+    "demo_lake": EVERYTHING,
     "demo_tour": EVERYTHING,
     "cli": EVERYTHING,
 }

@@ -68,7 +68,7 @@ async def test_statement(case: dict[str, Any], world: World, reader: ReaderPool)
 async def test_a_star_shows_what_is_visible_when_the_setting_says_so(
     world: World, reader: ReaderPool
 ) -> None:
-    rules = Rules(star="visible")
+    rules = Rules(star="visible", barriers="always")
     verdict = await world.judge("SELECT * FROM employee", reader, user="bob", rules=rules)
     assert isinstance(verdict, Cleared), verdict
     assert verdict.forwarded == f"SELECT * FROM ({guarded_employee(world)}) AS `employee`"

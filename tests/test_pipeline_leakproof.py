@@ -34,7 +34,7 @@ policies:
 
 
 async def forwarded(world: World, reader: ReaderPool, text: str) -> str:
-    verdict = await world.judge(text, reader, user="bob", use="db", rules=Rules(push_down=True))
+    verdict = await world.judge(text, reader, user="bob", use="db", rules=Rules(barriers="always"))
     assert isinstance(verdict, Cleared), verdict
     return verdict.forwarded
 

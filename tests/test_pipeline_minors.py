@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.model.reading import CommandNode, ExpressionNode, Proof, Reading, ReadingAnswer, Splice
+from gateway.model.spark_minors import DOUBLED_QUOTES, minor_of
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import GENERATED_TEXT, classify
@@ -58,10 +59,16 @@ policies:
   - name: custom
     on: {catalog: spark_catalog, database: d, table: b, column: x}
     mask: [{users: [ann], type: CUSTOM, show: "system.builtin.upper({col})"}]
+  - name: newer
+    on: {catalog: spark_catalog, database: d, table: c, column: x}
+    mask: [{users: [ann], type: CUSTOM, show: "hmac({col}, 'k')"}]
+  - name: who
+    on: {catalog: spark_catalog, database: d, table: e}
+    filter: [{users: [ann], where: "x = session_user()"}]
 """
 DATA = {
     "catalogs": ["spark_catalog"],
-    "tables": {f"spark_catalog.d.{table}": {"x": "string", "y": "int"} for table in "ab"},
+    "tables": {f"spark_catalog.d.{table}": {"x": "string", "y": "int"} for table in "abce"},
     "views": {},
     "people": {"ann": {"groups": []}},
     "pack": PACK,
@@ -75,7 +82,10 @@ async def judged(reader: ReaderPool, version: str, text: str) -> Verdict:
     return await world.judge_statement(statement, OlderReader(reader, version))
 
 
-@pytest.mark.parametrize(("version", "written"), [("4.1.4", "sha2("), ("4.2.1", "system.builtin.sha2(")])
+@pytest.mark.parametrize(
+    ("version", "written"),
+    [("3.5.9", "sha2("), ("4.0.5", "sha2("), ("4.1.4", "sha2("), ("4.2.1", "system.builtin.sha2(")],
+)
 async def test_masks_call_functions_by_names_that_spark_has(
     reader: ReaderPool, version: str, written: str
 ) -> None:
@@ -96,6 +106,28 @@ async def test_a_policy_that_calls_by_a_name_that_spark_does_not_have(reader: Re
     refused = await judged(reader, "4.1.4", "SELECT x FROM b")
     assert isinstance(refused, Refused)
     assert "calls `system.builtin.upper`, and Spark 4.1.4 has no such name" in refused.message
+
+
+async def test_a_policy_that_calls_what_came_later(reader: ReaderPool) -> None:
+    refused = await judged(reader, "4.2.1", "SELECT x FROM c")
+    assert isinstance(refused, Refused)
+    assert "calls `hmac`, which came with Spark 4.3; this is Spark 4.2.1" in refused.message
+
+
+async def test_who_the_user_is_stands_in_a_policy_as_a_literal(reader: ReaderPool) -> None:
+    """So `session_user`, which came with 4.0, may stand in one before 3.5."""
+    verdict = await judged(reader, "3.5.9", "SELECT x FROM e")
+    assert isinstance(verdict, Cleared), verdict
+    assert "session_user" not in verdict.forwarded
+
+
+async def test_a_literal_that_older_sparks_read_as_two(reader: ReaderPool) -> None:
+    """As parsers before 4.1 say of `'it''s'`; an empty literal is none."""
+    for text, doubled in (("'it''s'", True), ("''", False), ("'it' 's'", False)):
+        answer = await reader.read_expression(text)
+        assert isinstance(answer, Reading)
+        older = minor_of(reader.spark_version) < DOUBLED_QUOTES
+        assert answer.doubled_quotes == (doubled and older)
 
 
 async def test_what_a_column_is_generated_of_must_not_be_a_text(reader: ReaderPool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.doors import Queries, Upstream, require_connect
+from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
@@ -26,7 +27,7 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import minor_of, supported_minor
+from gateway.model.spark_minors import PLANS, UnsupportedSpark, minor_of, supported_minor
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
@@ -64,7 +65,14 @@ async def parsers_for(settings: Settings) -> Parsers:
     extensions = reader.extensions
     if extensions is None:
         extensions = extensions_of(told.settings) if told is not None else own_extensions(settings)
-    return named_parsers(reader, version, extensions)
+    found = named_parsers(reader, version, extensions)
+    minor = supported_minor(spark_version(found.spark_home))
+    if settings.listeners.connect is not None and minor < PLANS:
+        raise UnsupportedSpark(
+            f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
+            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
+        )
+    return found
 
 
 def own_extensions(settings: Settings) -> tuple[str, ...]:
@@ -88,7 +96,7 @@ def named_parsers(
         return Parsers(spark_home=home)
     jars = find_extension_jars(
         formats_of(running),
-        minor_of(spark_version(home)),
+        supported_minor(spark_version(home)),
         spark_home=home,
         named=[path.expanduser() for path in settings.extension_jars],
         kept=settings.spark_jars.expanduser(),
@@ -146,6 +154,8 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
+        procedures=shipped_procedures(),
+        barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
     )
@@ -218,9 +228,14 @@ def make_upstream(
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
 
-def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
-    """Return the catalog that asks Spark."""
-    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> LiveCatalog:
+    """Return the catalog that asks Spark, which is of the reader's minor version."""
+    return LiveCatalog(
+        queries.query,
+        refusal=BackendError,
+        catalogs=tuple(settings.policies.catalogs),
+        minor=minor_of(reader.spark_version),
+    )
 
 
 async def explain(
@@ -275,7 +290,7 @@ async def catalog_without_sessions(
         return
     upstream = _upstream(settings, reader.configuration)
     queries = upstream.queries()
-    catalog = make_catalog(settings, queries)
+    catalog = make_catalog(settings, queries, reader)
     try:
         await upstream.ask()
         yield catalog

@@ -36,6 +36,8 @@ from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
 from gateway.audit.ledger import FileLedger, LedgerSettings
+from gateway.audit.sealing import keep_sealing
+from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.catalog.live import LiveCatalog
@@ -166,7 +168,7 @@ class Gateway:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
-        catalog = make_catalog(settings, queries)
+        catalog = make_catalog(settings, queries, reader)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         way = Way(
@@ -270,6 +272,8 @@ class Gateway:
         await ledger.start()
         self._stack.push_async_callback(ledger.close)
         self.metrics.watch(self.metrics.spool_bytes, lambda: ledger.figures().backlog_bytes)
+        if settings.seal_key is not None:
+            self._background.append(keep_sealing(dsn, signing_key(settings.seal_key.reveal())))
         return ledger
 
     async def _start_lineage(
@@ -369,7 +373,10 @@ class Gateway:
         async def followed() -> str | None:
             return trouble(lineage.figures) if lineage is not None else None
 
-        notes = {"policies": policies, "users": user_file, **more_notes}
+        async def chained() -> str | None:
+            return ledger.figures().chain_error or None
+
+        notes = {"policies": policies, "users": user_file, "record": chained, **more_notes}
         if lineage is not None:
             notes["lineage"] = followed
         listener = self._settings.listeners.admin

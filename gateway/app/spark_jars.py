@@ -1,14 +1,17 @@
-"""Fetches the jars of a Spark minor from PyPI into a directory that all gateways of a machine share.
+"""Fetches the jars of a Spark minor, and of table formats for it, into a directory that all gateways of a
+machine share.
 
 pyspark is published with Spark's jars in it. pip finds it, downloads it and checks its hash; nothing of it is
 installed. A version's directory appears when it is whole, so that whoever looks at the same time sees all of
-it or nothing.
+it or nothing. The jars of formats come by Maven, which checks them, too, and takes them from wherever its own
+settings say.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import re
 import shutil
 import subprocess
 import sys
@@ -21,9 +24,13 @@ from typing import IO
 
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
+from gateway.model.table_formats import Artifact, TableFormat
+from gateway.reader.extension_jars import kept_jars, places_of
 from gateway.reader.java_runtime import find_kept_spark
 
 Progress = Callable[[str], None]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 LONGEST_S = 3600.0
 """Seconds for one download of about 450 MB."""
@@ -43,7 +50,7 @@ def fetch(minor: Minor, into: Path, progress: Progress = lambda _: None) -> Path
     """
     try:
         into.mkdir(parents=True, exist_ok=True)
-        with _only_one(into, minor, progress):
+        with _only_one(into, f"{minor}", progress):
             found = find_kept_spark(minor, into)
             if found is not None:
                 return found
@@ -58,14 +65,64 @@ def fetch(minor: Minor, into: Path, progress: Progress = lambda _: None) -> Path
         raise NotFetched(f"the jars of Spark {minor} could not be put into `{into}`: {error}") from error
 
 
+def fetch_format(
+    one: TableFormat, minor: Minor, into: Path, progress: Progress = lambda _: None
+) -> tuple[Path, ...]:
+    """Return the jars of a format for a minor in `into`, fetched unless they are there.
+
+    Raises NotFetched, UnsupportedFormat, and leaves nothing half made.
+    """
+    places = places_of(one, minor, into)
+    directory = places[0].parent
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _only_one(directory.parent, one.name, progress):
+            if kept_jars(one, minor, into):
+                return places
+            with tempfile.TemporaryDirectory(prefix=f".{one.name}-", dir=directory.parent) as beside:
+                for artifact in one.artifacts_for(minor):
+                    _copy_artifact(artifact, Path(beside), progress)
+                # The one with the extension comes last: it is what is looked for.
+                for place in reversed(places):
+                    (Path(beside) / place.name).rename(place)
+        return places
+    except OSError as error:
+        raise NotFetched(f"the jars of {one.name} could not be put into `{directory}`: {error}") from error
+
+
+def _copy_artifact(artifact: Artifact, directory: Path, progress: Progress) -> None:
+    progress(f"downloading {artifact}")
+    try:
+        done = subprocess.run(
+            [
+                *("mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={artifact}"),
+                *(f"-DoutputDirectory={directory}", "-Dmdep.useBaseVersion=true"),
+            ],
+            check=False,
+            cwd=directory,  # not one with a project of somebody's in it
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LONGEST_S,
+        )
+    except FileNotFoundError:
+        raise NotFetched("`mvn`, Maven's client, which fetches them, is not on the PATH") from None
+    except subprocess.TimeoutExpired:
+        raise NotFetched(f"Maven did not download {artifact} within {LONGEST_S:g} seconds") from None
+    if done.returncode or not (directory / artifact.file).is_file():
+        lines = [_COLOUR.sub("", line).removeprefix("[ERROR] ").strip() for line in done.stdout.splitlines()]
+        why = next((line for line in lines if line), "it does not say why")
+        raise NotFetched(f"Maven could not download {artifact}: {why}")
+
+
 @contextlib.contextmanager
-def _only_one(into: Path, minor: Minor, progress: Progress) -> Iterator[None]:
-    """Hold a minor for this process: whoever comes second finds it done."""
-    with (into / f".{minor}.lock").open("a") as lock:
+def _only_one(into: Path, what: str, progress: Progress) -> Iterator[None]:
+    """Hold what is to be fetched for this process: whoever comes second finds it done."""
+    with (into / f".{what}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress(f"another process fetches Spark {minor}; waiting for it")
+            progress(f"another process fetches {what}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

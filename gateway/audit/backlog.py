@@ -7,13 +7,14 @@ however often they are sent.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
 import structlog
 
+from gateway.audit.chain import Head
 from gateway.audit.disk import replace_file, sync_directory
 from gateway.audit.segment import CLOSES, FILE_HEADER, OPENS, Entry, scan
 from gateway.audit.spool import Segment
@@ -52,21 +53,48 @@ class Leftovers:
     """Whether some bytes could not be read as entries."""
 
 
-def read_checkpoint(directory: Path) -> tuple[Position, bool]:
-    """Return where shipping stands, and whether the last run ended cleanly with everything shipped."""
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far shipping has come."""
+
+    position: Position = Position()
+    clean: bool = False
+    """Whether the last run ended cleanly with everything shipped."""
+    chains: Mapping[str, Head] = field(default_factory=dict)
+    """Gateway → the end of its chain as it was last committed."""
+
+
+def read_checkpoint(directory: Path) -> Checkpoint:
+    """Return how far shipping has come; the beginning when nothing, or nothing readable, tells."""
     try:
         found = orjson.loads((directory / CHECKPOINT).read_bytes())
-        return Position(int(found["segment"]), int(found["offset"])), bool(found["clean"])
+        return Checkpoint(
+            Position(int(found["segment"]), int(found["offset"])),
+            bool(found["clean"]),
+            {
+                gateway: Head(int(position), bytes.fromhex(link))
+                for gateway, (position, link) in found.get("chains", {}).items()
+            },
+        )
     except FileNotFoundError:
-        return Position(), False
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Checkpoint()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         log.error("audit_checkpoint_unreadable", error=str(error))
-        return Position(), False
+        return Checkpoint()
 
 
-def write_checkpoint(directory: Path, position: Position, *, clean: bool = False) -> None:
+def write_checkpoint(
+    directory: Path, position: Position, chains: Mapping[str, Head], *, clean: bool = False
+) -> None:
     """Make the position durable. A disk that takes no more is only logged: the cost is shipping twice."""
-    data = orjson.dumps({"segment": position.segment, "offset": position.offset, "clean": clean})
+    data = orjson.dumps(
+        {
+            "segment": position.segment,
+            "offset": position.offset,
+            "clean": clean,
+            "chains": {gateway: (head.position, head.link.hex()) for gateway, head in chains.items()},
+        }
+    )
     try:
         replace_file(directory / CHECKPOINT, data)
     except OSError as error:

@@ -61,6 +61,8 @@ class LedgerFigures:
     shipped_events: int
     unfit_events: int
     database_error: str
+    chain_error: str
+    """What the database no longer has of what was committed there; empty when nothing is missing."""
 
 
 @dataclass(slots=True)
@@ -107,6 +109,7 @@ class FileLedger:
             shipped_events=progress.shipped_events,
             unfit_events=progress.unfit_events,
             database_error=progress.last_error,
+            chain_error=progress.chain_error,
         )
 
     async def start(self) -> None:
@@ -116,7 +119,8 @@ class FileLedger:
         """
         directory = self._settings.directory
         past = (directory / CHECKPOINT).exists()
-        position, clean = await asyncio.to_thread(read_checkpoint, directory)
+        checkpoint = await asyncio.to_thread(read_checkpoint, directory)
+        position, clean = checkpoint.position, checkpoint.clean
         self._spool.open(next_number=position.segment + 1)
         try:
             damaged = await self._recover(position)
@@ -126,7 +130,7 @@ class FileLedger:
         # A new spool has no past, and after a clean end the database cannot know better.
         self._ask_database = damaged or (past and not clean)
         if clean:
-            await asyncio.to_thread(write_checkpoint, directory, position)
+            await asyncio.to_thread(write_checkpoint, directory, position, checkpoint.chains)
         if self._settings.dsn is not None:
             self._shipper = Shipper(
                 self._spool,
@@ -135,6 +139,7 @@ class FileLedger:
                 release=self._release,
                 on_caught_up=self._close_orphans,
                 limits=self._settings.shipper,
+                chains=dict(checkpoint.chains),
             )
             self._task = asyncio.create_task(self._shipper.run(), name="audit-shipper")
 

@@ -155,7 +155,7 @@ class _SpoolView:
 
     def new_events(self) -> list[AuditEvent]:
         """Return events that were not returned before and are not known to be in the database."""
-        position, _ = read_checkpoint(self.directory)
+        position = read_checkpoint(self.directory).position
         found: list[AuditEvent] = []
         for path in sorted(self.directory.glob("*.spool")):
             number = int(path.stem) if path.stem.isdecimal() else -1

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
 import asyncpg
+import orjson
 import structlog
 
 from gateway.audit.backlog import Position, bytes_behind, done_with, read_stretch, remove, write_checkpoint
+from gateway.audit.chain import Head, digest, start
 from gateway.audit.partitions import days_ahead, make_partitions
 from gateway.audit.rows import COLUMNS, Row, row, unfit
 from gateway.audit.segment import SHIPPED, Entry
@@ -27,7 +29,12 @@ from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
-_TIME = COLUMNS.index("time")
+_ID, _TIME, _KIND, _STATEMENT, _GATEWAY, _BODY = map(
+    COLUMNS.index, ("event_id", "time", "kind", "statement_id", "gateway", "body")
+)
+_ENDS = ("completed", "abandoned")
+LINKED = ("chain_position", "link")
+"""Columns that bind an event to the one before it."""
 _REFUSALS = (
     asyncpg.DataError,
     asyncpg.ProgramLimitExceededError,
@@ -38,28 +45,27 @@ _REFUSALS = (
 )
 """What PostgreSQL, or asyncpg's encoders, answer when a value is at fault and not the server or the way."""
 
-_LIST = ", ".join(COLUMNS)
-_INSERT = f"""
-WITH new AS (
-    INSERT INTO sluice.audit_event ({_LIST})
-    SELECT {_LIST} FROM arrivals WHERE kind <> 'abandoned' ON CONFLICT DO NOTHING
-    RETURNING kind, statement_id, time, gateway, body ? 'lineage' AS has_lineage
-)
-INSERT INTO sluice.lineage_queue (statement_id, decided_at, gateway)
-SELECT statement_id, time, gateway FROM new WHERE kind = 'decided' AND has_lineage ON CONFLICT DO NOTHING"""
-_INSERT_ABANDONED = f"""
-INSERT INTO sluice.audit_event ({_LIST})
-SELECT {_LIST} FROM arrivals a
-WHERE kind = 'abandoned' AND NOT EXISTS (
-    SELECT FROM sluice.audit_event e
-    WHERE e.statement_id = a.statement_id AND e.kind = 'completed'
-)
-ON CONFLICT DO NOTHING"""
+_LIST = ", ".join((*COLUMNS, *LINKED))
+_HEADS = """
+SELECT gateway, chain_position, link FROM sluice.audit_chain WHERE gateway = ANY($1::text[]) FOR UPDATE"""
+_KNOWN = """
+SELECT event_id, time FROM sluice.audit_event JOIN unnest($1::uuid[], $2::timestamptz[]) AS n (event_id, time)
+USING (event_id, time)"""
+_COMPLETED = """
+SELECT statement_id FROM sluice.audit_event WHERE statement_id = ANY($1::uuid[]) AND kind = 'completed'"""
 """Damage may have hidden from the recovery that a statement had ended; its end is here then."""
+_INSERT = f"INSERT INTO sluice.audit_event ({_LIST}) SELECT {_LIST} FROM arrivals"
+_QUEUE = """
+INSERT INTO sluice.lineage_queue (statement_id, decided_at, gateway)
+SELECT statement_id, time, gateway FROM arrivals WHERE kind = 'decided' AND body ? 'lineage'
+ON CONFLICT DO NOTHING"""
+_NEW_HEADS = """
+INSERT INTO sluice.audit_chain AS c (gateway, chain_position, link)
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[])
+ON CONFLICT (gateway) DO UPDATE SET chain_position = excluded.chain_position, link = excluded.link"""
 _ENDED = """
-UPDATE sluice.lineage_queue q SET ready_at = now()
-FROM arrivals a
-WHERE a.kind IN ('completed', 'abandoned') AND q.statement_id = a.statement_id AND q.ready_at IS NULL"""
+UPDATE sluice.lineage_queue SET ready_at = now()
+WHERE statement_id = ANY($1::uuid[]) AND ready_at IS NULL"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +94,8 @@ class Progress:
     shipped_events: int = 0
     unfit_events: int = 0
     last_error: str = ""
+    chain_error: str = ""
+    """What the database no longer has of what was committed there; empty when nothing is missing."""
 
 
 @dataclass(slots=True)
@@ -105,6 +113,8 @@ class Shipper:
     on_caught_up: Callable[[Any], Awaitable[None]]
     limits: ShipperLimits = field(default_factory=ShipperLimits)
     progress: Progress = field(default_factory=Progress)
+    chains: dict[str, Head] = field(default_factory=dict)
+    """Gateway → the end of its chain as it was last committed; kept with the position."""
     _days: set[date] = field(default_factory=set)
     _caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _kept: set[int] = field(default_factory=set)
@@ -149,7 +159,9 @@ class Shipper:
                 log.warning("audit_segment_kept", path=str(segment.path), error=str(error))
                 return
             self.spool.forget(segment)
-        await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position, clean=clean)
+        await asyncio.to_thread(
+            write_checkpoint, self.spool.directory, self.position, self.chains, clean=clean
+        )
 
     async def _connect(self) -> Any:
         connection = await asyncpg.connect(
@@ -195,7 +207,7 @@ class Shipper:
                 rows = await asyncio.to_thread(_rows, entries)
                 await self._insert(connection, entries, rows)
             self.position = stretch.position
-            await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position)
+            await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position, self.chains)
             self.progress.shipped_events += len(entries)
             self.spool.shipped(stretch.passed)
             await self._remove_done()
@@ -229,10 +241,48 @@ class Shipper:
     async def _insert_once(self, connection: Any, rows: Sequence[Row]) -> None:
         await self._prepare(connection, {values[_TIME].astimezone(UTC).date() for values in rows})
         async with connection.transaction():
-            await connection.copy_records_to_table("arrivals", records=rows, columns=COLUMNS)
+            fresh = await _fresh(connection, rows)
+            heads = await self._heads(connection, {values[_GATEWAY] for values in fresh})
+            linked = await asyncio.to_thread(_linked, fresh, heads)
+            await connection.copy_records_to_table("arrivals", records=linked, columns=(*COLUMNS, *LINKED))
             await connection.execute(_INSERT)
-            await connection.execute(_INSERT_ABANDONED)
-            await connection.execute(_ENDED)
+            await connection.execute(_QUEUE)
+            await connection.execute(
+                _ENDED, [values[_STATEMENT] for values in rows if values[_KIND] in _ENDS]
+            )
+            await connection.execute(
+                _NEW_HEADS,
+                list(heads),
+                [head.position for head in heads.values()],
+                [head.link for head in heads.values()],
+            )
+        self.chains |= heads
+
+    async def _heads(self, connection: Any, gateways: Set[str]) -> dict[str, Head]:
+        """Lock the chains of gateways and return their heads.
+
+        Where the database knows of less than was once committed there, somebody has taken events away, or has
+        put an old copy in its place: the chain goes on from what was committed, so that this is never unseen.
+        """
+        found = {
+            row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
+            for row in await connection.fetch(_HEADS, sorted(gateways))
+        }
+        heads: dict[str, Head] = {}
+        for gateway in sorted(gateways):
+            there, ours = found.get(gateway, start(gateway)), self.chains.get(gateway)
+            if ours is not None and (
+                there.position < ours.position
+                or (there.position == ours.position and there.link != ours.link)
+            ):
+                self.progress.chain_error = (
+                    f"the audit database has {there.position} events of `{gateway}`, of {ours.position},"
+                    " or others"
+                )
+                log.error("audit_chain_cut", gateway=gateway, has=there.position, had=ours.position)
+                there = ours
+            heads[gateway] = there
+        return heads
 
     async def _prepare(self, connection: Any, days: set[date]) -> None:
         missing = (days | days_ahead(datetime.now(UTC))) - self._days
@@ -256,6 +306,35 @@ class Shipper:
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
     return [row(entry) for entry in entries]
+
+
+async def _fresh(connection: Any, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that are not in the database, each once, in order; no second end of a statement."""
+    known = await connection.fetch(
+        _KNOWN, [values[_ID] for values in rows], [values[_TIME] for values in rows]
+    )
+    there = {(row["event_id"], row["time"]) for row in known}
+    ended = {values[_STATEMENT] for values in rows if values[_KIND] == "completed"}
+    given_up = [values[_STATEMENT] for values in rows if values[_KIND] == "abandoned"]
+    if given_up:
+        ended |= {row["statement_id"] for row in await connection.fetch(_COMPLETED, given_up)}
+    fresh = []
+    for values in rows:
+        key = values[_ID], values[_TIME]
+        if key not in there and not (values[_KIND] == "abandoned" and values[_STATEMENT] in ended):
+            there.add(key)
+            fresh.append(values)
+    return fresh
+
+
+def _linked(rows: Sequence[Row], heads: dict[str, Head]) -> list[Row]:
+    """Return rows with their places in their gateways' chains; `heads` moves on."""
+    linked = []
+    for values in rows:
+        named = dict(zip(COLUMNS, values, strict=True)) | {"body": orjson.loads(values[_BODY])}
+        head = heads[values[_GATEWAY]] = heads[values[_GATEWAY]].next(digest(named))
+        linked.append((*values, head.position, head.link))
+    return linked
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Runs one Spark JVM with Thrift Server and Connect on this machine, for demos and tests.
+"""Runs one Spark JVM with Thrift Server and Connect, where it has that, on this machine, for demos and tests.
 
 Plain `java` and pyspark's jars, no shell script and no SPARK_HOME of a cluster. Metastore (Derby) and
 warehouse persist in one directory; both ports are bound to 127.0.0.1; as root, Spark runs as an unprivileged
@@ -136,8 +136,6 @@ class EmbeddedSparkOptions:
     thrift_port: int = 0
     """0 picks a free port."""
     connect_port: int = 0
-    connect: bool = True
-    """Whether there is a Spark Connect; Spark 3.5 has none among its jars."""
     jars: Sequence[Path] = ()
     """Files that are on its class path besides, such as those of table formats."""
     cores: int = 2
@@ -168,7 +166,7 @@ class EmbeddedSpark:
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
         self.thrift_port = options.thrift_port or _free_port()
-        self.connect_port = (options.connect_port or _free_port()) if options.connect else 0
+        self.connect_port = (options.connect_port or _free_port()) if self._jar("spark-connect") else 0
         """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
@@ -206,7 +204,7 @@ class EmbeddedSpark:
             self._process = process = self._launch(command)
             as_whom = f" as {self.user}" if self.user else ""
             progress(f"java started{as_whom}, pid {process.pid}")
-            if self._options.connect:
+            if self.connect_port:
                 await self._port_open(process, self.connect_port, deadline)
                 progress("Spark Connect listens")
             await self._port_open(process, self.thrift_port, deadline)
@@ -245,6 +243,10 @@ class EmbeddedSpark:
             raise BackendUnavailable("the embedded Spark is not running")
         await _ended(process)
         return process.wait()
+
+    def _jar(self, name: str) -> str:
+        """Return the name of one of Spark's jars; empty when it is not there: 3.5 comes without Connect."""
+        return next((jar.name for jar in (self._options.spark_home / "jars").glob(f"{name}_*.jar")), "")
 
     def _take_lock(self) -> None:
         # Derby lets one JVM at a time open a metastore, and says so in a 200-line stack trace.
@@ -312,7 +314,7 @@ class EmbeddedSpark:
         connect = {**CONNECT_CONF, "spark.connect.grpc.binding.port": str(self.connect_port)}
         conf = {
             **SPARK_CONF,
-            **(connect if self._options.connect else {}),
+            **(connect if self.connect_port else {}),
             "spark.sql.warehouse.dir": str(run / "warehouse"),
             "spark.local.dir": str(run / "tmp"),
             "spark.hadoop.javax.jdo.option.ConnectionURL": (
@@ -356,7 +358,7 @@ class EmbeddedSpark:
             "SPARK_LOCAL_HOSTNAME": "localhost",
             "SPARK_CONNECT_MODE": "0",
             TOKEN_VARIABLE: self.connect_token,
-            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_SCALA_VERSION": self._jar("spark-catalyst").removeprefix("spark-catalyst_").split("-")[0],
             "SPARK_HOME": str(self._options.spark_home),
             "PYSPARK_PYTHON": str(self._options.python or sys.executable),
         }

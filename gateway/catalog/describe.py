@@ -1,7 +1,9 @@
 """Spark's descriptions of a table, read into a Table; what is not understood raises NotUnderstood.
 
-`DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2) only
-have the plain form, whose types are text that may be cut short or hold unquoted names: those are refused.
+`DESCRIBE TABLE EXTENDED … AS JSON` (Spark 4) has everything. Tables of other catalogs (DataSource V2), and
+all of Spark 3.5, only have the plain form, whose types are text that may be cut short or hold unquoted names:
+those are refused. What 3.5 keeps with a view is asked for by `SHOW TBLPROPERTIES` with a key, which tells
+what the plain form leaves out, too.
 """
 
 from __future__ import annotations
@@ -99,6 +101,60 @@ def _properties(described: Mapping[str, Any]) -> Mapping[str, str]:
     return told
 
 
+VIEW_TEXT = "View Text"
+_SETTING_PREFIX = "view.sqlConfig."
+_NAMESPACE = "view.catalogAndNamespace."
+_OUTPUT = "view.query.out."
+
+
+def view_keys(columns: int) -> tuple[str, ...]:
+    """Return the properties in which Spark 3.5 keeps what it needs to read the text of a view."""
+    return (
+        *(_SETTING_PREFIX + key for key in PARSER_SETTINGS),
+        *(_NAMESPACE + end for end in ("numParts", "part.0", "part.1")),
+        _OUTPUT + "numCols",
+        *(f"{_OUTPUT}col.{number}" for number in range(columns)),
+    )
+
+
+def property_from_rows(rows: Sequence[Row], key: str) -> str | None:
+    """Read the answer to `SHOW TBLPROPERTIES … (key)`; None when there is no such property."""
+    if len(rows) != 1 or len(rows[0]) != 2 or rows[0][0] != key or not isinstance(rows[0][1], str):
+        raise NotUnderstood("a property of another shape")
+    value = rows[0][1]
+    missing = value.startswith("Table ") and value.endswith(f" does not have property: {key}")
+    return None if missing else value
+
+
+def view_body_from_properties(
+    rows: Sequence[Row], columns: int, kept: Mapping[str, str | None], own: Sequence[Row]
+) -> ViewBody | None:
+    """Return a view's text, or None when the reader would not read it as Spark does.
+
+    `rows` are its description, `kept` the properties of `view_keys`, `own` the rows of `SHOW TBLPROPERTIES`
+    without a key.
+    """
+    text = next((row[1] for row in rows if row[0] == VIEW_TEXT and isinstance(row[1], str)), "")
+    for key, pinned in PARSER_SETTINGS.items():
+        value = kept[_SETTING_PREFIX + key]
+        if value is not None and value.lower() != pinned.lower():
+            return None
+    catalog, database = kept[_NAMESPACE + "part.0"], kept[_NAMESPACE + "part.1"]
+    output = [kept[f"{_OUTPUT}col.{number}"] for number in range(columns)]
+    if kept[_NAMESPACE + "numParts"] != "2" or kept[_OUTPUT + "numCols"] != str(columns):
+        return None
+    if catalog is None or database is None or not text:
+        return None
+    properties = {str(row[0]): str(row[1]) for row in own}
+    return ViewBody(
+        text=text,
+        catalog=catalog,
+        database=database,
+        output=tuple(name for name in output if name is not None),
+        definer=definer_of(text, properties),
+    )
+
+
 def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     """Read the rows of the plain form: columns first, then sections whose titles begin with `# `."""
     columns: list[Column] = []
@@ -135,10 +191,11 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 
 def _is_whole_name(text: str, name: TableName) -> bool:
-    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2. It is
-    compared and not taken apart: a name with a dot in it could be another one."""
+    """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
+    catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
-    return not any("." in part for part in parts) and text.lower() == ".".join(parts).lower()
+    words = (".".join(parts).lower(), ".".join(parts[1:]).lower())
+    return not any("." in part for part in parts) and text.lower() in words
 
 
 def split_name(text: str) -> tuple[str, ...]:

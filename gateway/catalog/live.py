@@ -7,15 +7,25 @@ table" is an error here too: a statement whose tables cannot be looked up is not
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from gateway.catalog.describe import Row, table_from_json, table_from_rows
+from gateway.catalog.describe import (
+    Row,
+    property_from_rows,
+    table_from_json,
+    table_from_rows,
+    view_body_from_properties,
+    view_keys,
+)
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
-from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, ViewBody
+from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
 
 T = TypeVar("T")
 
@@ -29,6 +39,15 @@ and `message` as attributes), BackendUnavailable when Spark is gone.
 _NO_SUCH_TABLE = "42P01"
 _NO_SUCH_NAMESPACE = "42704"
 _NOT_SUPPORTED = "0A000"
+_NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
+"""Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""
+_CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
+"""What an error of Spark's begins with."""
+
+_KEPT_BY_SESSIONS = frozenset({"paimon"})
+"""Providers whose catalogs keep what a table is, for each session of Spark by itself."""
+_NAMED_BELOW = frozenset({"iceberg"})
+"""Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
 _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
@@ -50,9 +69,11 @@ class LiveCatalog:
         timeout_s: float = 300.0,
         concurrency: int = 4,
         max_names: int = 50_000,
+        minor: Minor = NEWEST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away."""
+        """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
+        the Spark that is asked."""
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
@@ -63,6 +84,7 @@ class LiveCatalog:
         self._timeout_s = timeout_s
         self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)
+        self._json = minor >= JSON_DESCRIPTIONS
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
 
@@ -173,15 +195,48 @@ class LiveCatalog:
         dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
         try:
-            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
-            if rows == _NO_SUCH_TABLE:
-                return None
-            if not isinstance(rows, str):
-                return table_from_json(_only_cell(rows), name)
+            if self._json:
+                rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
+                if rows == _NO_SUCH_TABLE:
+                    return None
+                if not isinstance(rows, str):
+                    return table_from_json(_only_cell(rows), name)
             rows = await self._rows(sql, _NO_SUCH_TABLE)
-            return None if isinstance(rows, str) else table_from_rows(rows, name)
+            if isinstance(rows, str):
+                return None
+            table = table_from_rows(rows, name)
+            if (table.provider or "").lower() in _KEPT_BY_SESSIONS:
+                # What it told is what our own session knew, which can be older than what the user's knows.
+                refreshed = await self._rows(f"REFRESH TABLE {dotted}", _NO_SUCH_TABLE)
+                rows = refreshed if isinstance(refreshed, str) else await self._rows(sql, _NO_SUCH_TABLE)
+                if isinstance(rows, str):
+                    return None
+                table = table_from_rows(rows, name)
+            if not self._json and table.kind is TableKind.VIEW:
+                return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
+            if (table.provider or "").lower() not in _NAMED_BELOW:
+                return table
+            namespace = await self._rows(f"DESCRIBE NAMESPACE {dotted}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+            return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
+
+    async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
+        """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
+
+        async def answer(statement: str) -> Sequence[Row]:
+            told = await self._rows(statement, _NO_SUCH_TABLE)
+            if isinstance(told, str):
+                raise NotUnderstood("it is dropped at this moment")
+            return told
+
+        shown = f"SHOW TBLPROPERTIES {dotted}"
+        keys = view_keys(columns)
+        kept = {key: property_from_rows(await answer(f"{shown} ('{key}')"), key) for key in keys}
+        own = await answer(shown)
+        if await answer(sql) != rows:
+            raise NotUnderstood("it is replaced at this moment")
+        return view_body_from_properties(rows, columns, kept, own)
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)
@@ -192,12 +247,12 @@ class LiveCatalog:
         rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
         if isinstance(rows, str):
             return ()
-        shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
+        shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED, _NO_VIEWS)
         views = set() if isinstance(shown, str) else {str(row[1]) for row in shown if not row[2]}
         return tuple((str(row[1]), str(row[1]) in views) for row in rows if not row[2])
 
     async def _rows(self, sql: str, *expected: str) -> Sequence[Row] | str:
-        """Return the rows, or the SQLSTATE when Spark refuses with one of `expected`."""
+        """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`."""
         try:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 return await self._query(sql)
@@ -205,8 +260,10 @@ class LiveCatalog:
             raise BackendUnavailable("Spark did not answer a look-up in its catalog in time") from None
         except self._refusal as refused:
             sqlstate = getattr(refused, "sqlstate", None)
-            if sqlstate in expected:
-                return str(sqlstate)
+            named = _CONDITION.match(getattr(refused, "message", ""))
+            for known in (sqlstate, named and named[1]):
+                if known in expected:
+                    return str(known)
             raise BackendUnavailable(
                 f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused

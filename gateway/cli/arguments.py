@@ -45,6 +45,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _serve(commands)
     _demo(commands)
+    _lake_demo(commands)
     _check(commands)
     _explain(commands)
     _policy(commands)
@@ -123,6 +124,35 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
         "--admin-port", type=int, default=10080, help="port of /healthz, /metrics; default 10080"
     )
     parser.add_argument("--heap", default="1g", help="Java heap of Spark; default 1g")
+    parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
+    parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
+
+
+def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "lake-demo",
+        "the same with Iceberg and Delta on Spark 4.1, and Paimon on Spark 3.5; needs Maven",
+        "  sluice lake-demo\n"
+        "  sluice lake-demo --exit-after-tour       for a script: stop when the tour is over\n",
+        "lake_demo",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(".run/lake-demo"),
+        help="keeps the state; default .run/lake-demo",
+    )
+    parser.add_argument(
+        "--port", type=int, default=10019, help="port of the first gateway, the second has the next; 0: any"
+    )
+    parser.add_argument("--heap", default="1g", help="Java heap of each Spark; default 1g")
+    parser.add_argument(
+        "--spark-jars",
+        type=Path,
+        default=Path("~/.cache/sluice/spark-jars"),
+        help="where jars are, or are put; default ~/.cache/sluice/spark-jars",
+    )
     parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
     parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
 
@@ -296,19 +326,30 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "audit",
-        "read the audit record: `tail` the newest statements, or `search` for some",
+        "read the audit record: `tail` the newest statements, `search` for some, `verify` that nothing was"
+        " changed",
         "  sluice audit tail -n 20\n"
         "  sluice audit tail --follow\n"
         "  sluice audit search --user bob --verdict refused --since 2h\n"
         "  sluice audit search --resource hr.employee --json\n"
-        "  sluice audit search --id 0193ab…          all that is known of one statement\n",
+        "  sluice audit search --id 0193ab…          all that is known of one statement\n"
+        "  sluice audit verify                       every event is there as it was written\n"
+        "  sluice audit verify --from 2026-11-01 --to 2026-11-08\n"
+        "  sluice audit seal                         sign the record as it is now\n"
+        "  sluice audit seals > seals.txt            to be kept elsewhere\n"
+        "  sluice audit verify --seals seals.txt --public-key seals.pem\n"
+        "  sluice audit erase --user bob --reason 'left, ticket 4711'\n"
+        "                                            the texts of his statements go, what was decided stays\n"
+        "\nverify exits with 0 when nothing is wrong with the record, 1 when something is, 2 when that\n"
+        "cannot be told.\n",
         "audit",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=("tail", "search"))
+    parser.add_argument("action", choices=("tail", "search", "verify", "seal", "seals", "erase"))
     parser.add_argument("-n", "--limit", type=int, default=20, help="how many events; default 20")
     parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
-    parser.add_argument("--user", help="search: who sent it")
+    parser.add_argument("--user", help="search: who sent it; erase: whose statements")
+    parser.add_argument("--reason", help="erase: why; it is kept")
     parser.add_argument(
         "--verdict",
         choices=("cleared", "refused", "accepted", "rejected"),
@@ -317,10 +358,20 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--resource", metavar="NAME", help="search: a table or column, such as hr.employee")
     parser.add_argument("--text", help="search: a part of the statement")
     parser.add_argument(
-        "--since", metavar="TIME", help="search: `30m`, `2h`, `7d` ago, or 2026-11-20T13:00 (UTC)"
+        "--since",
+        "--from",
+        metavar="TIME",
+        help="search, verify: `30m`, `2h`, `7d` ago, or 2026-11-20T13:00 (UTC)",
     )
-    parser.add_argument("--until", metavar="TIME", help="search: the same")
+    parser.add_argument("--until", "--to", metavar="TIME", help="search, verify, erase: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
+    parser.add_argument("--seals", type=Path, metavar="FILE", help="verify: seals that were kept elsewhere")
+    parser.add_argument(
+        "--public-key",
+        type=Path,
+        metavar="FILE",
+        help="verify: what seals must be signed with, in PEM; default the key of `ledger.seal_key`",
+    )
 
 
 def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -490,13 +541,20 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "spark-jars",
-        "fetch the jars of a Spark minor version from PyPI, for the parser of a gateway before such a Spark",
+        "fetch the jars of a Spark minor version, or of table formats, for the parser before such a Spark",
         "  sluice spark-jars 4.2                    done once, all gateways of this machine have them\n"
         "  sluice spark-jars 4.2 --into /opt/spark-jars\n"
-        "                                           elsewhere; `reader.spark_jars` says so to gateways\n",
+        "                                           elsewhere; `reader.spark_jars` says so to gateways\n"
+        "  sluice spark-jars 4.1 --formats iceberg,delta\n"
+        "                                           those of table formats alone, by Maven (`mvn`)\n",
         "spark_jars",
     )
     parser.add_argument("minor", metavar="MINOR", help="minor version, such as 4.2")
+    parser.add_argument(
+        "--formats",
+        metavar="FORMATS",
+        help="fetch the jars of these table formats instead: iceberg, delta, paimon, with commas between",
+    )
     parser.add_argument(
         "--into",
         type=Path,

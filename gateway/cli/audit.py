@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.app import logs
 from gateway.audit.search import Found, Question, search, tail
-from gateway.cli import exit_codes
+from gateway.cli import audit_proof, exit_codes
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults, LedgerUnavailable
@@ -30,6 +30,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     settings = load_settings(arguments.config)
     logs.configure(LogSettings(level="warning"))
     dsn, spool = where(settings)
+    if arguments.action in audit_proof.ACTIONS:
+        since, until = moment(arguments.since), moment(arguments.until)
+        return audit_proof.run(arguments, settings, terminal, dsn=dsn, spool=spool, since=since, until=until)
     if arguments.action == "tail":
         asyncio.run(_tail(dsn, spool, arguments, terminal))
         return exit_codes.OK

@@ -19,5 +19,9 @@ LAUNDERED = 1
 """`lineage laundering`: somebody may read a copy that is less protected."""
 LAUNDERING_TROUBLE = 2
 """`lineage laundering`: anything is wrong."""
+TAMPERED = 1
+"""`audit verify`: the record is not what it was."""
+VERIFY_TROUBLE = 2
+"""`audit verify`: it cannot be verified."""
 INTERRUPTED = 130
 """Ctrl-C."""

@@ -1,21 +1,40 @@
-"""`sluice spark-jars`: the jars of a Spark that the parser is made of, from PyPI, once for each machine."""
+"""`sluice spark-jars`: the jars that the parser is made of, of a Spark or of table formats, once for each
+machine."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from gateway.app.spark_jars import fetch
+from gateway.app.spark_jars import Progress, fetch, fetch_format
 from gateway.cli.terminal import Terminal
-from gateway.model.spark_minors import supported_minor
+from gateway.model.spark_minors import Minor, supported_minor
+from gateway.model.table_formats import format_named
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Fetch what is not there yet, and print where it lies."""
     minor = supported_minor(arguments.minor)
     said = (lambda _: None) if arguments.json else terminal.line
-    home = fetch(minor, arguments.into.expanduser(), said)
+    into = arguments.into.expanduser()
+    if arguments.formats:
+        return _formats(minor, arguments.formats.split(","), into, said, terminal, as_json=arguments.json)
+    home = fetch(minor, into, said)
     if arguments.json:
         terminal.json({"version": home.name, "directory": str(home)})
     else:
         terminal.line(f"Spark {home.name}: {home}")
+    return 0
+
+
+def _formats(
+    minor: Minor, names: list[str], into: Path, said: Progress, terminal: Terminal, *, as_json: bool
+) -> int:
+    formats = [format_named(name.strip()) for name in names]
+    jars = {one.name: fetch_format(one, minor, into, said) for one in formats}
+    if as_json:
+        terminal.json({"jars": {name: [str(jar) for jar in found] for name, found in jars.items()}})
+    else:
+        for name, found in jars.items():
+            terminal.line(f"{name} for Spark {minor}: {' '.join(map(str, found))}")
     return 0

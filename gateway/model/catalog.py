@@ -64,6 +64,8 @@ class Table:
     provider: str | None = None
     location: str | None = None
     view: ViewBody | None = None
+    shadowed: bool = False
+    """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

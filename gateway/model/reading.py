@@ -207,6 +207,8 @@ class Reading:
     """Every table alias and CTE name of the statement, lower case."""
     implicit_star: bool = False
     """Columns are used without being named: `TABLE t`, NATURAL JOIN, pipes without SELECT, UNPIVOT."""
+    doubled_quotes: bool = False
+    """A string literal follows another one without a blank: to a Spark before 4.1, `'it''s'` is `its`."""
     parameters: tuple[Parameter, ...] = ()
     """Every parameter marker, in the order of the text."""
     printed: str = ""
@@ -215,6 +217,9 @@ class Reading:
     """Every place that asks who the user is."""
     tree: ExpressionNode | None = None
     """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
+    brought: bool = False
+    """Whether the plan is of a class that came with an extension: a statement that Spark's own grammar does
+    not have, or has as another one. There are no columns' spans then, and no forms of scans."""
     view_text: ViewText | None = None
     """Set for CREATE VIEW and ALTER VIEW … AS."""
     written: str | None = None

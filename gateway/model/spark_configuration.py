@@ -35,6 +35,7 @@ PARSER_CLASSES = frozenset(
 PARSER = "org.apache.spark.sql.execution.SparkSqlParser"
 CALLERS = frozenset(
     {
+        "org.apache.spark.sql.SparkSession",  # before 4.0
         "org.apache.spark.sql.classic.SparkSession",
         "org.apache.spark.sql.connect.planner.SparkConnectPlanner",
     }

@@ -25,8 +25,8 @@ class SessionContext:
     everybody: Spark's cache may not keep them."""
     handles: frozenset[str] = frozenset()
     """Things of Spark's session that plans refer to by id and that this session made: `relation:ID` for a
-    cached relation, `query:ID` for a streaming query; and what it registered, by kind and lower-case name:
-    `function:f`, `table_function:f`, `data_source:f`."""
+    cached relation, `query:ID` for a streaming query; what it registered, by kind and lower-case name:
+    `function:f`, `table_function:f`, `data_source:f`; and whether it persisted a DataFrame (`PERSISTED`)."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
@@ -154,6 +154,15 @@ class RegisterCode:
     """As SessionContext.handles has it."""
 
 
+PERSISTED = "frames:persisted"
+"""The handle of a session that has rows of DataFrames in Spark's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistFrame:
+    """Spark's cache has the rows of a DataFrame when the statement succeeds, and finds them by its plan."""
+
+
 SessionEffect = (
     UseNamespace
     | CreateTempView
@@ -162,6 +171,7 @@ SessionEffect = (
     | ResetSettings
     | CatalogChanged
     | RegisterCode
+    | PersistFrame
     | DropFunction
 )
 

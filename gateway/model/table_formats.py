@@ -91,7 +91,6 @@ DELTA = TableFormat(
     artifacts={
         Minor(3, 5): _delta("2.12", "3.3.2"),
         Minor(4, 1): _delta("4.1_2.13", "4.4.0"),
-        Minor(4, 2): _delta("4.2_2.13", "4.4.0"),
     },
 )
 PAIMON = TableFormat(

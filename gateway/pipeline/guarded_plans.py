@@ -17,6 +17,7 @@ from gateway.plan.reading import TableRead
 from gateway.plan.scope import pinned
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
+from gateway.sql.guard import NOTHING, Below
 from gateway.sql.names import TempViewName, dotted
 from gateway.sql.wants import NotGovernable
 
@@ -39,13 +40,20 @@ class Guarding:
 
 
 async def guard_reads(
-    facts: PlanFacts, policies: Policies, bodies: Mapping[TableName, Governed], judging: Judging
+    facts: PlanFacts,
+    policies: Policies,
+    bodies: Mapping[TableName, Governed],
+    below: Mapping[int, Below],
+    judging: Judging,
 ) -> tuple[Guarding, ...] | NotGovernable:
-    """Say what stands in for every read of a table; each query was read, and reads what it may read."""
+    """Say what stands in for every read of a table; each query was read, and reads what it may read.
+
+    `below`: what stands with the filters, by the position of a read.
+    """
     found = []
     obliged_views = obliged_names(bodies)
-    written: dict[tuple[TableName, str, bool], str | None] = {}
-    for read in facts.reads:
+    written: dict[tuple[TableName, str, bool, Below], str | None] = {}
+    for position, read in enumerate(facts.reads):
         if read.name is None:
             continue
         name = read.name.folded()
@@ -53,7 +61,8 @@ async def guard_reads(
         suffix = read_suffix(read.read)
         if isinstance(suffix, NotGovernable):
             return suffix
-        key = (name, suffix, read.read.streaming)
+        with_filter = below.get(position, NOTHING)
+        key = (name, suffix, read.read.streaming, with_filter)
         if key not in written:
             query = _query(
                 read.name,
@@ -63,6 +72,7 @@ async def guard_reads(
                 policies,
                 bodies,
                 judging.period,
+                with_filter,
                 bare=judging.bare_builtins,
             )
             if isinstance(query, NotGovernable):
@@ -100,6 +110,7 @@ def _query(
     policies: Policies,
     bodies: Mapping[TableName, Governed],
     period: int,
+    below: Below = NOTHING,
     *,
     bare: bool,
 ) -> str | NotGovernable | None:
@@ -116,6 +127,7 @@ def _query(
         stream=read.streaming,
         body=body,
         period=period if name.folded() in policies.reading else 0,
+        below=below,
         bare=bare,
     )
 

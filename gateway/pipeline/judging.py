@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Literal
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
+from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
-from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, minor_of
+from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
 from gateway.model.statement import (
     AnswerRule,
     CatalogChanged,
@@ -49,6 +50,10 @@ class Rules:
     """The same of a view that was made elsewhere: nobody, the owner that the catalog has, or who reads it."""
     push_down: bool = True
     """Whether leakproof conditions of a statement are added below the barriers of row filters."""
+    procedures: Procedures = NO_PROCEDURES
+    """Procedures of catalogs that may be called."""
+    barriers: Literal["always", "needed"] = "needed"
+    """Whether a row filter has its barrier, too, where nothing in the statement can fail."""
     checkpoints: ReservedPlace | None = None
     """Where the checkpoints of streams are; without it, a stream cannot have one that lasts."""
     reserved: tuple[ReservedPlace, ...] = ()
@@ -136,14 +141,19 @@ class Judging:
         return self.snapshot.context.period
 
     @property
+    def minor(self) -> Minor:
+        """Of the Spark that texts are for."""
+        return minor_of(self.reader.spark_version)
+
+    @property
     def bare_builtins(self) -> bool:
         """Whether Spark knows its built-in functions by bare names alone."""
-        return minor_of(self.reader.spark_version) < QUALIFIED_BUILTINS
+        return self.minor < QUALIFIED_BUILTINS
 
     @property
     def seeds_while_parsing(self) -> bool:
         """Whether Spark's parser draws the seed of a TABLESAMPLE that has none."""
-        return minor_of(self.reader.spark_version) < UNSEEDED_SAMPLES
+        return self.minor < UNSEEDED_SAMPLES
 
     def evaluation(self) -> Evaluation:
         places = () if self.rules.checkpoints is None else (self.rules.checkpoints,)

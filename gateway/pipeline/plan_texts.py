@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading
-from gateway.model.statement import SessionContext
+from gateway.model.statement import PERSISTED, SessionContext
 from gateway.pipeline.judging import Governed, Judging, Stop, not_governable
 from gateway.pipeline.seeing import Place, Prepared, scanned_tables, usage_of
 from gateway.pipeline.texts import prepare
@@ -97,7 +97,8 @@ async def prepare_texts(
         why = argument_refusal(text.relation.sql)
         if why is not None:
             return not_governable(NotGovernable(why))
-        place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases)
+        alone = text.relation is reading.shown and PERSISTED not in context.handles
+        place = Place(commands=text.command, arguments=text.arguments, aliases=text.aliases, alone=alone)
         prepared = await prepare(await _named(text, judging), context, judging, place)
         if isinstance(prepared, Stop):
             return prepared

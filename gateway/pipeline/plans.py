@@ -10,23 +10,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
-from gateway.model.reading import NotParsed
+from gateway.model.reading import ExpressionNode, NotParsed, Span
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import (
+    PERSISTED,
     RELAY,
     AnswerRule,
     Checkpoint,
     Definition,
     NeedsCatalog,
+    PersistFrame,
     PlanRequest,
     RewrittenText,
     ScanRecord,
     SessionEffect,
     Statement,
 )
+from gateway.pipeline.barriers import Query, below_query
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, write_guards
 from gateway.pipeline.judging import (
@@ -59,6 +62,7 @@ from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, unt
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
+from gateway.plan.expression_trees import tree_of_plan
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
@@ -70,7 +74,7 @@ from gateway.plan.walk import read_plan
 from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
-from gateway.sql.guard import pinned_parts
+from gateway.sql.guard import Below, pinned_parts
 from gateway.sql.identity import Meaning
 from gateway.sql.names import Names
 from gateway.sql.varying import not_cached
@@ -272,7 +276,8 @@ class _Plan:
             return not_governable(policies)
         if isinstance(policies, NeedsCatalog):
             return policies
-        guarding = await guard_reads(facts, policies, bodies, judging)
+        below = await in_turn(lambda: self._below(facts, texts, policies))
+        guarding = await guard_reads(facts, policies, bodies, below, judging)
         if isinstance(guarding, NotGovernable):
             return not_governable(guarding)
         governed: list[Governed] = []
@@ -298,6 +303,48 @@ class _Plan:
         return await self._written(
             facts, texts, usage, seen, guarding, governed, bodies, policies, records, original, exists=exists
         )
+
+    def _below(self, facts: PlanFacts, texts: PlanTexts, policies: Policies) -> Mapping[int, Below]:
+        """Return what stands with the filters of the reads, by their positions.
+
+        INVARIANT (one guard for what is kept): where the session has persisted a DataFrame, Spark finds its
+        rows by what stands for the reads in it, and in all plans the same stands for them.
+        """
+        relation = self.reading.shown
+        plain = not (self.reading.handles or self.reading.code or texts.statements)
+        if relation is None or not plain or PERSISTED in self.context.handles:
+            return {}
+        nodes = {}
+        scans = {}
+        for position, one in enumerate(facts.reads):
+            if one.read.streaming or one.read.options or one.read.changes:
+                return {}
+            span = Span(position, position + 1)
+            parts = tuple(one.read.parts)
+            nodes[id(one.read.relation)] = ExpressionNode(node="UnresolvedRelation", parts=parts, span=span)
+            if one.name is not None:
+                scans[span] = one.name
+        written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
+        found = tree_of_plan(relation, nodes, written)
+        if found is None:
+            return {}
+        columns: list[dict[str, str]] = []
+        for name in scans.values():
+            table, view = self.judging.snapshot.catalog.table(name), policies.views[name.folded()]
+            if table is None or view is None:
+                return {}
+            # What has no type that is known for certain is no column of its name: of views, masked, hidden.
+            sure = table.kind is TableKind.TABLE
+            unsure = {c.lower() for c in (*view.masks, *view.hidden)}
+            columns.append(
+                {c.name: c.type if sure and c.name.lower() not in unsure else "" for c in table.columns}
+            )
+        if found.by_plan and not (len(columns) == len(facts.reads) and found.of_one_type(columns)):
+            return {}
+        query = Query(found.tree, "", scans)
+        exact = not found.by_plan or found.of_one_table(columns)
+        placed = below_query(query, policies, self.judging, alone=True, exact=exact)
+        return {span.start: one for span, one in placed.items()}
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Stop:
         found = (p for p in texts.all if name.folded() in (table.folded() for table in p.tables))
@@ -433,7 +480,11 @@ class _Plan:
             words=tuple(dict.fromkeys((*words, *(pair for one in inside for pair in one.words)))),
             agree=agreement(usage) if facts.reads or any(p.scans for p in texts.all) else None,
             answer=answer,
-            effects=(*facts.effects, *(effect for one in governed for effect in one.wants.effects)),
+            effects=(
+                *facts.effects,
+                *(effect for one in governed for effect in one.wants.effects),
+                *([PersistFrame()] if reading.analysis == "persist" else []),
+            ),
             provisional=any(not self.judging.exists(one.table) for one in guarding)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded))
             or any(one.provisional for one in inside),

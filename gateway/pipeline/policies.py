@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord
 from gateway.pipeline.judging import Governed, Judging
 from gateway.pipeline.rights import together
@@ -19,7 +19,8 @@ from gateway.policy.masks import standard_masks
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
-from gateway.sql.identity import identity_splices
+from gateway.sql.functions import builtin_name, since
+from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.varying import names_session, varying, varying_by_row
 from gateway.sql.wants import NotGovernable, Wants
@@ -38,6 +39,8 @@ class Policies:
     choosing: frozenset[TableName] = frozenset()
     """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
     the rows before it, by chance, or by a function that is not Spark's own."""
+    trees: Mapping[str, ExpressionNode | None] = field(default_factory=dict)
+    """The texts as they are written → as Spark's parser reads them."""
     varying: str = ""
     """What of masks and filters changes with time or with other tables, in words."""
 
@@ -102,6 +105,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
     choosing: set[TableName] = set()
+    trees: dict[str, ExpressionNode | None] = {}
     changing = ""
     for name, one in seen.tables.items():
         table = judging.snapshot.catalog.table(name)
@@ -117,6 +121,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
                 if not isinstance(checked, _Checked):
                     return checked
                 texts[text] = checked.text
+                trees[checked.text] = checked.tree
                 relations |= checked.relations
                 if checked.relations:
                     reading.add(name.folded())
@@ -132,6 +137,7 @@ async def policies_of(seen: Seen, judging: Judging) -> Policies | NotGovernable 
         relations=frozenset(relations),
         reading=frozenset(reading),
         choosing=frozenset(choosing),
+        trees=trees,
         varying=changing,
     )
 
@@ -146,6 +152,7 @@ class _Checked:
     varying: bool
     by_row: bool
     """Whether it may vary by row (`varying_by_row`)."""
+    tree: ExpressionNode | None
 
 
 def _texts_of(view: TableView) -> tuple[str, ...]:
@@ -215,6 +222,19 @@ async def _checked(
     if not isinstance(reading, Reading):
         return NotGovernable(f"a policy for {table.name} cannot be read")
     text = reading.written or text
+    if reading.doubled_quotes:
+        return NotGovernable(
+            f"a policy for {table.name} has two quotes within a literal, and to Spark "
+            f"{judging.reader.spark_version} they end one and begin another; write \\' for a quote"
+        )
+    for function in reading.functions:
+        name = builtin_name(function.parts)
+        came = None if name is None or name in IDENTITIES else since(name)
+        if came is not None and came > judging.minor:
+            return NotGovernable(
+                f"a policy for {table.name} calls `{'.'.join(function.parts)}`, which came with Spark "
+                f"{came}; this is Spark {judging.reader.spark_version}"
+            )
     if judging.bare_builtins and (named := _qualified(reading)) is not None:
         return NotGovernable(
             f"a policy for {table.name} calls `{named}`, and Spark {judging.reader.spark_version} has no "
@@ -243,8 +263,8 @@ async def _checked(
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
-        return _Checked(text, frozenset(read), changes, by_row)
+        return _Checked(text, frozenset(read), changes, by_row, reading.tree)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, NotGovernable):
         return NotGovernable(f"a policy for {table.name} asks who the user is: {splices.why}")
-    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row)
+    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)

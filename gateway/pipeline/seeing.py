@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord
 from gateway.pipeline.judging import Judging, commanded, names_of
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
-from gateway.sql.names import Names
+from gateway.sql.names import MetadataTable, Names
 from gateway.sql.wants import Want, Wants
 
 
@@ -33,6 +33,9 @@ class Place:
     """Names (lower case) that are bound around it, as common table expressions would be."""
     rights: Rights | None = None
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
+    alone: bool = False
+    """Nothing stands above it: it is all that is asked. Within a plan, also that its session has no DataFrame
+    in Spark's cache, which is found there by what stands for it elsewhere."""
 
 
 TOP = Place()
@@ -49,6 +52,7 @@ class Prepared:
     wants: Wants
     functions: tuple[Want, ...]
     scans: tuple[Scan, ...]
+    metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
 
     @property

@@ -15,6 +15,7 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
 from gateway.model.statement import Definition, NeedsCatalog, ResetSettings, SessionContext
+from gateway.pipeline.barriers import below_text
 from gateway.pipeline.judging import (
     MAX_VIEW_DEPTH,
     Governed,
@@ -46,13 +47,13 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
-from gateway.sql.evaluate import Denied, Evaluation, function_wants, scans_of
+from gateway.sql.delta_commands import changes_wants
+from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
-from gateway.sql.leakproof import Scanned, leakproof
-from gateway.sql.names import Names
+from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
-from gateway.sql.wants import NotGovernable, Wants
+from gateway.sql.wants import NotGovernable, Wants, join
 
 
 async def govern(
@@ -60,7 +61,7 @@ async def govern(
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
     by its own `rights`."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights)
+    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
@@ -108,12 +109,37 @@ async def prepare(
         )
     if isinstance(reading, NotRead):
         return _unread(reading)
-    found = _classified(reading.written or text, reading, context, judging, place)
+    found: Prepared | Stop | NotGovernable = _classified(
+        reading.written or text, reading, context, judging, place
+    )
+    if isinstance(found, Prepared):
+        found = await _conditions_read(found, judging)
+    if isinstance(found, Stop):
+        return found
     if isinstance(found, NotGovernable):
         if found.sqlstate == "42P02" and reading.parameters:
             found = unbound_parameter(reading.parameters[0], text)
         return replace(not_governable(found, text), plan_class=reading.root)
     return found
+
+
+async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Stop | NotGovernable:
+    """Read the texts that a procedure has Spark parse as conditions: nothing of them but a table's columns,
+    values and built-in functions may pass."""
+    for text in prepared.wants.conditions:
+        reading = await judging.reader.read_expression(text)
+        if isinstance(reading, NotParsed):
+            return Stop(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        if isinstance(reading, NotRead):
+            return _unread(reading)
+        wants = classify(reading, prepared.names)
+        functions = function_wants(reading.functions, prepared.names)
+        for refusal in (wants, functions):
+            if isinstance(refusal, NotGovernable):
+                return refusal
+        if reading.relations or reading.nodes or functions:
+            return NotGovernable(f"`{text}` is more than a condition on columns of the table")
+    return prepared
 
 
 UNREAD_SQLSTATES = {
@@ -135,7 +161,7 @@ def _classified(
 ) -> Prepared | NotGovernable:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     names = Names(bound, judging.snapshot.catalog.catalogs)
-    wants = classify(reading, names, parameters=place.arguments)
+    wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(wants, NotGovernable):
         return wants
     if reading.commands and not place.commands:
@@ -147,6 +173,14 @@ def _classified(
     functions = function_wants(reading.functions, names)
     if isinstance(functions, NotGovernable):
         return functions
+    metadata = metadata_of(reading, names)
+    if metadata and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on metadata of a table")
+    changes = changes_wants(reading, names)
+    if isinstance(changes, NotGovernable):
+        return changes
+    if changes.read and (place.depth or place.expression or keeps(reading) or wants.shares):
+        return NotGovernable("a view, a kept result or an expression cannot rest on changes of a table")
     if keeps(reading) and _bound_scans(reading, place):
         return NotGovernable("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
@@ -154,9 +188,10 @@ def _classified(
         place=place,
         reading=reading,
         names=names,
-        wants=wants,
+        wants=join((wants, metadata_wants(one for _, one in metadata), changes)),
         functions=functions,
         scans=scans,
+        metadata=metadata,
         rights=place.rights or own_rights(judging.principal),
     )
 
@@ -194,6 +229,8 @@ async def finish(
         return access_denied(denied, evaluation)
     if (absent := evaluation.absent(wants) or _never_there(prepared, evaluation)) is not None:
         return not_there(absent, prepared.names.context, prepared)
+    if (unfounded := _unfounded(prepared, evaluation)) is not None:
+        return not_governable(unfounded)
     # The text that a view has had until now need not be open to who gives it another one.
     named = names_of(prepared.scans) if wants.shares else prepared.tables
     bodies = await view_bodies(named, seen, judging, prepared.place.depth)
@@ -204,8 +241,8 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    conditions = await _leakproof(prepared, policies, evaluation, judging)
-    guarded = _guarded(prepared, policies, bodies, conditions, evaluation, judging)
+    below = await below_text(prepared, policies, judging)
+    guarded = _guarded(prepared, policies, bodies, below, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -224,6 +261,7 @@ async def finish(
         records = tuple(replace(record, obligations=()) for record in records)
 
     written = guard.splices(text, reading, guarded)
+    inner = guard.pin_metadata(prepared.metadata)
     pinned = guard.pin_targets(reading, wants, prepared.names)
     if isinstance(written, NotGovernable):
         return not_governable(written)
@@ -252,9 +290,10 @@ async def finish(
         | pinned[1]
         | temporary
         | policies.relations
+        | {one.parts for _, one in prepared.metadata}
         | {parts for body in bodies.values() for parts in body.allowed}
     )
-    splices = (*written[0], *pinned[0], *identities)
+    splices = (*written[0], *inner, *pinned[0], *identities)
     if any(isinstance(effect, ResetSettings) for effect in wants.effects):
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
@@ -363,37 +402,26 @@ def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None
     return next((name for _, name in prepared.scans if evaluation.catalog.table(name) is None), None)
 
 
-async def _leakproof(
-    prepared: Prepared, policies: Policies, evaluation: Evaluation, judging: Judging
-) -> Mapping[Span, tuple[str, ...]]:
-    """Return the conditions of a text that may be tried on hidden rows, by the scan that they are on."""
-    if prepared.place.expression or prepared.wants.shares or not judging.rules.push_down:
-        return {}
-    scanned: dict[Span, Scanned] = {}
-    for relation, name in prepared.scans:
-        table, view = evaluation.catalog.table(name), policies.views[name.folded()]
-        if table is None or view is None or relation.span is None:
-            continue
-        shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
-        barrier = view.row_filter is not None or name.folded() in policies.reading
-        masked = {column.lower() for column in view.masks}
-        stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
-        # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing
-        takes = stored if firm else frozenset()
-        scanned[relation.span] = Scanned(columns=shown, takes=takes)
-    if not any(one.takes for one in scanned.values()):
-        return {}
-    relations = prepared.reading.relations
-    ctes = frozenset(r.span for r in relations if r.role is RelationRole.CTE and r.span is not None)
-    return leakproof(await judging.reader.read_plan(prepared.text), prepared.text, scanned, ctes)
+def _unfounded(prepared: Prepared, evaluation: Evaluation) -> NotGovernable | None:
+    """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
+    has the table's name, so that it may be a table of its own."""
+    for relation, one in prepared.metadata:
+        table = evaluation.catalog.table(one.table)
+        provider = (table.provider or "").lower() if table is not None else ""
+        if table is None or provider != one.provider or table.shadowed:
+            return NotGovernable(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+    for pin in prepared.wants.pins:
+        table = evaluation.catalog.table(pin.table) if pin.below else None
+        if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
+            return NotGovernable(f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}")
+    return None
 
 
 def _guarded(
     prepared: Prepared,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
-    conditions: Mapping[Span, tuple[str, ...]],
+    below: Mapping[Span, guard.Below],
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | NotGovernable:
@@ -418,7 +446,8 @@ def _guarded(
             body=nested_text(bodies.get(folded), personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
-            conditions=conditions.get(relation.span, ()) if relation.span is not None else (),
+            below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
+            bare=judging.bare_builtins,
         )
         if isinstance(scan, NotGovernable):
             return scan

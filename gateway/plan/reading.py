@@ -17,6 +17,9 @@ StreamStart = pb.WriteStreamOperationStart
 """Messages that the pipeline holds: it takes them from here, and knows no others."""
 
 
+_SHOWING = frozenset({"html_string", "limit", "offset", "show_string", "tail"})
+
+
 @dataclass(slots=True, kw_only=True)
 class TableRead:
     """A relation that reads a table or view by its name."""
@@ -151,6 +154,17 @@ class PlanReading:
     """How many messages were walked."""
     held: list[Message] = field(default_factory=list)
     """The first of them: protobuf makes an object of one each time it is asked for, if nobody has it."""
+
+    @property
+    def shown(self) -> pb.Relation | None:
+        """Return the relation that is the whole plan to execute, but for how many of its rows are shown, and
+        how; None for what is no query."""
+        if self.command is not None or self.analysis or not isinstance(self.message, pb.Plan):
+            return None
+        relation = self.message.root
+        while (case := relation.WhichOneof("rel_type")) in _SHOWING:
+            relation = getattr(relation, case).input
+        return relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,18 @@ from gateway.model.table_formats import TableFormat
 from gateway.reader.java_runtime import JavaNotFound
 
 FORMATS_DIRECTORY = "formats"
-"""Beside the Sparks in the directory that `sluice spark-jars` fills: in it `MINOR/FORMAT/`, each whole."""
+"""Beside the Sparks in the directory that `sluice spark-jars` fills; in it one for each minor and format."""
+
+
+def places_of(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
+    """Return where `sluice spark-jars` puts the jars of a format in `kept`. Raises UnsupportedFormat."""
+    directory = kept / FORMATS_DIRECTORY / str(minor) / one.name
+    return tuple(directory / artifact.file for artifact in one.artifacts_for(minor))
 
 
 def kept_jars(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
-    """Return the jars of a format that `sluice spark-jars` has put into `kept`; none when it has not, or when
-    they are of other versions than this gateway knows. Raises UnsupportedFormat."""
-    directory = kept / FORMATS_DIRECTORY / str(minor) / one.name
-    jars = tuple(directory / artifact.file for artifact in one.artifacts_for(minor))
+    """Return the jars of a format in `kept`; none unless all are there. Raises UnsupportedFormat."""
+    jars = places_of(one, minor, kept)
     return jars if all(jar.is_file() for jar in jars) else ()
 
 

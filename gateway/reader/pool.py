@@ -251,6 +251,25 @@ class ReaderPool:
             raise BackendUnavailable(reply.message)
         return frozenset(reply.get("contexts", ()))
 
+    async def chained(self, text: str) -> str | NotRead:
+        """Return, as a text that is equal for equal plans, what the parsers of the extensions make of a
+        statement, without asking whether Spark's own reads it so. For tests; nothing rests on it."""
+        reply = await self._ask("chain", {"text": text})
+        if isinstance(reply, NotRead):
+            return reply
+        told: str = reply["plan"] if reply["kind"] == "answer" else ""
+        return told
+
+    async def prediction_states(self) -> int:
+        """Return how much the grammar's prediction remembers of all texts, in one process.
+
+        Raises BackendUnavailable.
+        """
+        reply = await self._ask("states", {})
+        if isinstance(reply, NotRead):
+            raise BackendUnavailable(reply.message)
+        return int(reply["states"])
+
     @property
     def _known(self) -> Hello:
         if self._hello is None:

@@ -113,6 +113,7 @@ def _reading(reply: Reply, hello: Hello) -> Reading:
         ),
         subquery_aliases=frozenset(reply["aliases"]),
         implicit_star=reply["implicit_star"],
+        doubled_quotes=reply["doubled_quotes"],
         parameters=tuple(
             Parameter(span=_span(told["span"]), value=told["value"], apart=told["apart"])
             for told in reply["parameters"]
@@ -120,6 +121,7 @@ def _reading(reply: Reply, hello: Hello) -> Reading:
         identities=tuple(_identity(told) for told in reply["identities"]),
         printed=reply["printed"],
         tree=tree_of(reply),
+        brought=reply["brought"],
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],
     )

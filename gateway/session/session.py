@@ -12,6 +12,7 @@ from gateway.model.catalog import TableName
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
+    PERSISTED,
     CatalogChanged,
     ChangeSetting,
     Cleared,
@@ -19,6 +20,7 @@ from gateway.model.statement import (
     CreateTempView,
     DropFunction,
     DropTempView,
+    PersistFrame,
     Refused,
     RegisterCode,
     ResetSettings,
@@ -42,8 +44,8 @@ _SQL_COMMAND, _START_STREAM = 5, 6
 VIEW_ORIGINS = 64
 """Statements that a temporary view of a DataFrame was made from, as far as they are remembered."""
 
-_REGISTERED = ("function:", "table_function:", "data_source:")
-"""Handles of code by name, which a clone of a session has too."""
+_REGISTERED = ("function:", "table_function:", "data_source:", PERSISTED)
+"""Handles of code by name, and of what Spark's cache has, which a clone of a session has too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,8 @@ class NamesInForce:
                     self._remember(effect.name, cleared, policies_version, statement_id)
                 case RegisterCode():
                     self.add_handle(effect.handle)
+                case PersistFrame():
+                    self.add_handle(PERSISTED)
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
                     self.setting_changed(effect.key, own=own)

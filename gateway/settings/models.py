@@ -363,6 +363,12 @@ class PolicySettings(Section):
     rows that a row filter hides, so that partitions and files are left out as without the filter. Off, all is
     read that the filter itself does not leave out: seven times as slow where a statement asks for one of 200
     partitions."""
+    barriers: Literal["always", "needed"] = "needed"
+    """Above a row filter stands a barrier, which keeps Spark from trying a user's condition on hidden rows:
+    one that fails (`1 / n > 0`) would tell of them. `needed` leaves it out of SQL queries in which nothing
+    can fail, so that joins choose partitions, and aggregates and limits reach the source; it rests on the
+    gateway's list of what cannot fail. With `always`, a query whose join asks for 3 of 200 partitions reads
+    all of them."""
     reload_s: Seconds = 2.0
     """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
 
@@ -415,6 +421,9 @@ class LedgerSettings(Section):
     """Used when no `dsn` is given."""
     spool_bytes: Bytes = 4 * 1024**3
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
+    seal_key: Secret | None = None
+    """Ed25519 private key (PEM) that seals the record once a day, as `{env: NAME}` or `{file: PATH}`. Without
+    it changes of the record can still be found, unless somebody has made the whole record anew."""
 
 
 class LineageSettings(Section):
@@ -523,4 +532,10 @@ class Settings(Section):
             raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
         if not self.serves_thrift and "thrift" in listeners.model_fields_set:
             raise ValueError("`listeners.thrift` needs a `backend.thrift`")
+        default = self.default_catalog
+        if listeners.connect is not None and default is not None and default.catalog.type == "jdbc":
+            raise ValueError(
+                "`catalogs`: a JDBC catalog cannot be the default beside `listeners.connect`: its "
+                "sessions would begin in no database"
+            )
         return self

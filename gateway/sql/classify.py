@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
 from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
+from gateway.sql import delta_commands as delta
+from gateway.sql import format_commands as formats
+from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
 from gateway.sql.expressions import PARAMETERS, expression_refusal
@@ -33,6 +37,7 @@ Handler = Callable[[Scope], Wants]
 
 COMMANDS: Mapping[str, Handler] = {
     "InsertIntoStatement": data.insert,
+    "OverwriteByExpression": data.replace_where,
     "UpdateTable": rows.update,
     "DeleteFromTable": rows.delete,
     "MergeIntoTable": rows.merge,
@@ -49,6 +54,8 @@ COMMANDS: Mapping[str, Handler] = {
     "DropColumns": data.alter_table,
     "RenameColumn": data.alter_table,
     "AlterColumns": data.alter_table,
+    # Before 4.0.
+    "AlterColumn": data.alter_table,
     "ReplaceColumns": data.alter_table,
     "AlterTableClusterBy": data.alter_table,
     "AddPartitions": data.add_partitions,
@@ -68,6 +75,28 @@ COMMANDS: Mapping[str, Handler] = {
     "AlterViewAs": data.alter_view_as,
     "SetViewProperties": data.set_view_properties,
     "UnsetViewProperties": data.unset_view_properties,
+    "OptimizeTableCommand": delta.optimize,
+    "VacuumTableCommand": delta.vacuum,
+    "DescribeDeltaHistory": delta.describe_history,
+    "DescribeDeltaDetailCommand": delta.describe_history,
+    "RestoreTableStatement": delta.restore,
+    "TimeTravel": delta.time_travel,
+    "CloneTableStatement": delta.clone,
+    "DeltaReorgTable": delta.reorganize,
+    "DeltaGenerateCommand": delta.generate,
+    "AlterTableAddConstraint": delta.add_constraint,
+    "AlterTableDropConstraint": delta.alter,
+    "AlterTableDropFeature": delta.alter,
+    "AddPartitionField": formats.alter_layout,
+    "DropPartitionField": formats.alter_layout,
+    "ReplacePartitionField": formats.alter_layout,
+    "SetWriteDistributionAndOrdering": formats.alter_layout,
+    "SetIdentifierFields": formats.alter_layout,
+    "DropIdentifierFields": formats.alter_layout,
+    "CreateOrReplaceBranch": formats.alter_reference,
+    "CreateOrReplaceTag": formats.alter_reference,
+    "DropBranch": formats.alter_reference,
+    "DropTag": formats.alter_reference,
     "CreateNamespace": data.create_database,
     "DropNamespace": data.drop_database,
     "CommentOnNamespace": data.alter_database,
@@ -88,8 +117,12 @@ COMMANDS: Mapping[str, Handler] = {
     "ShowTables": session.show_tables,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
+    # Before 4.0.
+    "ShowTableExtended": session.show_tables_extended,
     "ShowFunctions": session.show_functions,
     "ShowNamespacesCommand": session.show_databases,
+    # Before 4.1.
+    "ShowNamespaces": session.show_databases,
     "ShowCatalogsCommand": session.show_catalogs,
     "ShowCollationsCommand": session.show_collations,
     "ShowCurrentNamespaceCommand": session.show_current_namespace,
@@ -108,12 +141,16 @@ COMMANDS: Mapping[str, Handler] = {
     "ExplainCommand": session.explain,
 }
 
+CALLS = frozenset({"Call", "CallStatement", "PaimonCallStatement"})
+"""CALL, as Spark has it since 4.0, and Iceberg and Paimon before: by rows in `rules/procedures`."""
+
 NAME_NODES = frozenset(
     {
         "CurrentNamespace",
         "UnresolvedFunctionName",
         "UnresolvedIdentifier",
         "UnresolvedNamespace",
+        "UnresolvedProcedure",
         "UnresolvedTable",
         "UnresolvedTableOrView",
         "UnresolvedView",
@@ -126,7 +163,12 @@ _CONSTRAINT = "constraints are checked against all rows, and what they find is t
 _FILES = "it tells of files that others gave to this Spark"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not governed here"
-_PROCEDURE = "procedures are not supported"
+_PROCEDURE = "procedures are not listed or described"
+
+GENERATED_TEXT = (
+    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
+    "functions are not known; Spark 4.3 and later have it in their plans"
+)
 
 REFUSED_COMMANDS: Mapping[str, str] = {
     "AddCheckConstraint": _CONSTRAINT,
@@ -145,7 +187,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateMetricView": "metric views are not supported",
     "DescribeProcedureCommand": _PROCEDURE,
     "ShowProceduresCommand": _PROCEDURE,
-    "UnresolvedProcedure": _PROCEDURE,
     "ListArchivesCommand": _FILES,
     "ListFilesCommand": _FILES,
     "ListJarsCommand": _FILES,
@@ -153,14 +194,15 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
+    # What it is on 4.0.
+    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
-    # What INSERT … REPLACE WHERE is before 4.3.
-    "OverwriteByExpression": "INSERT … REPLACE reads the target's raw rows",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
+    "ConvertToDeltaCommand": "it makes a Delta table of any files; use CREATE TABLE … AS SELECT",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
     "CreateFunctionCommand": "creating functions is not supported",
     "CreateFunction": "creating functions is not supported",
@@ -172,30 +214,28 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetVariable": "session variables are not supported",
     "CreateVariable": "session variables are not supported",
     "DropVariable": "session variables are not supported",
-    "Call": _PROCEDURE,
     "AnalyzeTables": "statistics would disclose values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",
+    # 3.5 keeps it with the schema.
+    "GeneratedColumn": GENERATED_TEXT,
 }
 
-GENERATED_TEXT = (
-    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
-    "functions are not known; Spark 4.3 and later have it in their plans"
-)
 
-
-def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wants | NotGovernable:
+def classify(
+    reading: Reading, names: Names, *, parameters: bool = False, procedures: Procedures = NO_PROCEDURES
+) -> Wants | NotGovernable:
     """Say what the statement's commands want, or why nothing of it can pass.
 
     Every plan node, every expression and every function of the reading is accounted for here. `parameters`:
-    arguments come with the text, so that `:x` and `?` have values.
+    arguments come with the text, so that `:x` and `?` have values. `procedures`: those that may be called.
     """
     holds_command = bool(reading.commands)
     # Objects of kinds that the reader does not know come last: what holds them says more.
     unknown = {node for node in reading.nodes if node.startswith("?")}
     for node in sorted(reading.nodes - unknown):
-        if node in COMMANDS or (holds_command and node in NAME_NODES):
+        if node in COMMANDS or node in CALLS or (holds_command and node in NAME_NODES):
             continue
         why = REFUSED_COMMANDS.get(node) or node_refusal(node)
         if why is not None:
@@ -219,12 +259,16 @@ def classify(reading: Reading, names: Names, *, parameters: bool = False) -> Wan
         if _generates_by_text(command):
             return NotGovernable(GENERATED_TEXT)
     commands = {command.node for command in reading.commands}
-    unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
+    unread = sorted((reading.nodes & (COMMANDS.keys() | CALLS)) - commands)
     if unread:
         return NotGovernable(f"{unread[0]} could not be read")
     try:
         return join(
-            COMMANDS[c.node](Scope(c, reading, names)) for c in reading.commands if c.node in COMMANDS
+            procedure.call(Scope(c, reading, names), procedures)
+            if c.node in CALLS
+            else COMMANDS[c.node](Scope(c, reading, names))
+            for c in reading.commands
+            if c.node in COMMANDS or c.node in CALLS
         )
     except CannotClassify as problem:
         return problem.refusal
@@ -245,6 +289,8 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> NotGover
     A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
     """
     for function in functions:
+        if delta.is_changes(function):
+            continue  # judged as its table is
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):

@@ -39,6 +39,19 @@ def insert(scope: Scope) -> Wants:
     )
 
 
+def replace_where(scope: Scope) -> Wants:
+    """INSERT … REPLACE WHERE before Spark 4.3: rows that a condition takes are replaced by others."""
+    storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
+    pin = scope.target("table")
+    return Wants(
+        wants=(Want(table_resource(pin.table), "insert"), Want(table_resource(pin.table), "delete")),
+        pins=(pin,),
+        raw=(pin.table,),
+        read=(pin.table,),
+        written=(Written(table=pin.table, by_name=scope.flag("isByName")),),
+    )
+
+
 def _created(scope: Scope, *, replacing: bool) -> Wants:
     spec = scope.node("tableSpec")
     location = storage.check_table_spec(spec)

@@ -17,7 +17,8 @@ from gateway.policy.engine import Engine, TableView
 from gateway.policy.reserved import ReservedPlace
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
-from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
+from gateway.sql.delta_commands import is_changes
+from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable, dotted
 from gateway.sql.scope import table_resource
 from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Want, Wants
@@ -382,6 +383,8 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
             return NotGovernable(f"`{written}` is not written literally in the statement")
         if relation.options:
             return NotGovernable(f"options on `{written}` can point it at other data and are not supported")
+        if names.metadata_table(relation.parts) is not None:
+            continue
         match names.table(relation.parts):
             case Ungovernable() as resolved:
                 return resolved.refusal(written)
@@ -392,12 +395,29 @@ def scans_of(reading: Reading, names: Names) -> tuple[Scan, ...] | NotGovernable
     return tuple(scans)
 
 
+def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, MetadataTable], ...]:
+    """Return the metadata tables that are read."""
+    found = []
+    for relation in reading.relations:
+        if relation.role is RelationRole.SCAN:
+            meant = names.metadata_table(relation.parts)
+            if meant is not None:
+                found.append((relation, meant))
+    return tuple(found)
+
+
+def metadata_wants(tables: Iterable[MetadataTable]) -> Wants:
+    """Return what reading metadata wants: it has values of all rows and columns in it."""
+    names = tuple(dict.fromkeys(one.table for one in tables))
+    return Wants(wants=tuple(Want(table_resource(name), "metadata") for name in names), read=names)
+
+
 def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | NotGovernable:
     """Return execute on every persistent function that is called; they must be named in full, because what
     is judged is not written over them."""
     wants = []
     for function in functions:
-        if is_builtin(function):
+        if is_builtin(function) or is_changes(function):
             continue
         if is_registered(function, names):
             wants.append(Want(Resource.udf("system", "session", function.parts[0]), "execute"))

@@ -79,6 +79,8 @@ QUERY_EXPRESSIONS: Final = frozenset(
         "Last",
         "Lower",
         "Overlay",
+        "PercentileCont",  # before 4.0, as the next one
+        "PercentileDisc",
         "SemiStructuredExtract",
         "StringLocate",
         "StringTrim",

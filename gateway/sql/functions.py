@@ -316,9 +316,15 @@ SINCE: Final[Mapping[Minor, frozenset[str]]] = {
 may have one."""
 
 
+def since(name: str) -> Minor | None:
+    """Return the minor that a function of ours came with; None when all have it. `name` is lower case."""
+    return next((minor for minor, names in SINCE.items() if name in names), None)
+
+
 def is_of(name: str, minor: Minor) -> bool:
     """Whether a Spark of this minor has this function of ours. `name` is lower case."""
-    return not any(name in names for since, names in SINCE.items() if since > minor)
+    came = since(name)
+    return came is None or came <= minor
 
 
 def builtin_name(parts: tuple[str, ...]) -> str | None:

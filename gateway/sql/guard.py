@@ -7,8 +7,9 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from gateway.model.catalog import Table, TableKind, TableName, ViewBody
 from gateway.model.decision import ColumnMask, RowFilter
@@ -18,10 +19,11 @@ from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
-from gateway.sql.names import Names, TempViewName, dotted, quote
+from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
+_CHANGED = "the table was changed after the statement was judged; run the statement again"
 _NO_SETTING = "spark.sluice.nothing"
 """A key that no Spark knows."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
@@ -32,6 +34,20 @@ tried on hidden rows stand below it as well (`gateway.sql.leakproof`)."""
 _STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What of the query around a table stands with its row filter."""
+
+    conditions: tuple[str, ...] = ()
+    """Leakproof ones, below the barrier."""
+    open_on: tuple[tuple[str, str], ...] | None = None
+    """Set where no barrier is needed, since nothing in the query can fail: the columns, and their types
+    (lower case), that this rests on."""
+
+
+NOTHING: Final = Below()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +70,15 @@ def guarded_query(
     source: str,
     stream: bool = False,
     period: int = 0,
-    conditions: Sequence[str] = (),
+    below: Below = NOTHING,
     bare: bool = False,
 ) -> str:
     """Write the query that shows `visible` columns in the table's order, masked, over filtered rows.
 
     `source` is what stands after FROM: a full name with its time-travel clause, or a guarded view body;
     `stream`: it is read as a stream; `period`: other than 0 where masks or the filter read tables;
-    `conditions`: leakproof ones, which may stand below the barrier.
-    `bare`: built-in functions are called by bare names.
+    `below`: what of the query around stands with the filter. `bare`: built-in functions are
+    called by bare names.
     """
     shown = {name.lower() for name in visible}
     columns = []
@@ -76,7 +92,7 @@ def guarded_query(
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     barrier = _BARRIER.format(period=period)
-    more = "".join(f" AND {condition}" for condition in conditions)
+    more = "".join(f" AND {condition}" for condition in below.conditions)
     if row_filter is None:
         if period and not stream:
             where = f" WHERE {more.removeprefix(' AND ')}" if more else ""
@@ -84,6 +100,9 @@ def guarded_query(
         return f"SELECT {shown_columns} FROM {source}"
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
     where = f"WHERE ({row_filter.expression}){more}"
+    if below.open_on is not None and not stream and not period:
+        as_judged = "".join(f" AND {one}" for one in _types_as_judged(below.open_on, bare=bare))
+        return f"SELECT {shown_columns} FROM {source} WHERE ({row_filter.expression}){as_judged}"
     # INVARIANT (filter first): Spark tries the user's conditions on rows that the filter has not dropped yet:
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
@@ -91,6 +110,20 @@ def guarded_query(
         barrier = _STREAM_BARRIER.format(builtin=_qualifier(bare))
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) AS {alias} {barrier}"
     return f"SELECT {shown_columns} FROM (SELECT * FROM {source} {where}) {barrier} AS {alias}"
+
+
+def _types_as_judged(types: Sequence[tuple[str, str]], *, bare: bool) -> Iterator[str]:
+    """Write a condition that holds while columns have their types, and fails on every row once they have not.
+    Spark knows which it is before it reads anything, and leaves out one that holds."""
+    tests = []
+    for name, kind in types:
+        found = f"{_qualifier(bare)}typeof({quote(name)})"
+        tests.append(
+            f"{found} IN ('string', '{kind}')" if kind.startswith("varchar") else f"{found} = '{kind}'"
+        )
+    if tests:
+        failing = f"{_qualifier(bare)}raise_error('{_CHANGED}') IS NULL"
+        yield f"CASE WHEN {' AND '.join(tests)} THEN TRUE ELSE {failing} END"
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
@@ -125,15 +158,24 @@ def guard_scan(
     body: str | None,
     within: bool,
     period: int = 0,
-    conditions: Sequence[str] = (),
+    below: Below = NOTHING,
+    bare: bool = False,
 ) -> GuardedRelation | NotGovernable:
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
-    carry obligations. `conditions`: leakproof ones of the statement on what is stored.
+    carry obligations. `below`, `bare`: as in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = table_query(table, view, suffix=suffix, body=body, period=period, conditions=conditions)
+    query = table_query(
+        table,
+        view,
+        suffix=suffix,
+        body=body,
+        period=period,
+        below=below,
+        bare=bare,
+    )
     if isinstance(query, NotGovernable):
         return query
     obliged = within or has_obligations(table, view)
@@ -173,7 +215,7 @@ def table_query(
     stream: bool = False,
     body: str | None,
     period: int = 0,
-    conditions: Sequence[str] = (),
+    below: Below = NOTHING,
     bare: bool = False,
 ) -> str | NotGovernable | None:
     """Return the query that stands in for a table wherever it is read; None where its full name will do.
@@ -198,7 +240,7 @@ def table_query(
         source=source,
         stream=stream,
         period=period,
-        conditions=conditions,
+        below=below,
         bare=bare,
     )
 
@@ -344,6 +386,15 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | NotGovern
     )
 
 
+def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice, ...]:
+    """Write full names over the names of metadata tables."""
+    return tuple(
+        Splice(span=relation.span, text=dotted(one.parts), kind="pin", parts=one.parts)
+        for relation, one in read
+        if relation.span is not None and one.parts != relation.parts
+    )
+
+
 def pin_targets(
     reading: Reading, wants: Wants, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | NotGovernable:
@@ -364,7 +415,7 @@ def pin_targets(
     ]
     for pin, relation in mentions:
         judged.add(id(relation))
-        parts = (pin.table.catalog, pin.table.database, pin.table.table)
+        parts = (pin.table.catalog, pin.table.database, pin.table.table, *filter(None, (pin.below,)))
         if relation.span is None:
             if len(relation.parts) < 3:
                 return NotGovernable(

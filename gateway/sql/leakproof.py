@@ -53,7 +53,7 @@ _ROW_WISE: Final = frozenset(
     """.split()
 )
 """Expressions of one row. Aggregates, windows and generators are not among them."""
-_AGGREGATING: Final = _ROW_WISE | frozenset(
+AGGREGATING: Final = _ROW_WISE | frozenset(
     "AggregateExpression AnyValue First Last PipeExpression SortOrder".split()
 )
 """Expressions of one group of rows."""
@@ -457,21 +457,21 @@ def _row_wise(node: ExpressionNode) -> bool:
         return False
     if node.node == "UnresolvedFunction" and builtin_name(node.parts) not in ROW_WISE_FUNCTIONS:
         return False
-    return _steady(node.plans) and all(_row_wise(child) for child in node.children)
+    return steady(node.plans) and all(_row_wise(child) for child in node.children)
 
 
 def _by_group(node: ExpressionNode) -> bool:
     """Whether an expression is of one group of rows, and the same whatever other groups there are."""
-    if node.node not in _AGGREGATING:
+    if node.node not in AGGREGATING:
         return False
     if node.node == "UnresolvedFunction":
         name = builtin_name(node.parts)
         if name not in ROW_WISE_FUNCTIONS and name not in AGGREGATES:
             return False
-    return _steady(node.plans) and all(_by_group(child) for child in node.children)
+    return steady(node.plans) and all(_by_group(child) for child in node.children)
 
 
-def _steady(plans: Iterable[ExpressionNode]) -> bool:
+def steady(plans: Iterable[ExpressionNode]) -> bool:
     """Whether subqueries call nothing that varies by row: Spark may write a small one out where it stands."""
     functions = (node for plan in plans for node in _nodes(plan) if node.node == "UnresolvedFunction")
     return all(

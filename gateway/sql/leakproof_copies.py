@@ -30,15 +30,15 @@ _COMPARISONS: Final = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_INTEGERS: Final = {"tinyint": (8, "Y"), "smallint": (16, "S"), "int": (32, ""), "bigint": (64, "L")}
+INTEGERS: Final = {"tinyint": (8, "Y"), "smallint": (16, "S"), "int": (32, ""), "bigint": (64, "L")}
 """Bits, and what is behind a literal of the type."""
-_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Digits of the decimal that Spark takes a whole number for."""
-_MOST_DIGITS: Final = 38
+MOST_DIGITS: Final = 38
 """Digits of a decimal."""
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
+DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)\Z")
 _NUMBER = re.compile(r"-?\d{1,38}(?:\.\d{1,38})?\Z")
-_TEXT = re.compile(r"string\Z|varchar\(\d+\)\Z")
+TEXT = re.compile(r"string\Z|varchar\(\d+\)\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z")
 _TYPED_TIMESTAMP = re.compile(
@@ -92,7 +92,7 @@ def copy_of(node: ExpressionNode, stored: Stored, text: str) -> str | None:
 
 
 def _written(name: str, kind: str) -> str:
-    return f"TRY_CAST({quote(name)} AS {'STRING' if _TEXT.match(kind.lower()) else kind.upper()})"
+    return f"TRY_CAST({quote(name)} AS {'STRING' if TEXT.match(kind.lower()) else kind.upper()})"
 
 
 def _compared(operands: Sequence[ExpressionNode], operator: str, stored: Stored, text: str) -> str | None:
@@ -126,7 +126,7 @@ def _alike(operands: Sequence[ExpressionNode], stored: Stored) -> str | None:
     """Write a LIKE whose pattern escapes nothing: one that ends in an escape fails."""
     attribute, pattern = operands
     column = stored(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
-    if column is None or not _TEXT.match(column[1].lower()):
+    if column is None or not TEXT.match(column[1].lower()):
         return None
     if pattern.node != "Literal" or pattern.type != "string" or "\\" in (pattern.value or "\\"):
         return None
@@ -139,10 +139,10 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
     if node.node != "Literal" or node.value is None:
         return None
     value = node.value
-    if kind in _INTEGERS and node.type in _INTEGERS:
-        bits, suffix = _INTEGERS[kind]
+    if kind in INTEGERS and node.type in INTEGERS:
+        bits, suffix = INTEGERS[kind]
         return f"({value}{suffix})" if -(1 << bits - 1) < int(value) < 1 << bits - 1 else None
-    if (found := _DECIMAL.match(kind)) and (node.type in _INTEGERS or _DECIMAL.match(node.type)):
+    if (found := DECIMAL.match(kind)) and (node.type in INTEGERS or DECIMAL.match(node.type)):
         whole, _, rest = value.lstrip("-").partition(".")
         before, behind = int(found[1]) - int(found[2]), int(found[2])
         fits = len(whole) <= before and len(rest) <= behind and _in_one_decimal(before, behind, node.type)
@@ -150,10 +150,10 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
     if kind == "boolean" and node.type == "boolean":
         return value.upper()
     if kind == "date":
-        return _date(node)
+        return date_of(node)
     if kind == "timestamp":
-        return _timestamp(node, text)
-    if _TEXT.match(kind) and node.type == "string":
+        return timestamp_of(node, text)
+    if TEXT.match(kind) and node.type == "string":
         return string_literal(value)
     return None
 
@@ -161,12 +161,13 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
 def _in_one_decimal(before: int, behind: int, kind: str) -> bool:
     """Whether a column's digits before and behind the point and those of a literal's type have room in one
     decimal. Otherwise Spark rounds both, and the comparison is of other values."""
-    found = _DECIMAL.match(kind)
-    whole = int(found[1]) - int(found[2]) if found else _DIGITS[kind]
-    return max(before, whole) + max(behind, int(found[2]) if found else 0) <= _MOST_DIGITS
+    found = DECIMAL.match(kind)
+    whole = int(found[1]) - int(found[2]) if found else DIGITS[kind]
+    return max(before, whole) + max(behind, int(found[2]) if found else 0) <= MOST_DIGITS
 
 
-def _date(node: ExpressionNode) -> str | None:
+def date_of(node: ExpressionNode) -> str | None:
+    """Write a day that is a literal's value, or its text; None when it is none with a year of four digits."""
     day = _day(node) if node.type == "date" else node.value
     if day is None or node.type not in ("date", "string") or not _DATE.match(day):
         return None
@@ -182,7 +183,7 @@ def _day(node: ExpressionNode) -> str | None:
     return (_EPOCH + datetime.timedelta(days=days)).isoformat() if _YEARS[0] <= days <= _YEARS[1] else None
 
 
-def _timestamp(node: ExpressionNode, text: str) -> str | None:
+def timestamp_of(node: ExpressionNode, text: str) -> str | None:
     """Write an instant as the user did, without a zone: which one it is, is up to the session's, as there."""
     when: str | None = None
     if node.type == "timestamp" and node.span is not None:

@@ -7,6 +7,7 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
@@ -26,6 +27,73 @@ class TempViewName:
     """A temporary view of this session; its text was judged when it was created."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTable:
+    """What a format tells of a table beside its rows, as a table of its own: `t.files`, `` `t$files` ``."""
+
+    table: TableName
+    provider: str
+    """The format whose way of naming it is; the table has to be of it."""
+    part: str
+    """Lower case."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the full name."""
+        above = self.table.catalog, self.table.database
+        if self.provider == _PAIMON:
+            return *above, f"{self.table.table}${self.part}"
+        return *above, self.table.table, self.part
+
+
+_PAIMON = "paimon"
+METADATA_TABLES: Mapping[str, frozenset[str]] = {
+    "iceberg": frozenset(
+        {
+            "all_data_files",
+            "all_delete_files",
+            "all_entries",
+            "all_files",
+            "all_manifests",
+            "data_files",
+            "delete_files",
+            "entries",
+            "files",
+            "history",
+            "manifests",
+            "metadata_log_entries",
+            "partitions",
+            "position_deletes",
+            "refs",
+            "snapshots",
+        }
+    ),
+    _PAIMON: frozenset(
+        {
+            "aggregation_fields",
+            "branches",
+            "consumers",
+            "files",
+            "manifests",
+            "options",
+            "partitions",
+            "schemas",
+            "snapshots",
+            "statistics",
+            "tags",
+        }
+    ),
+}
+"""Provider → its metadata tables. Those show no rows; but values, bounds of values, counts and paths.
+Iceberg's are named below a table, Paimon's after it: `` `t$files` ``. What shows rows is not here:
+`` `t$audit_log` ``, `` `t$ro` ``, `` `t$branch_x` ``."""
+BRANCHED = frozenset({"iceberg"})
+"""Providers whose tables have branches."""
+_BRANCH = re.compile(r"branch_\w+", re.ASCII)
+"""Iceberg's way to name a branch where a table is written to."""
+_BELOW_TABLES = METADATA_TABLES["iceberg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +145,32 @@ class Names:
         if len(rest) != 2:
             return Ungovernable("does not have the form catalog.database.table")
         return _checked(TableName(catalog, rest[0], rest[1]))
+
+    def metadata_table(self, parts: tuple[str, ...]) -> MetadataTable | None:
+        """Say which table's metadata a name means, when the catalog has the table and nothing else there."""
+        *above, last = parts
+        table, sign, part = last.partition("$")
+        if sign and part.lower() in METADATA_TABLES[_PAIMON]:
+            if not above and last.lower() in self.context.temp_views:
+                return None
+            named = self.new_table((*above, table))
+            if isinstance(named, Ungovernable) or named.catalog.lower() == SESSION_CATALOG:
+                return None
+            return MetadataTable(named, _PAIMON, part.lower())
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or rest[2].lower() not in _BELOW_TABLES:
+            return None
+        name = _checked(TableName(catalog, rest[0], rest[1]))
+        return MetadataTable(name, "iceberg", rest[2].lower()) if isinstance(name, TableName) else None
+
+    def branch(self, parts: tuple[str, ...]) -> tuple[TableName, str] | None:
+        """Say which table and which branch of it a name means that is written to, `t.branch_b`, when the
+        catalog has the table and nothing else there."""
+        catalog, rest = self._split_catalog(parts)
+        if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or not _BRANCH.fullmatch(rest[2]):
+            return None
+        name = _checked(TableName(catalog, rest[0], rest[1]))
+        return (name, rest[2]) if isinstance(name, TableName) else None
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""

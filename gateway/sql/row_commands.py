@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gateway.model.reading import RelationRole
+from gateway.model.statement import CatalogChanged
 from gateway.sql.names import Ungovernable
 from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Pin, Want, Wants
@@ -28,9 +30,9 @@ def delete(scope: Scope) -> Wants:
 
 
 def merge(scope: Scope) -> Wants:
-    if scope.flag("withSchemaEvolution"):
-        raise CannotClassify("schema evolution changes the target's columns and is not supported")
-    accesses = []
+    # The source's columns may become columns of the target. Spark has it since 4.0.
+    evolves = scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution")
+    accesses = ["alter"] if evolves else []
     for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):
         actions = scope.field(field)
         if not isinstance(actions, tuple):
@@ -40,9 +42,11 @@ def merge(scope: Scope) -> Wants:
             if access is None:
                 raise CannotClassify("an action of MERGE is not known")
             accesses.append(access)
-    if not accesses:
+    if set(accesses) <= {"alter"}:
         raise CannotClassify("MERGE without an action does nothing")
-    return _on_rows(scope, tuple(dict.fromkeys(accesses)))
+    wants = _on_rows(scope, tuple(dict.fromkeys(accesses)))
+    changed = (CatalogChanged(tuple(pin.table for pin in wants.pins)),)
+    return replace(wants, effects=changed) if evolves else wants
 
 
 def _on_rows(scope: Scope, accesses: tuple[str, ...]) -> Wants:
@@ -61,6 +65,9 @@ def _target(scope: Scope) -> Pin:
     ]
     if len(found) != 1:
         raise CannotClassify(f"the table of {scope.command.node} could not be read")
+    branch = scope.names.branch(found[0].parts)
+    if branch is not None:
+        return Pin(scope.relation(found[0].parts), *branch)
     target = scope.names.new_table(found[0].parts)
     if isinstance(target, Ungovernable):
         raise CannotClassify(f"`{'.'.join(found[0].parts)}` {target.why}")

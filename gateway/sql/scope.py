@@ -11,6 +11,9 @@ from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable, dotted
 from gateway.sql.wants import NamespacePin, NotGovernable, Pin
 
+_OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
+"""Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""
+
 
 class CannotClassify(Exception):
     """Raised within `sql/` by field readers and turned into a NotGovernable value by `classify`."""
@@ -67,6 +70,9 @@ class Scope:
     def target(self, name: str) -> Pin:
         """Return the relation held in a field as a target: never a temporary view, always a full name."""
         parts = self.parts(name)
+        branch = self.names.branch(parts)
+        if branch is not None:
+            return Pin(self.relation(parts), *branch)
         resolved = self.names.new_table(parts)
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(".".join(parts)))
@@ -99,8 +105,7 @@ class Scope:
 
     def database(self, name: str) -> tuple[str, str]:
         """Return catalog and database of a namespace field; the current one when the field says so."""
-        value = self.node(name)
-        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+        if self._is_current(name):
             current = self.names.current_database()
             if isinstance(current, Ungovernable):
                 raise CannotClassify(current.why)
@@ -110,14 +115,22 @@ class Scope:
             raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")
         return catalog, database
 
+    def _is_current(self, name: str) -> bool:
+        """Whether a namespace field says that the session's own is meant."""
+        node = str(self.node(name).get("node", "")).rstrip("$")
+        return node == "CurrentNamespace" or (
+            # Before Spark 4.0 a name without parts, for these statements; for others that is the catalog.
+            node == "UnresolvedNamespace" and not self.parts(name) and self.command.node in _OF_CURRENT
+        )
+
     def pin_database(self, name: str) -> tuple[NamespacePin, ...]:
         """Return what writes the full name over a database that the statement names.
 
         Without it, a catalog that Spark has and the gateway does not know could take the name for itself.
         """
-        value = self.node(name)
-        if str(value.get("node", "")).rstrip("$") == "CurrentNamespace":
+        if self._is_current(name):
             return ()
+        value = self.node(name)
         catalog, database = self.namespace(name)
         full = (catalog,) if database is None else (catalog, database)
         if self.parts(name) == full:

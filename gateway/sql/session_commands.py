@@ -128,6 +128,9 @@ def show_views(scope: Scope) -> Wants:
 
 
 def show_tables_extended(scope: Scope) -> Wants:
+    # With a partition, Spark 4.0 and later make another command of it.
+    if scope.command.node == "ShowTableExtended" and scope.field("partitionSpec") is not None:
+        raise CannotClassify("partition details are not supported")
     return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
 
 
@@ -148,10 +151,11 @@ def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
 
 
 def show_databases(scope: Scope) -> Wants:
-    catalog, database = scope.namespace("child")
+    field = "namespace" if scope.command.node == "ShowNamespaces" else "child"
+    catalog, database = scope.namespace(field)
     if database is not None:
         raise CannotClassify("nested namespaces cannot be listed")
-    pins = scope.pin_database("child") if scope.parts("child") else ()
+    pins = scope.pin_database(field) if scope.parts(field) else ()
     return Wants(namespaces=pins, answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
 
 
@@ -243,6 +247,8 @@ def describe_function(scope: Scope) -> Wants:
 def drop_function(scope: Scope) -> Wants:
     """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
     name could be that of a function of Spark's or of the session."""
+    if scope.node("child").get("node") == "UnresolvedFunctionName":
+        raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
     pin = scope.target("child")
     if len(pin.relation.parts) == 1:
         raise CannotClassify("a function that is dropped has to be named with its database")

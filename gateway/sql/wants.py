@@ -29,6 +29,8 @@ class Pin:
 
     relation: Relation
     table: TableName
+    below: str = ""
+    """What is named below the table: a branch of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class Wants:
     """As `read`, but they need not be there: targets that a plan prints, a table that is made."""
     named: tuple[Named, ...] = ()
     written: tuple[Written, ...] = ()
+    conditions: tuple[str, ...] = ()
+    """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
     renamed: tuple[tuple[TableName, TableName], ...] = ()
     """Tables that get another name, with that name: nobody may do more with the table under it."""
     described: TableName | None = None
@@ -125,6 +129,7 @@ def join(parts: Iterable[Wants]) -> Wants:
         ),
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),
+        conditions=tuple(text for part in all_parts for text in part.conditions),
         renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.

@@ -60,6 +60,26 @@ async def test_a_minor_that_is_not_known_is_refused(spark: FakeHiveServer, kept:
         await parsers_for(settings(spark.port, kept))
 
 
+async def test_connect_before_a_spark_that_ignores_parts_of_plans(tmp_path: Path) -> None:
+    jars = tmp_path / "3.5.9" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "spark-catalyst_2.12-3.5.9.jar").touch()
+    thrift = settings(1, tmp_path, spark_version="3.5")
+    assert (await parsers_for(thrift)).spark_home == tmp_path / "3.5.9"
+    both = Settings.model_validate(
+        {
+            "listeners": {"connect": {}},
+            "backend": {
+                "thrift": {"host": "127.0.0.1", "port": 1},
+                "connect": {"host": "127.0.0.1", "port": 2},
+            },
+            "reader": {"spark_jars": tmp_path, "spark_version": "3.5"},
+        }
+    )
+    with pytest.raises(UnsupportedSpark, match=r"Spark 3\.5 is governed through its Thrift Server alone"):
+        await parsers_for(both)
+
+
 async def test_settings_come_before_the_backend(spark: FakeHiveServer, kept: Path) -> None:
     spark.version = "9.9.9"
     named = settings(spark.port, kept, spark_version="4.2")

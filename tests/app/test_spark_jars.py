@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.spark_jars import NotFetched, fetch
+from gateway.app.spark_jars import NotFetched, fetch, fetch_format
 from gateway.cli import exit_codes, main
 from gateway.model.spark_minors import Minor
+from gateway.model.table_formats import DELTA, ICEBERG, PAIMON, UnsupportedFormat
 
 JAR = "spark-catalyst_2.13-{}.jar"
 
@@ -92,3 +93,80 @@ def test_the_command(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert '"version":"4.2.1"' in capsys.readouterr().out
     assert main(["spark-jars", "9.9", "--into", str(into)]) == exit_codes.ERROR
     assert "Spark 9.9 is not supported" in capsys.readouterr().err
+
+
+# -- table formats -------------------------------------------------------------------------------------------
+
+MAVEN = r"""#!/bin/sh
+# Maven's client as far as it is asked: an artifact of its repository goes into a directory.
+for argument in "$@"; do
+  case "$argument" in
+    -Dartifact=*) artifact=${argument#-Dartifact=} ;;
+    -DoutputDirectory=*) directory=${argument#-DoutputDirectory=} ;;
+  esac
+done
+name=$(echo "$artifact" | cut -d: -f2)-$(echo "$artifact" | cut -d: -f3).jar
+[ -f "$REPOSITORY/$name" ] && cp "$REPOSITORY/$name" "$directory" && exit 0
+printf '[\033[1;31mERROR\033[m] Failed to execute goal: %s was not found\n[ERROR] and more\n' "$artifact"
+exit 1
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What Maven has; it is empty."""
+    programs, directory = tmp_path / "bin", tmp_path / "repository"
+    programs.mkdir()
+    directory.mkdir()
+    (programs / "mvn").write_text(MAVEN)
+    (programs / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("REPOSITORY", str(directory))
+    return directory
+
+
+def test_the_jars_of_a_format_are_fetched_once(repository: Path, tmp_path: Path) -> None:
+    for artifact in DELTA.artifacts_for(Minor(4, 1)):
+        (repository / artifact.file).write_text(artifact.file)
+    into, said = tmp_path / "kept", list[str]()
+    jars = fetch_format(DELTA, Minor(4, 1), into, said.append)
+    assert [jar.read_text() for jar in jars] == [jar.name for jar in jars]
+    assert {jar.parent for jar in jars} == {into / "formats" / "4.1" / "delta"}
+    assert len(said) == 2
+    for jar in repository.iterdir():
+        jar.unlink()
+    assert fetch_format(DELTA, Minor(4, 1), into) == jars
+
+
+def test_nothing_is_left_of_a_format_that_is_not_whole(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into = tmp_path / "kept"
+    first, second = DELTA.artifacts_for(Minor(4, 1))
+    (repository / first.file).touch()
+    with pytest.raises(NotFetched) as caught:
+        fetch_format(DELTA, Minor(4, 1), into)
+    assert caught.value.message == (
+        f"Maven could not download {second}: Failed to execute goal: {second} was not found"
+    )
+    left = [path for path in (into / "formats").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == [".delta.lock"]
+    with pytest.raises(UnsupportedFormat, match=r"no paimon for Spark 4\.1; there is one for Spark 3\.5"):
+        fetch_format(PAIMON, Minor(4, 1), into)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotFetched, match="is not on the PATH"):
+        fetch_format(DELTA, Minor(4, 1), into)
+
+
+def test_the_command_for_formats(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (iceberg,) = ICEBERG.artifacts_for(Minor(4, 1))
+    (repository / iceberg.file).touch()
+    into = ["--into", str(tmp_path / "kept")]
+    assert main(["spark-jars", "4.1", "--formats", "iceberg", *into]) == exit_codes.OK
+    assert capsys.readouterr().out.endswith(
+        f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/iceberg/{iceberg.file}\n"
+    )
+    assert main(["spark-jars", "4.1", "--formats", "hudi", *into]) == exit_codes.ERROR
+    assert "`hudi` is no table format that is known; iceberg, delta, paimon are" in capsys.readouterr().err

@@ -34,6 +34,7 @@ ROOMS = (
     "session",
     "statement",
     "fetch",
+    "filter",
     "connect",
     "lineage_live",
 )

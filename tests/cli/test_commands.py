@@ -16,6 +16,7 @@ from gateway.cli.terminal import Terminal
 COMMANDS = (
     "serve",
     "demo",
+    "lake-demo",
     "check",
     "explain",
     "policy",

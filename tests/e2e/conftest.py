@@ -15,7 +15,7 @@ from gateway.app.rules import shipped_rules
 from gateway.demo_tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
 from tests.e2e import lab, standing
-from tests.e2e.running import LoopThread, RunningGateway, Spark
+from tests.e2e.running import LoopThread, RunningGateway, Spark, takes_plans
 from tests.e2e.tpch_session import tpch
 from tests.e2e.wire_comparison import pair
 
@@ -68,9 +68,13 @@ def write_settings(directory: Path, spark: Spark) -> Path:
             attributes=dict(person.attributes),
         )
     shutil.copytree(shipped_rules() / "policies", directory / "policies")
+    backend = spark.backend_settings(directory)
+    listeners = {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}}
+    if not takes_plans():
+        del backend["connect"], listeners["connect"]
     settings = {
-        "listeners": {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}},
-        "backend": spark.backend_settings(directory),
+        "listeners": listeners,
+        "backend": backend,
         "policies": {"paths": ["policies"], "reload_s": 0.2},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},

@@ -52,8 +52,6 @@ def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     )
     told = {
         "type": "jdbc",
-        "Is-Default": True,
-        "default-db": "shop",
         "connection-params": {
             "url": URL,
             "driver": DRIVER,
@@ -82,13 +80,14 @@ def test_policies_hold_in_a_catalog_that_only_the_gateway_knows(
     with session(gateway, endpoint, "ann") as ann, session(gateway, endpoint, "bea") as bea:
         assert ann("SELECT * FROM told.shop.person") == [(1, 4000, 1), (2, 4001, 2)]
         assert bea("SELECT * FROM told.shop.person") == [(1, None, 1)]
-        # Sessions begin in the default catalog: two parts are a table in it, one is in its database.
+        # Two parts are a table in the current catalog, one is in the current database.
+        bea("SET CATALOG told")
         assert bea("SELECT id FROM shop.person") == [(1,)]
+        bea("USE told.shop")
         assert bea("SELECT id FROM person") == [(1,)]
         assert ("told",) in bea("SHOW CATALOGS")
         bea("USE spark_catalog.default")
         assert bea("SELECT id FROM told.shop.person") == [(1,)]
-        bea("SET CATALOG told")
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)

@@ -256,7 +256,14 @@ REFUSING = {
     "_refused",
     "refused",
 }
-AT_START = {"FAULTS", "JAVA_NOT_FOUND", "NO_UNPRIVILEGED_USER", "SPARK_JARS_NOT_FETCHED", "UNSUPPORTED_SPARK"}
+AT_START = {
+    "FAULTS",
+    "JAVA_NOT_FOUND",
+    "NO_UNPRIVILEGED_USER",
+    "SPARK_JARS_NOT_FETCHED",
+    "UNSUPPORTED_FORMAT",
+    "UNSUPPORTED_SPARK",
+}
 """Codes of errors for the operator, before a door is open; some come of commands alone."""
 
 

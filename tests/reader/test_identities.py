@@ -8,8 +8,10 @@ from gateway.model.reading import Identity, Reading, Span, Splice
 from gateway.reader.pool import ReaderPool
 from gateway.reader.splicing import applied
 from gateway.sql.identity import identity_splices
+from gateway.sql.wants import NotGovernable
 from tests.reader.guarding import GUARD_NAME, guard_all
 from tests.reader.test_reading import reading
+from tests.readers import is_older, require
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -62,6 +64,8 @@ def told(answer: Reading, text: str) -> list[str]:
     ],
 )
 async def test_identities(reader: ReaderPool, text: str, identities: list[str]) -> None:
+    if "|>" in text:
+        await require(reader, text, "4.0")
     assert sorted(told(await reading(reader, text), text)) == sorted(identities)
 
 
@@ -155,7 +159,7 @@ async def test_only_a_string_stands_for_the_user(reader: ReaderPool, query: str)
     assert rewritten is not None
     found = await reader.prove(text, rewritten, [splice], [GUARD_NAME])
     assert not found.holds
-    assert "string literal" in found.why
+    assert "string literal" in found.why or ("COLLATE" in query and is_older(reader, "4.0"))
 
 
 @pytest.mark.parametrize(
@@ -191,6 +195,9 @@ async def test_a_default_keeps_its_text_and_is_not_proved(reader: ReaderPool) ->
     text = "CREATE TABLE gov.db.g (a STRING DEFAULT user())"
     answer = await reading(reader, text)
     splices = identity_splices(answer, "alice", ())
+    if is_older(reader, "4.0"):
+        assert isinstance(splices, NotGovernable)  # there is the text alone
+        return
     assert isinstance(splices, tuple)
     rewritten = applied(text, splices)
     assert rewritten is not None

@@ -9,6 +9,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.reader.splicing import applied
 from tests.reader.guarding import GUARD_NAME, GUARD_QUERY, guard_all
 from tests.reader.test_reading import reading
+from tests.readers import is_older, require
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -57,6 +58,8 @@ async def test_markers(reader: ReaderPool, text: str, markers: list[str] | None)
     if markers is None:
         assert isinstance(await reader.read(text), NotParsed)
         return
+    if "::" in text or "a:b" in text:
+        await require(reader, text, "4.1" if "a:b" in text else "4.0")
     assert told(await reading(reader, text), text) == markers
 
 
@@ -96,7 +99,7 @@ async def test_a_parser_that_asserts_lives_on(reader: ReaderPool) -> None:
     before = reader.pids
     answer = await reader.read("SELECT * FROM t TABLESAMPLE (:n PERCENT)")
     assert isinstance(answer, NotParsed)
-    assert answer.error_class == "INTERNAL_ERROR"
+    assert answer.error_class == ("PARSE_SYNTAX_ERROR" if is_older(reader, "4.1") else "INTERNAL_ERROR")
     assert reader.pids == before
 
 

@@ -20,7 +20,7 @@ from gateway.model.reading import (
     Span,
 )
 from gateway.reader.pool import ReaderPool
-from tests.readers import is_older, lacks
+from tests.readers import is_older, lacks, require
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -75,6 +75,7 @@ async def test_forms(reader: ReaderPool, case: dict[str, Any]) -> None:
 
 async def test_spans_of_a_scan_with_every_clause(reader: ReaderPool) -> None:
     text = "SELECT 1 FROM db.t VERSION AS OF 1 WITH (a = 1) TABLESAMPLE (1 PERCENT) REPEATABLE (2) AS x(c), u"
+    await require(reader, text, "4.0")
     relation = (await reading(reader, text)).relations[0]
     assert relation.form is RelationForm.ALIASED
     parts = (relation.span, relation.suffix, relation.sample, relation.alias, relation.whole)
@@ -104,6 +105,7 @@ async def test_spans_count_code_points_beyond_the_basic_plane(reader: ReaderPool
 
 async def test_columns_and_stars(reader: ReaderPool) -> None:
     text = "SELECT *, t.*, db.t . `a b`, (c).d, count(*), e:f, xs[i].y, u.* EXCEPT (g) FROM t WHERE t.z = 1"
+    await require(reader, text, "4.1")
     answer = await reading(reader, text)
     found = {(one.parts, one.span.of(text) if one.span else None, one.star) for one in answer.columns}
     assert found == {
@@ -181,6 +183,8 @@ async def test_subquery_aliases(reader: ReaderPool) -> None:
     ],
 )
 async def test_implicit_star(reader: ReaderPool, text: str, implicit: bool) -> None:
+    if "|>" in text or text == "FROM t":
+        await require(reader, text, "4.0")
     assert (await reading(reader, text)).implicit_star is implicit
 
 
@@ -244,7 +248,9 @@ async def test_not_parsed(reader: ReaderPool, text: str) -> None:
     assert isinstance(answer, NotParsed), answer
     assert answer.error_class
     assert len(answer.sqlstate) == 5
-    assert answer.paragraph.startswith(f"[{answer.error_class}]")
+    # An empty text is a syntax error to 3.5, whose class says that it is empty.
+    told = "PARSE_SYNTAX_ERROR" if is_older(reader, "4.0") and not text else answer.error_class
+    assert answer.paragraph.startswith(f"[{told}]")
     assert "== SQL" not in answer.paragraph
     assert answer.exceptions
 
@@ -262,9 +268,9 @@ async def test_the_message_of_a_syntax_error_is_spark_s_own(reader: ReaderPool) 
 
 
 async def test_options_of_a_relation(reader: ReaderPool) -> None:
-    answer = await reading(
-        reader, "INSERT INTO t WITH (Path = '/x') SELECT * FROM u WITH (k = 1, 'a.b' = 'c')"
-    )
+    text = "INSERT INTO t WITH (Path = '/x') SELECT * FROM u WITH (k = 1, 'a.b' = 'c')"
+    await require(reader, text, "4.0")
+    answer = await reading(reader, text)
     # Before 4.3 the keys of what is written to come in lower case.
     assert {one.parts: set(one.options) for one in answer.relations} == {
         ("t",): {"path" if is_older(reader, "4.3") else "Path"},
@@ -297,6 +303,8 @@ async def test_options_of_a_relation(reader: ReaderPool) -> None:
 async def test_names_that_are_given_as_literals_are_written_out(
     reader: ReaderPool, text: str, written: str | None
 ) -> None:
+    if ".*" in text:
+        await require(reader, text, "4.1")
     found = await reading(reader, text)
     assert found.written == written
     if written is not None:

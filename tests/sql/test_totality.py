@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from gateway.errors import BackendUnavailable
 from gateway.model.reading import NotParsed, Reading
 from gateway.model.spark_minors import NEWEST
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement
@@ -120,8 +121,16 @@ UNREACHED = {
 }
 """Alternatives of the grammar that no statement has, with the reason."""
 
-UNREACHED_BEFORE = frozenset({"NamedParameterMarkerRule", "ParameterIntegerValue"})
-"""The same before 4.3: a parameter marker where no value can stand is an error of the parser's own."""
+UNREACHED_BEFORE = frozenset(
+    {
+        "ExecuteImmediateArgument",
+        "ExecuteImmediateArgumentSeq",
+        "NamedParameterMarkerRule",
+        "ParameterIntegerValue",
+    }
+)
+"""The same before 4.3: a parameter marker where no value can stand is an error of the parser's own, and
+nothing in 4.0 refers to the arguments of EXECUTE IMMEDIATE."""
 
 _RESERVED = "only where reserved words are enforced, which a pinned setting excludes"
 _CURSOR = "the parser refuses cursors by itself, as a setting has it"
@@ -132,7 +141,13 @@ UNMADE = {
     **dict.fromkeys(
         "GetViewColumnByNameAndOrdinal UnresolvedInsertTarget VariableReference".split(), _ANALYZER
     ),
-    **dict.fromkeys("CreateTableLikeCommand OverwriteByExpression".split(), "older Sparks make it"),
+    **dict.fromkeys(
+        """
+        AlterColumn CreateTableLikeCommand ExecuteImmediateQuery GeneratedColumn OverwriteByExpression
+        PercentileCont PercentileDisc ShowNamespaces ShowTableExtended
+        """.split(),
+        "older Sparks make it",
+    ),
     "ErrorCondition": "a script keeps its conditions apart from its statements",
     "SetNamespaceCollationCommand": "the parser refuses it by itself, as a setting has it",
     "UnresolvedRegex": _PINNED,
@@ -168,7 +183,11 @@ async def refused(reader: ReaderPool) -> list[Tried]:
 async def tried(reader: ReaderPool, sql: str) -> Tried:
     if is_older(reader, SINCE.get(sql)) and OLDER[sql] == "unparsed":
         return Tried(sql, frozenset())
-    contexts = await reader.contexts(sql)
+    try:
+        contexts = await reader.contexts(sql)
+    except BackendUnavailable:
+        assert is_older(reader, SINCE.get(sql))
+        return Tried(sql, frozenset())
     reading = await reader.read(sql)
     if not isinstance(reading, Reading):
         return Tried(sql, contexts)
@@ -239,9 +258,9 @@ async def test_each_alternative_of_the_grammar_has_a_statement(
         name.removeprefix(GRAMMAR).removesuffix("Context") for name in contexts if name not in parents
     }
     reached = union(one.contexts for one in (*governed, *refused))
-    assert len(labelled) > 450
+    assert len(labelled) > 300
     if is_older(reader, str(NEWEST)):
-        assert labelled - reached <= UNREACHED.keys() | UNREACHED_BEFORE
+        assert sorted(labelled - reached - UNREACHED.keys() - UNREACHED_BEFORE) == []
     else:
         assert labelled - reached == UNREACHED.keys()
 

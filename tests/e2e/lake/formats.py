@@ -1,61 +1,30 @@
-"""Table formats: what a Spark is started with to have them, for each minor that they are built for.
-
-What is on a class path together also has to get along there: Iceberg's runtime and Paimon's bring classes of
-the same names, so no Spark has both.
-"""
+"""What a Spark of tests is started with to have table formats."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.model.spark_minors import NEWEST, Minor, minor_of
+from gateway.model.spark_configuration import CATALOG_PREFIX, EXTENSIONS
+from gateway.model.spark_minors import NEWEST, Minor
+from gateway.model.table_formats import FORMATS
+from gateway.reader.extension_jars import kept_jars
 from gateway.reader.java_runtime import find_kept_spark, find_spark_home
 
 KEPT = Path("~/.cache/sluice/spark-jars").expanduser()
 """Where `sluice spark-jars` puts jars, for all clones of a machine."""
 
 
-@dataclass(frozen=True)
-class Format:
-    """A table format."""
-
-    extension: str
-    """A class of `spark.sql.extensions`."""
-    catalog: str
-    """The catalog that its tables are in."""
-    settings: Mapping[str, str]
-    """Of that catalog; `{}` stands for a directory that Spark may write to."""
-    jars: Sequence[str]
-    """Patterns of the names of its jars."""
-
-
-FORMATS: Mapping[str, Format] = {
-    "delta": Format(
-        extension="io.delta.sql.DeltaSparkSessionExtension",
-        catalog="spark_catalog",
-        settings={"": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
-        jars=("delta-*.jar",),
-    ),
-    "iceberg": Format(
-        extension="org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        catalog="ice",
-        settings={
-            "": "org.apache.iceberg.spark.SparkCatalog",
-            ".type": "hadoop",
-            ".warehouse": "{}/ice",
-        },
-        jars=("iceberg-*.jar",),
-    ),
-    "paimon": Format(
-        extension="org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
-        catalog="paimon",
-        settings={"": "org.apache.paimon.spark.SparkCatalog", ".warehouse": "{}/paimon"},
-        jars=("paimon-*.jar",),
-    ),
+CATALOGS: Mapping[str, Mapping[str, str]] = {
+    "delta": {"spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+    "iceberg": {
+        "ice": "org.apache.iceberg.spark.SparkCatalog",
+        "ice.type": "hadoop",
+        "ice.warehouse": "{}/ice",
+    },
+    "paimon": {"paimon": "org.apache.paimon.spark.SparkCatalog", "paimon.warehouse": "{}/paimon"},
 }
+"""Format → settings below `spark.sql.catalog.`; `{}` stands for a directory that Spark may write to."""
 
 
 def spark_home_of(minor: Minor) -> Path:
@@ -68,23 +37,25 @@ def spark_home_of(minor: Minor) -> Path:
 def jars_of(minor: Minor, formats: Sequence[str]) -> list[Path]:
     """Return the jars of formats for a minor; where one is missing, the test fails."""
     found: list[Path] = []
-    directory = Path(os.environ.get("SLUICE_LAKE_JARS", KEPT / "formats")) / str(minor)
     for name in formats:
-        jars = [jar for pattern in FORMATS[name].jars for jar in sorted(directory.glob(pattern))]
-        assert jars, f"no jars of {name} for Spark {minor} in {directory}"
+        jars = kept_jars(FORMATS[name], minor, KEPT)
+        assert jars, f"no {name} in {KEPT}: `sluice spark-jars {minor} --formats {name}`"
         found += jars
     return found
 
 
 def conf_of(formats: Sequence[str], warehouse: Path) -> dict[str, str]:
     """Return Spark's settings for formats, whose catalogs lie in `warehouse`."""
-    conf = {"spark.sql.extensions": ",".join(FORMATS[name].extension for name in formats)} if formats else {}
+    if not formats:
+        return {}
+    conf = {EXTENSIONS: ",".join(FORMATS[name].extension for name in formats)}
     for name in formats:
-        for key, value in FORMATS[name].settings.items():
-            conf[f"spark.sql.catalog.{FORMATS[name].catalog}{key}"] = value.format(warehouse)
+        for key, value in CATALOGS[name].items():
+            conf[CATALOG_PREFIX + key] = value.format(warehouse)
     return conf
 
 
-def has_connect(minor: Minor) -> bool:
-    """Whether a Spark of this minor has Spark Connect among its jars."""
-    return minor >= minor_of("4.0")
+def catalogs_of(formats: Sequence[str]) -> dict[str, str]:
+    """Return which service speaks for which catalog, as `policies.catalogs` has it: always `spark`."""
+    named = {key for name in formats for key in CATALOGS[name] if "." not in key}
+    return dict.fromkeys(sorted(named | {"spark_catalog"}), "spark")

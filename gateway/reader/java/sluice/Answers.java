@@ -39,6 +39,11 @@ final class Answers {
                 (List) request.get("splices"), (List) request.get("allowed"),
                 Boolean.TRUE.equals(request.get("expression"))));
         }
+        if (operation.equals("chain")) {
+            Map told = new LinkedHashMap();
+            told.put("plan", ParserChain.ofThread().unchecked((String) request.get("text")));
+            return told;
+        }
         if (operation.equals("contexts")) {
             Map told = new LinkedHashMap();
             told.put("contexts", ParsedText.contexts((String) request.get("text")));
@@ -119,6 +124,7 @@ final class Answers {
         told.put("parameters", walk.markers.json());
         told.put("identities", walk.identities.json());
         WrittenForms.ViewText view = parsed.forms().viewText();
+        told.put("brought", Boolean.valueOf(Extensions.brought(parsed.root)));
         told.put("view_text", view == null ? null : view.json());
         told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         told.put("implicit_star", Boolean.valueOf(

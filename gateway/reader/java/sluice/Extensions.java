@@ -11,7 +11,6 @@ import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry$;
 import org.apache.spark.sql.catalyst.analysis.TableFunctionRegistry$;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 
 /** The classes of `spark.sql.extensions`, applied in their order, without the session that Spark has for them. */
@@ -172,7 +171,7 @@ final class Extensions {
     /** The settings of the thread, as they are without a session. */
     static final class OwnSettings extends scala.runtime.AbstractFunction0 {
         public Object apply() {
-            return SQLConf.getFallbackConf();
+            return SQLConf$.MODULE$.getFallbackConf();
         }
     }
 }

@@ -25,7 +25,7 @@ final class Grammar {
     private static final Class IDENTIFIER_LITERAL = rule("IdentifierLiteral");
     /** The name of a catalog: 4.0 and later. */
     private static final Class CATALOG_NAME = rule("CatalogIdentifierReference");
-    /** COMMENT ON COLUMN: 4.2 and later. */
+    /** COMMENT ON COLUMN: 4.3 and later. */
     private static final Class COMMENT_COLUMN = rule("CommentColumn");
     private static final Class COLUMN_COMMENT = rule("ColumnComment");
     /** Options of MERGE's source: 4.3 and later. */

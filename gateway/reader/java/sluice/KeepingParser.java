@@ -26,7 +26,7 @@ class KeepingParser extends SparkSqlParser {
         }
     }
 
-    void forget() {
+    final void forget() {
         kept = null;
         root = null;
         text = null;

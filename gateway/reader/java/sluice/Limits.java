@@ -18,8 +18,8 @@ final class Limits {
     static final int KEPT_TEXTS = 32;
     static final int KEPT_CHARS = 8000;
 
-    /** States of its prediction that ANTLR may remember; a hundred TPC-DS queries make about 20,000. */
-    static final int PREDICTION_STATES = 20000;
+    /** States of its prediction that ANTLR may remember between two requests. */
+    static final int PREDICTION_STATES = Integer.getInteger("sluice.states", 20000).intValue();
 
     private Limits() {}
 }

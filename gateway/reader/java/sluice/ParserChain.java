@@ -96,6 +96,17 @@ final class ParserChain {
         return parsed;
     }
 
+    /** What the chain makes of a text, whatever Spark's own parser does; for tests that compare the two. */
+    String unchecked(String text) {
+        Object plan = null;
+        try {
+            plan = outermost.parsePlan(text);
+        } catch (Exception refused) {
+            raise(refused);
+        }
+        return CanonicalDump.of(plan);
+    }
+
     ParsedText expression(String text) {
         Object expression = null;
         try {

@@ -426,7 +426,7 @@ final class PlanWalk {
         }
         for (int i = 0; i < mentions.size(); i++) {
             Mention mention = (Mention) mentions.get(i);
-            if (mention.span == null && Mention.TARGET.equals(mention.role)) {
+            if (mention.span == null && (Mention.TARGET.equals(mention.role) || Extensions.brought(parsed.root))) {
                 mention.span = parsed.forms().statementName(origin(mention), mention.parts, claimed);
             }
             if (mention.span != null) {

@@ -9,6 +9,10 @@ import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -83,8 +87,31 @@ public final class ReaderMain {
         Runtime.getRuntime().halt(2);
     }
 
-    private synchronized void send(Map answer) throws Exception {
-        byte[] frame = JSON.writeValueAsBytes(answer);
+    private void answer(Object id, Map answer) throws Exception {
+        answer.put("id", id);
+        byte[] frame;
+        try {
+            frame = encoded(answer);
+        } catch (CharacterCodingException half) {
+            // Delta's parser counts in other units than it cuts in, and can cut a character in two.
+            Map told = new LinkedHashMap();
+            told.put("id", id);
+            told.put("kind", "parser_failed");
+            told.put("message", "the statement holds half of a character, or a parser cut one in two");
+            frame = encoded(told);
+        }
+        send(frame);
+    }
+
+    private static byte[] encoded(Map answer) throws Exception {
+        CharBuffer text = CharBuffer.wrap(JSON.writeValueAsString(answer));
+        ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(text);
+        byte[] frame = new byte[bytes.remaining()];
+        bytes.get(frame);
+        return frame;
+    }
+
+    private synchronized void send(byte[] frame) throws Exception {
         out.writeInt(frame.length);
         out.write(frame);
         out.flush();
@@ -119,8 +146,7 @@ public final class ReaderMain {
                     Map request = (Map) JSON.readValue(frame, Map.class);
                     Map answer = answer(request);
                     ParserCaches.keepBounds();
-                    answer.put("id", request.get("id"));
-                    reader.send(answer);
+                    reader.answer(request.get("id"), answer);
                 }
             } catch (Throwable broken) {
                 // A process that cannot answer must not look alive: the client starts another one.
@@ -150,7 +176,7 @@ public final class ReaderMain {
                 request.put("text", WARM_UP[i]);
                 answer(request);
             }
-            reader.send(Answers.hello());
+            reader.send(encoded(Answers.hello()));
         }
 
         private static Map answer(Map request) {

@@ -1,0 +1,22 @@
+"""The procedures that may be called: the rows that ship."""
+
+from __future__ import annotations
+
+import functools
+
+from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.model.procedures import Procedures
+from gateway.policy.procedures import load_procedures
+from gateway.policy.service_defs import load_service_defs
+
+SERVICE = "spark"
+"""Its access types are those that rows name."""
+
+
+@functools.cache
+def shipped_procedures() -> Procedures:
+    """Return the rows of `rules/procedures`. Raises Faults with file and line."""
+    rules = shipped_rules()
+    definitions = load_service_defs(read_texts([rules / "service_defs" / f"{SERVICE}.yaml"]))
+    accesses = frozenset(access.name for access in definitions[SERVICE].access_types)
+    return load_procedures(read_texts(sorted((rules / "procedures").glob("*.yaml"))), accesses)

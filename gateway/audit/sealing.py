@@ -1,0 +1,48 @@
+"""The task that makes the day's seal, in every gateway that has the key; one of them does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import structlog
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.audit.seals import NotASeal, make_seal
+
+log = structlog.get_logger(__name__)
+
+AFTER_MIDNIGHT = timedelta(minutes=5)
+"""Events of a day's last moments are on their way to PostgreSQL for a few seconds."""
+RETRY_S = 60.0
+
+
+def day_to_seal(now: datetime) -> tuple[datetime, timedelta]:
+    """Return the last day (UTC) that has ended, and how long until the next one has."""
+    now = now.astimezone(UTC)
+    settled = now - AFTER_MIDNIGHT
+    midnight = settled.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=1), midnight + timedelta(days=1) + AFTER_MIDNIGHT - now
+
+
+async def keep_sealing(
+    dsn: str, key: Ed25519PrivateKey, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+) -> None:
+    """Seal each day when it has ended, and at once when the last one has no seal yet. Never returns."""
+    while True:
+        day, rest = day_to_seal(clock())
+        try:
+            connection = await asyncpg.connect(dsn, timeout=10, command_timeout=60)
+            try:
+                seal = await make_seal(connection, key, day.date(), once=True)
+            finally:
+                connection.terminate()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, NotASeal) as error:
+            log.warning("audit_not_sealed", day=str(day.date()), error=type(error).__name__)
+            await asyncio.sleep(RETRY_S)
+            continue
+        if seal is not None:
+            log.info("audit_sealed", day=str(seal.day), number=seal.number, seal=seal.digest())
+        await asyncio.sleep(rest.total_seconds())

@@ -1,0 +1,209 @@
+"""Seals: once a day the heads of all chains are signed, with the seal before.
+
+A chain shows that somebody changed it; a seal shows that somebody made a whole chain anew, since its key is
+not in the database. Seals are small and made to be kept elsewhere as well: what an export has and the
+database has not, was taken away there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from gateway.audit.chain import LINK_BYTES, Head, canonical
+from gateway.errors import Faults
+
+_SIGNED = b"sluice seal 1\n"
+_LEAF, _NODE = b"\0", b"\1"
+_TURN = 0x736C756963652053
+"""Key of the advisory lock under which seals are made (`sluice S` in ASCII)."""
+
+
+class NotASeal(ValueError):
+    """A text that is no seal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """The heads of all chains at one moment."""
+
+    number: int
+    """From 1, without gaps."""
+    day: date
+    """The day (UTC) that had ended, or that it was made on when somebody asked for it."""
+    made_at: str
+    """UTC, ISO 8601."""
+    previous: str
+    """SHA-256, in hexadecimal, of the text of the seal before; empty in the first."""
+    heads: Mapping[str, Head]
+    root: str
+    """Merkle root (RFC 6962) over the heads in the order of their gateways, in hexadecimal."""
+    key: str
+    """SHA-256 of the public key, in hexadecimal."""
+    signature: str
+    """Ed25519 over everything else, in hexadecimal."""
+
+    def text(self) -> str:
+        """Return the seal as it is kept and exported: one line of JSON."""
+        return canonical({**self._signed(), "signature": self.signature}).decode()
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def is_by(self, key: Ed25519PublicKey) -> bool:
+        """Whether the seal is whole and signed with the key."""
+        try:
+            key.verify(bytes.fromhex(self.signature), _SIGNED + canonical(self._signed()))
+        except (InvalidSignature, ValueError):
+            return False
+        return self.root == merkle_root(self.heads)
+
+    def signed(self, key: Ed25519PrivateKey) -> Seal:
+        """Return the seal with the key's signature."""
+        return replace(self, signature=key.sign(_SIGNED + canonical(self._signed())).hex())
+
+    def _signed(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "day": self.day.isoformat(),
+            "made_at": self.made_at,
+            "previous": self.previous,
+            "heads": [
+                {"gateway": name, "position": head.position, "link": head.link.hex()}
+                for name, head in sorted(self.heads.items())
+            ],
+            "root": self.root,
+            "key": self.key,
+        }
+
+
+def read_seal(text: str) -> Seal:
+    """Read what `Seal.text` has written. Raises NotASeal."""
+    try:
+        found = json.loads(text)
+        heads = {
+            str(one["gateway"]): Head(int(one["position"]), bytes.fromhex(one["link"]))
+            for one in found["heads"]
+        }
+        if any(len(head.link) != LINK_BYTES for head in heads.values()):
+            raise NotASeal("a link has another length")
+        seal = Seal(
+            number=int(found["number"]),
+            day=date.fromisoformat(found["day"]),
+            made_at=str(found["made_at"]),
+            previous=str(found["previous"]),
+            heads=heads,
+            root=str(found["root"]),
+            key=str(found["key"]),
+            signature=str(found["signature"]),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise NotASeal(f"{type(error).__name__}: {error}") from None
+    return seal
+
+
+def merkle_root(heads: Mapping[str, Head]) -> str:
+    """Return the Merkle root over heads, in hexadecimal; each leaf is a gateway's name, position and link."""
+    leaves = [
+        hashlib.sha256(_LEAF + canonical([name, head.position, head.link])).digest()
+        for name, head in sorted(heads.items())
+    ]
+    return _root(leaves).hex()
+
+
+def _root(leaves: Sequence[bytes]) -> bytes:
+    if not leaves:
+        return hashlib.sha256().digest()
+    if len(leaves) == 1:
+        return leaves[0]
+    split = 1 << (len(leaves) - 1).bit_length() - 1
+    return hashlib.sha256(_NODE + _root(leaves[:split]) + _root(leaves[split:])).digest()
+
+
+def signing_key(pem: str) -> Ed25519PrivateKey:
+    """Read a private key as `openssl genpkey -algorithm ed25519` writes it. Raises Faults."""
+    try:
+        key = load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Faults(
+            [
+                "the key of seals is no Ed25519 private key in PEM;"
+                " `openssl genpkey -algorithm ed25519` makes one"
+            ]
+        )
+    return key
+
+
+def public_key(pem: str) -> Ed25519PublicKey:
+    """Read a public key as `openssl pkey -pubout` writes it. Raises Faults."""
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise Faults(["the public key is no Ed25519 public key in PEM; `openssl pkey -pubout` writes it"])
+    return key
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """Return the SHA-256 of a public key, in hexadecimal."""
+    return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
+
+
+async def seals(connection: Any) -> list[str]:
+    """Return the texts of all seals, the first first."""
+    return [
+        row["content"]
+        for row in await connection.fetch("SELECT content FROM sluice.audit_seal ORDER BY number")
+    ]
+
+
+async def make_seal(connection: Any, key: Ed25519PrivateKey, day: date, *, once: bool = False) -> Seal | None:
+    """Sign the heads of all chains as they are now, and keep the seal; None when `once` and the day has one.
+
+    Gateways take turns. Raises NotASeal when the last seal in the database is none.
+    """
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
+        last = await connection.fetchval("SELECT content FROM sluice.audit_seal ORDER BY number DESC LIMIT 1")
+        before = read_seal(last) if last is not None else None
+        if once and before is not None and before.day >= day:
+            return None
+        heads = {
+            row["gateway"]: Head(row["chain_position"], bytes(row["link"]))
+            for row in await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_chain")
+        }
+        now = datetime.now(UTC)
+        unsigned = Seal(
+            number=before.number + 1 if before is not None else 1,
+            day=day,
+            made_at=now.isoformat(timespec="microseconds"),
+            previous=before.digest() if before is not None else "",
+            heads=heads,
+            root=merkle_root(heads),
+            key=fingerprint(key.public_key()),
+            signature="",
+        )
+        seal = unsigned.signed(key)
+        await connection.execute(
+            "INSERT INTO sluice.audit_seal (number, made_at, content) VALUES ($1, $2, $3)",
+            seal.number,
+            now,
+            seal.text(),
+        )
+    return seal

@@ -1,0 +1,169 @@
+"""`sluice audit verify`, `seal`, `seals`, `erase`: whether the record is what it was, and what may go."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.audit.backlog import read_checkpoint
+from gateway.audit.erasing import erase
+from gateway.audit.seals import NotASeal, make_seal, public_key, seals, signing_key
+from gateway.audit.verify import Verified, verify
+from gateway.cli import exit_codes
+from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal
+from gateway.errors import Faults, LedgerUnavailable
+from gateway.settings import Settings
+
+T = TypeVar("T")
+ACTIONS = frozenset({"verify", "seal", "seals", "erase"})
+
+
+def run(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    terminal: Terminal,
+    *,
+    dsn: str,
+    spool: Path | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> int:
+    """Do what `arguments.action` says."""
+    if arguments.action == "seal":
+        return _seal(settings, dsn, terminal)
+    if arguments.action == "seals":
+        for text in asyncio.run(_with(dsn, seals)):
+            terminal.line(text)
+        return exit_codes.OK
+    if arguments.action == "erase":
+        return _erase(arguments, terminal, dsn, until)
+    arguments.trouble = exit_codes.VERIFY_TROUBLE
+    key = _public_key(settings, arguments.public_key)
+    exported = _lines(arguments.seals) if arguments.seals is not None else []
+    reached = read_checkpoint(spool).chains if spool is not None else None
+
+    def progress(done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{done:,} of {of:,} events" if done < of else "\r\x1b[K")
+            sys.stderr.flush()
+
+    found = asyncio.run(
+        _with(
+            dsn,
+            lambda connection: verify(
+                connection,
+                since=since,
+                until=until,
+                exported=exported,
+                key=key,
+                reached=reached,
+                progress=progress,
+            ),
+        )
+    )
+    if arguments.json:
+        terminal.json(_as_json(found))
+    else:
+        _show(found, terminal)
+    return exit_codes.OK if found.holds else exit_codes.TAMPERED
+
+
+def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
+    if settings.ledger.seal_key is None:
+        raise Faults(["`ledger.seal_key` is not set: there is nothing to sign the record with"])
+    key = signing_key(settings.ledger.seal_key.reveal())
+    try:
+        seal = asyncio.run(
+            _with(dsn, lambda connection: make_seal(connection, key, datetime.now(UTC).date()))
+        )
+    except NotASeal as error:
+        raise Faults([f"the last seal in the database cannot be read: {error}"]) from None
+    if seal is not None:
+        terminal.line(seal.text())
+    return exit_codes.OK
+
+
+def _erase(arguments: argparse.Namespace, terminal: Terminal, dsn: str, until: datetime | None) -> int:
+    if not arguments.user or not arguments.reason:
+        raise Faults(["`audit erase` needs --user, whose texts go, and --reason, which stays"])
+    by, before = getpass.getuser(), until or datetime.now(UTC)
+    count = asyncio.run(
+        _with(dsn, lambda found: erase(found, arguments.user, until=before, by=by, reason=arguments.reason))
+    )
+    terminal.line(f"the texts of {count:,} events of {arguments.user} are erased; what was decided stays")
+    return exit_codes.OK
+
+
+async def _with(dsn: str, ask: Callable[[Any], Awaitable[T]]) -> T:
+    try:
+        connection = await asyncpg.connect(
+            dsn,
+            timeout=10,
+            server_settings={"application_name": "sluice-verify", "timezone": "UTC"},
+        )
+        try:
+            return await ask(connection)
+        finally:
+            connection.terminate()
+    except asyncpg.UndefinedTableError:
+        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise LedgerUnavailable(f"the audit database cannot be asked: {error}") from error
+
+
+def _public_key(settings: Settings, path: Path | None) -> Ed25519PublicKey | None:
+    if path is not None:
+        return public_key("\n".join(_lines(path)))
+    if settings.ledger.seal_key is not None:
+        return signing_key(settings.ledger.seal_key.reveal()).public_key()
+    return None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Faults([f"`{path}` cannot be read: {error}"]) from None
+
+
+def _show(found: Verified, terminal: Terminal) -> None:
+    for one in found.findings:
+        terminal.line(f"{terminal.style(f'{one.kind.value:<9}', RED)} {one.where}")
+    if found.more:
+        terminal.line(f"and {found.more:,} more")
+    if found.seals and not found.signatures_checked:
+        terminal.line(terminal.style("signatures of seals were not checked: there is no public key", YELLOW))
+    if not found.seals:
+        terminal.line(
+            terminal.style("there is no seal: a record that was made anew as a whole cannot be told", YELLOW)
+        )
+    looked_at = f"{found.events:,} events of {found.gateways} gateways, {found.seals} seals"
+    if found.before_chain:
+        looked_at += f"; {found.before_chain:,} events are older than the chain"
+    verdict = (
+        terminal.style("holds", BOLD, GREEN) if found.holds else terminal.style("was changed", BOLD, RED)
+    )
+    terminal.line(f"the record {verdict}: {looked_at}")
+
+
+def _as_json(found: Verified) -> dict[str, Any]:
+    return {
+        "holds": found.holds,
+        "events": found.events,
+        "gateways": found.gateways,
+        "seals": found.seals,
+        "signatures_checked": found.signatures_checked,
+        "before_chain": found.before_chain,
+        "findings": [asdict(one) | {"kind": one.kind.value} for one in found.findings],
+        "more": found.more,
+    }

@@ -1,0 +1,167 @@
+"""Which row filters of a text or a plan need a barrier above them, and what may stand below one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.meaning_settings import Influence, influence
+from gateway.model.reading import ExpressionNode, RelationRole, Span
+from gateway.pipeline.judging import Judging
+from gateway.pipeline.policies import Policies
+from gateway.pipeline.seeing import Prepared
+from gateway.policy.engine import TableView
+from gateway.policy.masks import null_of, standard_masks
+from gateway.sql.classify import is_builtin
+from gateway.sql.evaluate import masks_of
+from gateway.sql.guard import Below
+from gateway.sql.leakproof import Scanned, leakproof
+from gateway.sql.total import total_statement, total_text
+from gateway.sql.total_values import column_kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Resting:
+    """A table's filter and masks: the columns that they are made of, and what of them can fail."""
+
+    columns: frozenset[str]
+    failing: frozenset[str]
+    """Columns whose masks are not known to be total."""
+    firm: bool
+    """Whether filter and masks are total, and choose a row by what stands in it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as Spark's parser has it, or would have it."""
+
+    tree: ExpressionNode | None
+    text: str
+    scans: Mapping[Span, TableName]
+    """What it reads, by where its names stand."""
+    ctes: frozenset[Span] = frozenset()
+
+
+async def below_text(prepared: Prepared, policies: Policies, judging: Judging) -> Mapping[Span, Below]:
+    """Return what stands with the filters of a text, by its scans.
+
+    INVARIANT (total): what stands above a text is known only where nothing does, and where Spark does not
+    keep the text to read it again.
+    """
+    reading = prepared.reading
+    if prepared.place.expression or prepared.wants.shares:
+        return {}
+    scans = {r.span: name for r, name in prepared.scans if r.span is not None}
+    if not any(_filtered(name, policies) for name in scans.values()):
+        return {}
+    ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
+    query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
+    alone = prepared.place.alone and not reading.commands and all(map(is_builtin, reading.functions))
+    return below_query(query, policies, judging, alone=alone)
+
+
+def below_query(
+    query: Query, policies: Policies, judging: Judging, *, alone: bool, exact: bool = True
+) -> Mapping[Span, Below]:
+    """Return what stands with the filters of a query.
+
+    `alone`: it is all that is asked, and calls nothing but Spark's own functions. `exact`: each name in it
+    can mean one column only, as in a text; otherwise those of one name are of one type.
+    """
+    opened = _open_on(query, policies, judging) if alone else {}
+    copied = _copies(query, policies, judging, opened.keys()) if exact else {}
+    return {
+        span: Below(copied.get(span, ()), opened.get(span))
+        for span in query.scans
+        if span in opened or span in copied
+    }
+
+
+def _filtered(name: TableName, policies: Policies) -> bool:
+    view = policies.views[name.folded()]
+    return view is not None and (view.row_filter is not None or name.folded() in policies.reading)
+
+
+def _copies(
+    query: Query, policies: Policies, judging: Judging, opened: AbstractSet[Span]
+) -> Mapping[Span, tuple[str, ...]]:
+    """Return the conditions of a query that may be tried on hidden rows, by the scan that they are on."""
+    if not judging.rules.push_down:
+        return {}
+    scanned: dict[Span, Scanned] = {}
+    for span, name in query.scans.items():
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        if table is None or view is None:
+            continue
+        shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
+        masked = {column.lower() for column in view.masks}
+        barrier = _filtered(name, policies) and span not in opened
+        stored = frozenset(c for c in shown if c.lower() not in masked) if barrier else frozenset()
+        # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
+        firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing
+        scanned[span] = Scanned(columns=shown, takes=stored if firm else frozenset())
+    if not any(one.takes for one in scanned.values()):
+        return {}
+    return leakproof(query.tree, query.text, scanned, query.ctes)
+
+
+def _open_on(
+    query: Query, policies: Policies, judging: Judging
+) -> Mapping[Span, tuple[tuple[str, str], ...]]:
+    """Return the scans whose filters need no barrier. Where a setting could give an operator another meaning,
+    all have one."""
+    if judging.rules.barriers == "always":
+        return {}
+    if any(influence(key) is Influence.ANYTHING for key in judging.settings):
+        return {}
+    tables: dict[Span, tuple[Table, TableView, _Resting]] = {}
+    for span, name in query.scans.items():
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        if table is not None and view is not None and table.kind is TableKind.TABLE:
+            tables[span] = table, view, _resting(table, view, policies)
+    opened = {s for s, (_, view, on) in tables.items() if view.row_filter is not None and on.firm}
+    if not opened:
+        return {}
+    shown = {span: dict(_shown(*one)) for span, one in tables.items()}
+    used = total_statement(query.tree, query.text, shown, query.ctes)
+    if used is None:
+        return {}
+    return {span: tuple(_types(tables[span][0], tables[span][2].columns | used[span])) for span in opened}
+
+
+def _resting(table: Table, view: TableView, policies: Policies) -> _Resting:
+    types = {column.name: column.type.lower() for column in table.columns}
+    columns: set[str] = set()
+    failing: set[str] = set()
+    for name, mask in masks_of(view).items():
+        columns.add(name)
+        if mask.expression in standard_masks(mask.column, types.get(name, "")) | {null_of(name)}:
+            continue
+        found = total_text(policies.trees.get(mask.expression), mask.expression, types)
+        if found is None:
+            failing.add(name)
+        columns |= found or set()
+    firm = not failing
+    folded = table.name.folded()
+    if view.row_filter is not None:
+        text = view.row_filter.expression
+        found = total_text(policies.trees.get(text), text, types)
+        columns |= found or set()
+        firm = firm and found is not None and folded not in policies.reading | policies.choosing
+    return _Resting(frozenset(columns), frozenset(failing), firm)
+
+
+def _shown(table: Table, view: TableView, resting: _Resting) -> Iterator[tuple[str, str]]:
+    """Yield the columns that a statement can name, and their types; of those whose masks can fail,
+    empty ones."""
+    for column in table.columns:
+        if column.name not in view.hidden:
+            yield column.name, "" if column.name in resting.failing else column.type.lower()
+
+
+def _types(table: Table, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    for column in table.columns:
+        if column.name in names and column_kind(column.type):
+            yield column.name, column.type.lower()

@@ -1,0 +1,328 @@
+"""A plan of Spark Connect as the tree that Spark's parser would make of the same query in SQL.
+
+Which conditions of a statement may stand below a barrier, and whether one is needed, is found out from that
+tree (`gateway.sql.leakproof`, `gateway.sql.total`). A plan has one only if every message in it has a meaning
+here; all others keep their barriers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Never
+
+from gateway.model.reading import ExpressionNode
+from gateway.plan.identifiers import attribute_parts
+from gateway.wire.connect import pb
+
+_JOINS: Final = {
+    pb.Join.JOIN_TYPE_INNER: "Inner",
+    pb.Join.JOIN_TYPE_FULL_OUTER: "FullOuter",
+    pb.Join.JOIN_TYPE_LEFT_OUTER: "LeftOuter",
+    pb.Join.JOIN_TYPE_RIGHT_OUTER: "RightOuter",
+    pb.Join.JOIN_TYPE_LEFT_ANTI: "LeftAnti",
+    pb.Join.JOIN_TYPE_LEFT_SEMI: "LeftSemi",
+    pb.Join.JOIN_TYPE_CROSS: "Cross",
+}
+_OPERATORS: Final = {
+    "!": "Not",
+    "*": "Multiply",
+    "+": "Add",
+    "-": "Subtract",
+    "<": "LessThan",
+    "<=": "LessThanOrEqual",
+    "<=>": "EqualNullSafe",
+    "=": "EqualTo",
+    "==": "EqualTo",
+    ">": "GreaterThan",
+    ">=": "GreaterThanOrEqual",
+    "and": "And",
+    "in": "In",
+    "isnotnull": "IsNotNull",
+    "isnull": "IsNull",
+    "not": "Not",
+    "or": "Or",
+    "when": "CaseWhen",
+}
+"""Functions by which clients write what SQL has operators for."""
+_UNARY: Final = frozenset({"!", "isnotnull", "isnull", "not"})
+_BINARY: Final = frozenset("* + - < <= <=> = == > >= and or".split())
+_LITERALS: Final = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "date": "date",
+    "timestamp": "timestamp",
+}
+_PLAIN_TYPES: Final = {
+    "boolean": "boolean",
+    "byte": "tinyint",
+    "date": "date",
+    "double": "double",
+    "float": "float",
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "string": "string",
+    "timestamp": "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTree:
+    """A plan's tree, and what names in it mean that no name says."""
+
+    tree: ExpressionNode
+    by_plan: frozenset[str]
+    """Columns, lower case, that are asked for by the DataFrame that has them. Spark finds them there, and not
+    by their names in what they are used on."""
+    made: frozenset[str]
+    """Names, lower case, that the plan gives to what it makes."""
+
+    def of_one_type(self, scanned: Sequence[Mapping[str, str]]) -> bool:
+        """Whether every column that is asked for by its DataFrame has the type of all columns of its name.
+        `scanned` are all tables that the plan reads, with their columns' types, empty where not known."""
+        types = [{kind.lower() for kind in _named(name, scanned)} for name in self.by_plan]
+        return self.by_plan.isdisjoint(self.made) and all(
+            len(kinds) == 1 and "" not in kinds for kinds in types
+        )
+
+    def of_one_table(self, scanned: Sequence[Mapping[str, str]]) -> bool:
+        """Whether there is no other column of its name."""
+        return self.by_plan.isdisjoint(self.made) and all(
+            len(_named(name, scanned)) == 1 for name in self.by_plan
+        )
+
+
+def _named(name: str, scanned: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the types of all columns of a name."""
+    return [kind for columns in scanned for column, kind in columns.items() if column.lower() == name]
+
+
+class _NoTree(Exception):
+    """A message has no meaning here."""
+
+
+def tree_of_plan(
+    relation: pb.Relation,
+    reads: Mapping[int, ExpressionNode],
+    expressions: Mapping[int, ExpressionNode | None],
+) -> PlanTree | None:
+    """Return the tree of a relation, None where it has none.
+
+    `reads` are what stands for the relations that read tables, and `expressions` the trees of texts of SQL
+    expressions, by the identity of their messages.
+    """
+    trees = _Trees(reads, expressions)
+    try:
+        tree = trees.plan(relation)
+    except _NoTree:
+        return None
+    return PlanTree(tree, frozenset(trees.by_plan), frozenset(trees.made))
+
+
+@dataclass(slots=True)
+class _Trees:
+    reads: Mapping[int, ExpressionNode]
+    texts: Mapping[int, ExpressionNode | None]
+    by_plan: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
+
+    def plan(self, relation: pb.Relation) -> ExpressionNode:
+        known = self.reads.get(id(relation))
+        if known is not None:
+            return known
+        case = relation.WhichOneof("rel_type") or ""
+        make = _PLANS.get(case)
+        if make is None:
+            raise _NoTree
+        return make(self, getattr(relation, case))
+
+    def _over(
+        self, node: str, relation: pb.Relation, children: Iterable[ExpressionNode] = ()
+    ) -> ExpressionNode:
+        return ExpressionNode(node=node, children=tuple(children), plans=(self.plan(relation),))
+
+    def filter(self, message: pb.Filter) -> ExpressionNode:
+        return self._over("Filter", message.input, [self.expression(message.condition)])
+
+    def project(self, message: pb.Project) -> ExpressionNode:
+        if not message.HasField("input"):
+            raise _NoTree
+        return self._over("Project", message.input, map(self._item, message.expressions))
+
+    def with_columns(self, message: pb.WithColumns) -> ExpressionNode:
+        """A column of a name that there is already stands beside that: which one is meant is not followed."""
+        aliases = [self._aliased(alias) for alias in message.aliases]
+        return self._over("Project", message.input, [ExpressionNode(node="UnresolvedStar"), *aliases])
+
+    def sort(self, message: pb.Sort) -> ExpressionNode:
+        orders = [self._made("SortOrder", self.expression(one.child)) for one in message.order]
+        return self._over("Sort", message.input, orders)
+
+    def limit(self, message: pb.Limit) -> ExpressionNode:
+        return self._over("GlobalLimit", message.input)
+
+    def offset(self, message: pb.Offset) -> ExpressionNode:
+        return self._over("Offset", message.input)
+
+    def distinct(self, message: pb.Deduplicate) -> ExpressionNode:
+        if message.column_names or message.within_watermark:
+            raise _NoTree
+        return self._over("Distinct", message.input)
+
+    def alias(self, message: pb.SubqueryAlias) -> ExpressionNode:
+        if message.qualifier:
+            raise _NoTree
+        return ExpressionNode(node="SubqueryAlias", parts=(message.alias,), plans=(self.plan(message.input),))
+
+    def join(self, message: pb.Join) -> ExpressionNode:
+        mode = _JOINS.get(message.join_type)
+        if mode is None or message.HasField("join_data_type"):
+            raise _NoTree
+        condition = message.HasField("join_condition")
+        return ExpressionNode(
+            node="Join",
+            mode=mode,
+            parts=tuple(message.using_columns),
+            children=(self.expression(message.join_condition),) if condition else (),
+            plans=(self.plan(message.left), self.plan(message.right)),
+        )
+
+    def aggregate(self, message: pb.Aggregate) -> ExpressionNode:
+        if message.group_type != pb.Aggregate.GROUP_TYPE_GROUPBY:
+            raise _NoTree
+        keys = [self._item(one) for one in message.grouping_expressions]
+        shown = [self._item(one) for one in message.aggregate_expressions]
+        grouped = [one.children[0] if one.node == "Alias" else one for one in keys]
+        found = self._over("Aggregate", message.input, [*grouped, *keys, *shown])
+        return ExpressionNode(
+            node=found.node, value=str(len(grouped)), children=found.children, plans=found.plans
+        )
+
+    # Expressions.
+
+    def expression(self, message: pb.Expression) -> ExpressionNode:
+        case = message.WhichOneof("expr_type") or ""
+        make = _EXPRESSIONS.get(case)
+        if make is None:
+            raise _NoTree
+        return make(self, getattr(message, case))
+
+    def _item(self, message: pb.Expression) -> ExpressionNode:
+        """Return an item of a select list; one that Spark names stands in a node of its own, as in SQL."""
+        found = self.expression(message)
+        named = found.node in ("Alias", "UnresolvedAttribute", "UnresolvedStar")
+        return found if named else self._made("UnresolvedAlias", found)
+
+    def _made(self, node: str, *children: ExpressionNode) -> ExpressionNode:
+        return ExpressionNode(node=node, children=children)
+
+    def literal(self, message: pb.Expression.Literal) -> ExpressionNode:
+        case = message.WhichOneof("literal_type") or ""
+        value = getattr(message, case) if case else None
+        if case == "null":
+            return ExpressionNode(node="Literal", type="void")
+        if case == "boolean":
+            return ExpressionNode(node="Literal", type="boolean", value=str(value).lower())
+        if case == "decimal":
+            one = message.decimal
+            if not (one.HasField("precision") and one.HasField("scale")):
+                raise _NoTree
+            kind = f"decimal({one.precision},{one.scale})"
+            return ExpressionNode(node="Literal", type=kind, value=one.value)
+        if case not in _LITERALS:
+            raise _NoTree
+        return ExpressionNode(node="Literal", type=_LITERALS[case], value=str(value))
+
+    def attribute(self, message: pb.Expression.UnresolvedAttribute) -> ExpressionNode:
+        parts = attribute_parts(message.unparsed_identifier)
+        if not parts or message.is_metadata_column:
+            raise _NoTree
+        if message.HasField("plan_id"):
+            if len(parts) > 1:
+                raise _NoTree
+            self.by_plan.add(parts[0].lower())
+        return ExpressionNode(node="UnresolvedAttribute", parts=tuple(parts))
+
+    def star(self, message: pb.Expression.UnresolvedStar) -> ExpressionNode:
+        if message.HasField("plan_id") or message.unparsed_target:
+            raise _NoTree
+        return ExpressionNode(node="UnresolvedStar")
+
+    def function(self, message: pb.Expression.UnresolvedFunction) -> ExpressionNode:
+        if message.is_user_defined_function or message.is_internal or "." in message.function_name:
+            raise _NoTree
+        name = message.function_name.lower()
+        children = tuple([self.expression(one) for one in message.arguments])
+        if name == "like":
+            # A third argument is another escape than SQL's.
+            if len(children) != 2:
+                raise _NoTree
+            return ExpressionNode(node="Like", mode="\\", children=children)
+        if len(children) != (1 if name in _UNARY else 2 if name in _BINARY else len(children)):
+            raise _NoTree
+        if (operator := _OPERATORS.get(name)) is not None and children:
+            return self._made(operator, *children)
+        return ExpressionNode(node="UnresolvedFunction", parts=(name,), children=children)
+
+    def _aliased(self, message: pb.Expression.Alias) -> ExpressionNode:
+        if len(message.name) != 1:
+            raise _NoTree
+        self.made.add(message.name[0].lower())
+        return ExpressionNode(
+            node="Alias", parts=(message.name[0],), children=(self.expression(message.expr),)
+        )
+
+    def cast(self, message: pb.Expression.Cast) -> ExpressionNode:
+        if message.WhichOneof("cast_to_type") == "type_str":
+            kind = " ".join(message.type_str.lower().split())
+        else:
+            case = message.type.WhichOneof("kind") or ""
+            plain = case in _PLAIN_TYPES and not (case == "string" and message.type.string.collation)
+            kind = _PLAIN_TYPES[case] if plain else ""
+        tried = message.eval_mode == pb.Expression.Cast.EVAL_MODE_TRY
+        child = self.expression(message.expr)
+        return ExpressionNode(node="Cast", type=kind, mode="TRY" if tried else "ANSI", children=(child,))
+
+    def text(self, message: pb.Expression.ExpressionString) -> ExpressionNode:
+        found = self.texts.get(id(message))
+        if found is None:
+            raise _NoTree
+        self._note_aliases(found)
+        return found
+
+    def _note_aliases(self, node: ExpressionNode) -> None:
+        if node.plans:
+            raise _NoTree
+        if node.node == "Alias":
+            self.made.add(node.parts[0].lower())
+        for child in node.children:
+            self._note_aliases(child)
+
+
+_PLANS: Final[Mapping[str, Callable[[_Trees, Never], ExpressionNode]]] = {
+    "aggregate": _Trees.aggregate,
+    "deduplicate": _Trees.distinct,
+    "filter": _Trees.filter,
+    "join": _Trees.join,
+    "limit": _Trees.limit,
+    "offset": _Trees.offset,
+    "project": _Trees.project,
+    "sort": _Trees.sort,
+    "subquery_alias": _Trees.alias,
+    "with_columns": _Trees.with_columns,
+}
+_EXPRESSIONS: Final[Mapping[str, Callable[[_Trees, Never], ExpressionNode]]] = {
+    "alias": _Trees._aliased,
+    "cast": _Trees.cast,
+    "expression_string": _Trees.text,
+    "literal": _Trees.literal,
+    "unresolved_attribute": _Trees.attribute,
+    "unresolved_function": _Trees.function,
+    "unresolved_star": _Trees.star,
+}

@@ -1,0 +1,154 @@
+"""What Delta's own statements want. They work on files, past masks and filters: nobody may have one on the
+table, who runs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.model.reading import FieldValue, FunctionRef, Reading
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged, Meaning
+from gateway.sql import storage
+from gateway.sql.names import SESSION_CATALOG, Names, Ungovernable
+from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
+from gateway.sql.wants import NotGovernable, Pin, Want, Wants
+
+_NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
+CHANGES = "table_changes"
+"""The table function of Delta that shows what was changed in a table, by its name in a string."""
+
+
+def optimize(scope: Scope) -> Wants:
+    """OPTIMIZE: rows move to other files. Its WHERE is a text that Delta has Spark parse."""
+    predicates = scope.field("userPartitionPredicates")
+    if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
+        raise CannotClassify("the condition of OPTIMIZE could not be read")
+    return _on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
+
+
+def reorganize(scope: Scope) -> Wants:
+    """REORG TABLE: rows move to other files."""
+    return _on_files(scope.target("target"), "alter")
+
+
+def generate(scope: Scope) -> Wants:
+    """GENERATE: a list of the table's files is written beside them."""
+    return _on_files(scope.target("child"), "alter")
+
+
+def vacuum(scope: Scope) -> Wants:
+    """VACUUM: files that no version within the time has go; DRY RUN names them."""
+    if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
+        raise CannotClassify("VACUUM USING INVENTORY takes paths of files from a table and is not supported")
+    return _on_files(scope.target("child"), "alter", "delete", "metadata")
+
+
+def describe_history(scope: Scope) -> Wants:
+    """DESCRIBE HISTORY and DESCRIBE DETAIL: who did what, with conditions that hold values; paths, sizes."""
+    return _on_files(scope.target("child"), "metadata", changes=None)
+
+
+def restore(scope: Scope) -> Wants:
+    """RESTORE: all rows become those of another version."""
+    held = scope.node("table")
+    if held.get("node") == "TimeTravel":
+        return Wants()  # what it holds says it, below
+    return _on_files(_named(scope, held), "alter", "insert", "delete")
+
+
+def time_travel(scope: Scope) -> Wants:
+    """The table of RESTORE, or the source of CLONE, at a version."""
+    within = {command.node for command in scope.reading.commands} - {"TimeTravel"}
+    pin = _named(scope, scope.node("relation"))
+    if within == {"RestoreTableStatement"}:
+        return _on_files(pin, "alter", "insert", "delete")
+    if within == {"CloneTableStatement"}:
+        return _cloned(pin)
+    raise CannotClassify("a table at a version stands where Sluice does not know it")
+
+
+def clone(scope: Scope) -> Wants:
+    """CLONE: a table with all rows of another one, which it may read from the same files."""
+    source, target = scope.node("source"), _named(scope, scope.node("target"))
+    storage.check_properties(storage.keys(scope.field("tablePropertyOverrides"), "table properties"))
+    wants = [Want(table_resource(target.table), "create")]
+    if scope.flag("isReplaceCommand"):
+        wants.append(Want(table_resource(target.table), "drop"))
+    location = scope.text("targetLocation")
+    if location is not None:
+        wants += [Want(Resource.url(location), "read"), Want(Resource.url(location), "write")]
+    made = Wants(wants=tuple(wants), pins=(target,), effects=(CatalogChanged((target.table,)),))
+    if source.get("node") == "TimeTravel":
+        return made
+    read = _cloned(_named(scope, source))
+    return Wants(
+        wants=(*made.wants, *read.wants),
+        pins=(*made.pins, *read.pins),
+        raw=read.raw,
+        read=read.read,
+        effects=made.effects,
+    )
+
+
+def add_constraint(scope: Scope) -> Wants:
+    """ADD CONSTRAINT … CHECK: all rows are checked, and what breaks it is told."""
+    text = scope.text("expr")
+    return _on_files(scope.target("table"), "alter", conditions=() if text is None else (text,))
+
+
+def alter(scope: Scope) -> Wants:
+    """DROP CONSTRAINT, DROP FEATURE."""
+    return _on_files(scope.target("table"), "alter")
+
+
+def changes_wants(reading: Reading, names: Names) -> Wants | NotGovernable:
+    """Return what `table_changes('db.t', …)` wants: to read all of a table, as it was and is."""
+    tables = []
+    for function in reading.functions:
+        if not is_changes(function):
+            continue
+        literal = function.arguments[0].literal if function.arguments else None
+        if not isinstance(literal, str) or not _NAME.fullmatch(literal):
+            return NotGovernable(
+                f"{CHANGES} names its table by a plain string with the database, such as 'sales.orders'"
+            )
+        if literal.split(".")[0].lower() in names.catalogs:
+            return NotGovernable(f"`{literal}` begins with the name of a catalog")
+        table = names.new_table((SESSION_CATALOG, *literal.split(".")))
+        if isinstance(table, Ungovernable):
+            return table.refusal(literal)
+        tables.append(table)
+    return Wants(wants=tuple(Want(table_resource(table), "select") for table in tables), read=tuple(tables))
+
+
+def is_changes(function: FunctionRef) -> bool:
+    """Whether a function is Delta's table function of changes."""
+    return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
+
+
+def _cloned(pin: Pin) -> Wants:
+    return Wants(
+        wants=(Want(table_resource(pin.table), "select"),), pins=(pin,), raw=(pin.table,), read=(pin.table,)
+    )
+
+
+def _on_files(
+    pin: Pin, *accesses: str, conditions: tuple[str, ...] = (), changes: Meaning | None = "stays"
+) -> Wants:
+    return Wants(
+        wants=tuple(Want(table_resource(pin.table), access) for access in accesses),
+        pins=(pin,),
+        raw=(pin.table,),
+        read=(pin.table,),
+        conditions=conditions,
+        effects=(CatalogChanged((pin.table,), meaning=changes),) if changes else (),
+    )
+
+
+def _named(scope: Scope, held: Mapping[str, FieldValue]) -> Pin:
+    parts = name_parts(held, scope.command.node)
+    resolved = scope.names.new_table(parts)
+    if isinstance(resolved, Ungovernable):
+        raise CannotClassify(resolved.refusal(".".join(parts)))
+    return Pin(scope.relation(parts), resolved)

@@ -1,0 +1,139 @@
+"""What CALL wants: the row of the procedure, for the table, locations and conditions that it is given.
+
+The table is a text that the procedure parses itself, in its own catalog. It has to be a plain dotted name
+with its database, so that there is one way to read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.model.catalog import TableName
+from gateway.model.procedures import Procedure, Procedures
+from gateway.model.reading import FieldValue
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged
+from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
+from gateway.sql.wants import Want, Wants
+
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,2}", re.ASCII)
+_ARGUMENTS = frozenset(
+    {
+        "NamedArgumentExpression",
+        *("NamedArgument", "PositionalArgument"),
+        *("PaimonNamedArgument", "PaimonPositionalArgument"),
+    }
+)
+
+
+def call(scope: Scope, procedures: Procedures) -> Wants:
+    """CALL catalog.namespace.procedure(…), as Spark's parser has it or that of a format."""
+    parts = _name(scope)
+    written = ".".join(parts)
+    if len(parts) != 3 or parts[0].lower() not in scope.names.catalogs:
+        raise CannotClassify(
+            f"the procedure `{written}` is written with its catalog, as in CALL lake.system.x()"
+        )
+    catalog = parts[0]
+    rows = procedures.rows.get((parts[1].lower(), parts[2].lower()), ())
+    if not rows:
+        raise CannotClassify(f"the procedure `{written}` is not one of those that Sluice knows")
+    refused = next((row.refused for row in rows if row.refused), "")
+    if refused:
+        raise CannotClassify(f"the procedure `{written}` is refused: {refused}")
+    # One of two formats' procedures is meant, and which cannot be told: what both want is wanted.
+    wanted = [_wants(scope, row, catalog, written) for row in rows]
+    return Wants(
+        wants=tuple(dict.fromkeys(want for one in wanted for want in one.wants)),
+        raw=tuple(dict.fromkeys(name for one in wanted for name in one.raw)),
+        read=tuple(dict.fromkeys(name for one in wanted for name in one.read)),
+        effects=tuple(effect for one in wanted[:1] for effect in one.effects),
+        conditions=tuple(dict.fromkeys(text for one in wanted for text in one.conditions)),
+    )
+
+
+def _wants(scope: Scope, row: Procedure, catalog: str, written: str) -> Wants:
+    given = _given(scope, row, written)
+    wants: list[Want] = []
+    tables: list[TableName] = []
+    for argument, accesses in row.table.items():
+        table = _table(scope, given.get(argument), catalog, argument)
+        tables.append(table)
+        wants += [Want(table_resource(table), access) for access in accesses]
+    for argument, accesses in row.url.items():
+        location = given.get(argument)
+        if location is None:
+            continue
+        if not isinstance(location, str):
+            raise CannotClassify(f"`{argument}` is written as a plain string")
+        wants += [Want(Resource.url(location), access) for access in accesses]
+    conditions = []
+    for argument in sorted(row.condition):
+        text = given.get(argument)
+        if text is not None and not isinstance(text, str):
+            raise CannotClassify(f"`{argument}` is written as a plain string")
+        conditions += [text] if text is not None else []
+    return Wants(
+        wants=tuple(wants),
+        raw=tuple(tables),
+        read=tuple(tables),
+        effects=(CatalogChanged(tuple(tables), meaning="stays"),),
+        conditions=tuple(conditions),
+    )
+
+
+def _name(scope: Scope) -> tuple[str, ...]:
+    held = scope.command.fields.get("procedure", scope.command.fields.get("name"))
+    if isinstance(held, Mapping):
+        return name_parts(held, scope.command.node)
+    if isinstance(held, tuple) and all(isinstance(part, str) for part in held):
+        return tuple(str(part) for part in held)
+    raise CannotClassify("the name of the procedure could not be read")
+
+
+def _given(scope: Scope, row: Procedure, written: str) -> dict[str, FieldValue]:
+    """Return the arguments by name; nulls are absent ones."""
+    values = scope.field("args")
+    if not isinstance(values, tuple):
+        raise CannotClassify("the arguments of CALL could not be read")
+    given: dict[str, FieldValue] = {}
+    for position, value in enumerate(values):
+        name, held = _argument(value)
+        if name is None:
+            if position >= len(row.arguments):
+                raise CannotClassify(f"the procedure `{written}` has more arguments than Sluice knows of")
+            name = row.arguments[position]
+        if name not in row.arguments:
+            raise CannotClassify(
+                f"the argument `{name}` of `{written}` is not one of those that Sluice knows"
+            )
+        if name in given:
+            raise CannotClassify(f"the argument `{name}` of `{written}` is given twice")
+        given[name] = held
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _argument(value: FieldValue) -> tuple[str | None, FieldValue]:
+    if not isinstance(value, Mapping) or value.get("node") not in _ARGUMENTS:
+        return None, value
+    name = value.get("key", value.get("name"))
+    if name is not None and not isinstance(name, str):
+        raise CannotClassify("the name of an argument could not be read")
+    held = value["value"] if "value" in value else value.get("expr")
+    return None if name is None else name.lower(), held
+
+
+def _table(scope: Scope, value: FieldValue, catalog: str, argument: str) -> TableName:
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise CannotClassify(
+            f"`{argument}` names the table by a plain string with its database, such as 'sales.orders'"
+        )
+    parts = value.split(".")
+    if len(parts) == 3 and parts[0].lower() != catalog.lower():
+        raise CannotClassify(
+            f"`{value}` is not a table of the catalog `{catalog}`, whose procedure is called"
+        )
+    if len(parts) == 2 and parts[0].lower() in scope.names.catalogs:
+        raise CannotClassify(f"`{value}` begins with the name of a catalog, and needs its database as well")
+    return TableName(catalog, parts[-2], parts[-1])

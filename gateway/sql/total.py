@@ -1,0 +1,488 @@
+"""Statements in which nothing can fail, so that no barrier has to stand above a row filter.
+
+Above a row filter stands a barrier, because Spark tries conditions of the user on rows that the filter hides,
+and one that fails tells of them. Where none can fail, whatever Spark does with them, the barrier keeps Spark
+from nothing but its work: partitions are pruned by joins, aggregates and limits reach the source.
+
+INVARIANT (total): of the whole statement, each condition, each join, each key of a grouping and each column
+that a query within makes is *total*: it has a value for every row that columns of these types can have, with
+ANSI mode on and off. Its type is known from the catalog upwards, its operators and functions are on the lists
+here, with the types for which they are total; Spark's implicit casts between operands are such as lose
+nothing. Total is closed under what an optimizer does with conditions: taking them apart, turning them round,
+putting a column in the place of one that equals it, trying them on more rows, and in another order. It
+holds for a source that Spark hands conditions to, too: a database may fail where Spark makes an infinite
+fraction, or a day after the last one that it knows.
+
+Only what the statement shows at its very end may fail, `SELECT 1 / n`, since nothing stands above it that
+Spark could merge it into: a projection is not done for rows that a filter below it drops. In a query within
+it may not: Spark keeps in mind that `x` is `1 / n`, and where `n = m`, may put `m` in the place of `n` and
+try what comes of it below the filter.
+
+What is not known here is not total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from gateway.model.reading import ExpressionNode, Span
+from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
+from gateway.sql.leakproof import AGGREGATING, steady
+from gateway.sql.leakproof_copies import DECIMAL
+from gateway.sql.total_values import (
+    BOOLEAN,
+    FAILING,
+    KNOWN,
+    NUMBERING,
+    UNKNOWN,
+    Value,
+    Values,
+    aggregate,
+    column_kind,
+    word,
+)
+
+MOST_STEPS: Final = 100_000
+"""Columns and expressions that are looked at; a larger statement keeps its barriers."""
+
+_PASSING: Final = frozenset("Distinct UnresolvedHint".split())
+_LIMITS: Final = frozenset("GlobalLimit LocalLimit Offset".split())
+_JOINS: Final = frozenset("Cross FullOuter Inner LeftAnti LeftOuter LeftSemi RightOuter".split())
+_LEFT_ONLY: Final = frozenset("LeftAnti LeftSemi".split())
+_SHOWN: Final = AGGREGATING | frozenset(
+    """
+    CurrentRow Cube GroupingSets Rollup SpecifiedWindowFrame UnboundedFollowing UnboundedPreceding
+    UnresolvedStar UnspecifiedFrame WindowExpression WindowSpecDefinition
+    """.split()
+)
+"""Expressions that may stand in what a statement shows, total or not: they make one value of a row or of a
+group, by the rows that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a plan; always total, since it is a value that is there."""
+
+    name: str
+    type: str
+    qualifiers: frozenset[tuple[str, ...]] = frozenset()
+    bare: bool = True
+    """Whether its name finds it without a qualifier: of two that USING makes one only that one."""
+    source: tuple[Span, str] | None = None
+    """The scan's column that it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    columns: tuple[_Column, ...] = ()
+    open: bool = False
+    """Whether there may be others, by names that are not known."""
+
+    def find(self, parts: Sequence[str]) -> list[_Column]:
+        """Return the columns that a reference can mean."""
+        *qualifier, name = (part.lower() for part in parts)
+        return [
+            one
+            for one in self.columns
+            if one.name == name and (tuple(qualifier) in one.qualifiers if qualifier else one.bare)
+        ]
+
+
+_OPEN: Final = _Columns(open=True)
+_Ctes = Mapping[str, _Columns]
+
+
+class _NotTotal(Exception):
+    """Something in a statement can fail, or is not known."""
+
+
+def total_statement(
+    tree: ExpressionNode | None, text: str, scanned: Mapping[Span, Mapping[str, str]], ctes: frozenset[Span]
+) -> Mapping[Span, frozenset[str]] | None:
+    """Return for every scan the columns whose types a statement's totality rests on; None when something in
+    it could fail.
+
+    `tree` is its plan, None where that is not known. `scanned` are the tables that it reads, by where their
+    names stand, each with its columns and their types; of what is no table, as views, nothing is known.
+    `ctes` are the places that name common table expressions.
+    """
+    if tree is None:
+        return None
+    walk = _Walk(scanned, ctes, Values(text))
+    try:
+        walk.shown(tree, {}, ())
+    except _NotTotal:
+        return None
+    return {span: frozenset(walk.used.get(span, ())) for span in scanned}
+
+
+def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the columns that a policy's text is made of; None when it could fail for some value of them."""
+    if tree is None:
+        return None
+    here = Span(0, 0)
+    walk = _Walk({here: columns}, frozenset(), Values(text))
+    try:
+        found = walk.value(tree, (walk.scan(here, ()),))
+    except _NotTotal:
+        return None
+    return (
+        frozenset(walk.used.get(here, ()))
+        if found.total and (found.type in KNOWN or DECIMAL.match(found.type))
+        else None
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    scanned: Mapping[Span, Mapping[str, str]]
+    ctes: frozenset[Span]
+    values: Values
+    used: dict[Span, set[str]] = field(default_factory=dict)
+    steps: int = 0
+
+    def _step(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps > MOST_STEPS:
+            raise _NotTotal
+
+    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _Columns:
+        known = self.scanned[span]
+        self._step(len(known))
+        names = frozenset(qualifiers)
+        return _Columns(
+            tuple(
+                [
+                    _Column(name.lower(), column_kind(kind), names, source=(span, name))
+                    for name, kind in known.items()
+                ]
+            )
+        )
+
+    # Plans.
+
+    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> None:
+        """Go through the end of a statement, whose select list may fail."""
+        match node.node:
+            case "UnresolvedWith":
+                self.shown(node.plans[0], self._named(node, ctes, outer), outer)
+            case "Sort" if _has_having(node):
+                self.plan(node, ctes, outer)
+            case "Sort" | "Distinct" | "UnresolvedHint" | "Union":
+                self._plain(node.children)
+                for child in node.children:
+                    self._subqueries(child, ctes, (_OPEN, *outer))
+                for plan in node.plans:
+                    self.shown(plan, ctes, outer)
+            case limit if limit in _LIMITS:
+                self._limited(node)
+                self.shown(node.plans[0], ctes, outer)
+            case "Project" | "Aggregate":
+                self._plain(node.children)
+                below = self.plan(node.plans[0], ctes, outer)
+                for child in node.children:
+                    self._subqueries(child, ctes, (below, *outer))
+            case _:
+                self.plan(node, ctes, outer)
+
+    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+        """Return the columns of a plan in which all is total."""
+        self._step()
+        match node.node:
+            case "UnresolvedRelation":
+                return self._relation(node, ctes)
+            case "UnresolvedWith":
+                return self.plan(node.plans[0], self._named(node, ctes, outer), outer)
+            case "OneRowRelation":
+                return _Columns()
+            case "Join":
+                return self._join(node, ctes, outer)
+            case "Union" | "Except" | "Intersect":
+                return self._set(node, ctes, outer)
+        if len(node.plans) != 1:
+            raise _NotTotal
+        below = self.plan(node.plans[0], ctes, outer)
+        match node.node:
+            case "Filter":
+                self._conditions(node.children, (below, *outer), ctes)
+            case "UnresolvedHaving":
+                self._having(node, below, ctes, outer)
+            case "SubqueryAlias":
+                alias = frozenset({(node.parts[0].lower(),)})
+                shown = [replace(one, qualifiers=alias) for one in below.columns if one.bare]
+                return _Columns(tuple(shown), below.open)
+            case "Project":
+                return self._project(node.children, below, ctes, outer)
+            case "Aggregate":
+                count = int(node.value or 0)
+                keys, items = node.children[:count], node.children[count:]
+                known = {one.name for one in below.columns}
+                made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
+                for key in keys:
+                    if not (key.node == "UnresolvedAttribute" and key.parts[-1].lower() in made):
+                        self._total(self.value(key, (below, *outer), ctes))
+                return self._project(items, below, ctes, outer)
+            case "Sort":
+                # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
+                for order in node.children:
+                    for key in order.children if order.node == "SortOrder" else (order,):
+                        self._item(order, self.value(key, (below, *outer), ctes))
+            case "UnresolvedSubqueryColumnAliases":
+                return _OPEN
+            case limit if limit in _LIMITS:
+                self._limited(node)
+            case passing if passing in _PASSING:
+                self._plain(node.children)
+            case _:
+                raise _NotTotal
+        return below
+
+    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> _Columns:
+        parts = tuple([part.lower() for part in node.parts])
+        qualifiers = frozenset(parts[start:] for start in range(len(parts)))
+        if node.span in self.ctes:
+            known = ctes.get(parts[-1])
+            if known is None:
+                raise _NotTotal  # it reads itself
+            shown = [replace(one, qualifiers=qualifiers) for one in known.columns if one.bare]
+            return _Columns(tuple(shown), known.open)
+        if node.span is None or node.span not in self.scanned:
+            return _OPEN
+        return self.scan(node.span, qualifiers)
+
+    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Ctes:
+        inside = dict(ctes)
+        for name, plan in zip(node.parts, node.plans[1:], strict=True):
+            inside.pop(name.lower(), None)
+            inside[name.lower()] = self.plan(plan, inside, outer)
+        return inside
+
+    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+        if node.mode not in _JOINS or len(node.plans) != 2:
+            raise _NotTotal
+        left, right = (self.plan(plan, ctes, outer) for plan in node.plans)
+        both = _Columns((*left.columns, *right.columns), left.open or right.open)
+        self._conditions(node.children, (both, *outer), ctes)
+        merged = []
+        for name in node.parts:
+            one, other = self._reference((name,), (left,)), self._reference((name,), (right,))
+            if not one.type or one.type != other.type:
+                raise _NotTotal
+            merged.append(_Column(name.lower(), one.type))
+        if node.mode in _LEFT_ONLY:
+            return left
+        if not merged:
+            return both
+        folded = {one.name for one in merged}
+        sides = [replace(one, bare=one.bare and one.name not in folded) for one in both.columns]
+        return _Columns((*merged, *sides), both.open)
+
+    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[_Columns, ...]) -> _Columns:
+        """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
+        sides = [self.plan(plan, ctes, outer) for plan in node.plans]
+        types = {tuple(one.type for one in side.columns) for side in sides}
+        if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
+            raise _NotTotal
+        return _Columns(
+            tuple([replace(one, qualifiers=frozenset(), source=None) for one in sides[0].columns])
+        )
+
+    def _project(
+        self, items: Sequence[ExpressionNode], below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
+    ) -> _Columns:
+        known = {one.name for one in below.columns}
+        made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
+        if not made.isdisjoint(_named_columns(items)):
+            raise _NotTotal  # it means another item of the same list, or a column of a query around
+        columns: list[_Column] = []
+        unnamed = below.open and any(item.node == "UnresolvedStar" for item in items)
+        for item in items:
+            if item.node == "UnresolvedStar":
+                qualifier = tuple(part.lower() for part in item.parts)
+                shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
+                self._step(len(shown))
+                columns += [replace(one, qualifiers=frozenset(), bare=True) for one in shown]
+                # What has a qualifier that is none of a relation's is a column with fields.
+                unnamed |= bool(qualifier) and not shown
+                continue
+            found = self.value(item, (below, *outer), ctes)
+            self._item(item, found)
+            if item.node == "Alias":
+                columns.append(_Column(item.parts[0].lower(), found.type))
+            elif item.node == "UnresolvedAttribute":
+                columns.append(_Column(item.parts[-1].lower(), found.type))
+            else:
+                unnamed = True
+        return _Columns(tuple(columns), unnamed)
+
+    def _having(
+        self, node: ExpressionNode, below: _Columns, ctes: _Ctes, outer: tuple[_Columns, ...]
+    ) -> None:
+        """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
+        inner = node.plans[0]
+        if inner.node not in ("Aggregate", "Project"):
+            raise _NotTotal
+        within = self.plan(inner.plans[0], ctes, outer)
+        ours = [one for one in below.columns if one.source is None]
+        names = {one.name for one in ours}
+        if any(one.name in names and one.type != _type_of(one.name, ours) for one in within.columns):
+            raise _NotTotal  # which one of the two is meant is not followed
+        kept = tuple([one for one in within.columns if one.name not in names])
+        self._conditions(node.children, (_Columns((*ours, *kept), within.open or below.open), *outer), ctes)
+
+    def _conditions(
+        self, conditions: Iterable[ExpressionNode], scopes: tuple[_Columns, ...], ctes: _Ctes
+    ) -> None:
+        for condition in conditions:
+            found = self.value(condition, scopes, ctes)
+            self._total(found)
+            if found.type not in ("boolean", "void"):
+                raise _NotTotal
+
+    def _item(self, node: ExpressionNode, found: Value) -> None:
+        """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
+        it is never a condition on a row. What it aggregates may not."""
+        if found.grouped and found.below:
+            self._plain([node])
+        else:
+            self._total(found)
+
+    def _total(self, found: Value) -> None:
+        if not (found.total and found.below):
+            raise _NotTotal
+
+    def _limited(self, node: ExpressionNode) -> None:
+        if any(child.node != "Literal" for child in node.children):
+            raise _NotTotal
+
+    def _plain(self, nodes: Iterable[ExpressionNode]) -> None:
+        """Look at expressions that may fail: they are of one row or one group, and vary by nothing else."""
+        for node in nodes:
+            self._step()
+            if node.node not in _SHOWN or not steady(node.plans):
+                raise _NotTotal
+            if node.node == "UnresolvedFunction":
+                name = builtin_name(node.parts)
+                if not (name in ROW_WISE_FUNCTIONS or name in AGGREGATES or name in NUMBERING):
+                    raise _NotTotal
+            self._plain(node.children)
+
+    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[_Columns, ...]) -> None:
+        """Look at the queries within an expression that may fail: they may not."""
+        if node.plans:
+            self._total(self.value(node, scopes, ctes))
+            return
+        for child in node.children:
+            self._subqueries(child, ctes, scopes)
+
+    # Expressions.
+
+    def value(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None = None) -> Value:
+        """Return what is known of an expression over columns of these plans, the innermost first."""
+        self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
+        match node.node:
+            case "UnresolvedAttribute":
+                return self._reference(node.parts, scopes)
+            case "Literal":
+                return self.values.literal(node)
+            case "Exists" | "ScalarSubquery" | "InSubquery":
+                return self._query(node, scopes, ctes)
+            case "WindowExpression":
+                return self._window(node, scopes, ctes)
+        operands = [self.value(child, scopes, ctes) for child in node.children]
+        found = self.values.made(node, operands)
+        if found.grouped:
+            return found
+        grouped = any(one.grouped for one in operands)
+        total = found.total and all(one.total for one in operands)
+        return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
+
+    def _reference(self, parts: Sequence[str], scopes: tuple[_Columns, ...]) -> Value:
+        for scope in scopes:
+            found = scope.find(parts)
+            for one in found:
+                if one.source is not None:
+                    span, name = one.source
+                    self.used.setdefault(span, set()).add(name)
+            if found:
+                # Of several Spark takes none, unless a plan says which.
+                types = {one.type for one in found}
+                return Value(types.pop()) if len(types) == 1 else UNKNOWN
+            if scope.open:
+                return UNKNOWN
+        return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
+
+    def _window(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> Value:
+        function = node.children[0]
+        operands = [self.value(child, scopes, ctes) for child in function.children]
+        self._plain(node.children)
+        for specified in node.children[1:]:
+            for child in specified.children:
+                if child.node in ("SpecifiedWindowFrame", "UnspecifiedFrame"):
+                    continue
+                keys = child.children if child.node == "SortOrder" else (child,)
+                operands += [self.value(key, scopes, ctes) for key in keys]
+        total = all(one.total and one.below for one in operands)
+        name = builtin_name(function.parts) if function.node == "UnresolvedFunction" else None
+        if name in NUMBERING:
+            return Value("int", total=total)
+        found = aggregate(name or "", operands[: len(function.children)])
+        return Value(found.type, total=total)
+
+    def _query(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> Value:
+        """A subquery in an expression: all in it is total, and one that stands for a value has one row."""
+        if ctes is None:
+            return FAILING  # of a policy
+        if node.node == "InSubquery":
+            *values, listed = node.children
+            found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else _OPEN
+            operands = [self.value(one, scopes, ctes) for one in values]
+            alike = len(found.columns) == len(operands) and not found.open
+            if not alike or not all(
+                one.total and one.type == column.type and one.type
+                for one, column in zip(operands, found.columns, strict=True)
+            ):
+                return FAILING
+            return replace(BOOLEAN, grouped=any(one.grouped for one in operands))
+        found = self.plan(node.plans[0], ctes, scopes)
+        if node.node == "Exists":
+            return BOOLEAN
+        if not _has_one_row(node.plans[0]) or len(node.plans[0].children) != 1:
+            return FAILING
+        (item,) = node.plans[0].children
+        below = self.plan(node.plans[0].plans[0], ctes, scopes)
+        return Value(self.value(item, (below, *scopes), ctes).type)
+
+
+def _has_having(node: ExpressionNode) -> bool:
+    """Whether what is sorted are groups of which some are left out."""
+    while node.node in ("Sort", "UnresolvedHint", "Distinct") and node.plans:
+        node = node.plans[0]
+    return node.node == "UnresolvedHaving"
+
+
+def _named_columns(nodes: Iterable[ExpressionNode]) -> Iterable[str]:
+    """Yield what references in expressions begin with, lower case."""
+    for node in nodes:
+        if node.node == "UnresolvedAttribute":
+            yield node.parts[0].lower()
+        yield from _named_columns(node.children)
+
+
+def _has_one_row(plan: ExpressionNode) -> bool:
+    """Whether a plan aggregates all of its rows to one."""
+    return plan.node == "Project" and any(map(_aggregates, plan.children))
+
+
+def _aggregates(node: ExpressionNode) -> bool:
+    """Whether an expression calls an aggregate, not over a window."""
+    if node.node == "UnresolvedFunction" and builtin_name(node.parts) in AGGREGATES:
+        return True
+    return node.node != "WindowExpression" and any(map(_aggregates, node.children))
+
+
+def _type_of(name: str, columns: Iterable[_Column]) -> str:
+    types = {one.type for one in columns if one.name == name}
+    return types.pop() if len(types) == 1 else ""

@@ -1,0 +1,406 @@
+"""Total expressions: what is known of a value whatever stands in the rows that it is made of.
+
+An expression is total if it has a value for every row that columns of its types can have, with ANSI mode on
+and off; see `gateway.sql.total`. What is on no list here is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.model.reading import ExpressionNode
+from gateway.sql.functions import AGGREGATES, builtin_name
+from gateway.sql.leakproof_copies import (
+    DECIMAL,
+    DIGITS,
+    INTEGERS,
+    MOST_DIGITS,
+    TEXT,
+    date_of,
+    timestamp_of,
+)
+
+MOST_CALCULATED: Final = 31
+"""Digits of a sum or product of decimals; databases have room for no more, Spark for 38."""
+
+_INTEGER_TYPES: Final = tuple(INTEGERS)
+"""From the narrowest to the widest."""
+_FRACTIONS: Final = frozenset({"float", "double"})
+KNOWN: Final = frozenset({*_INTEGER_TYPES, *_FRACTIONS, "boolean", "date", "timestamp", "string"})
+_MOST_DAYS: Final = 40_000
+_MOST_MONTHS: Final = 1_200
+"""How far from a date of four digits one may go that is still a date."""
+_MICROS_A_DAY: Final = 86_400_000_000
+
+_COMPARISONS: Final = frozenset(
+    "EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual".split()
+)
+
+_TEXT_TO_TEXT: Final = frozenset("btrim lcase lower ltrim rtrim trim ucase upper".split())
+_LENGTHS: Final = frozenset("char_length character_length len length".split())
+_TEXTS_TO_BOOLEAN: Final = frozenset("contains endswith startswith".split())
+_PARTS_OF_DATES: Final = frozenset(
+    "day dayofmonth dayofweek dayofyear month quarter weekday weekofyear year".split()
+)
+_ALIKE: Final = frozenset("coalesce ifnull nvl".split())
+NUMBERING: Final = frozenset("dense_rank rank row_number".split())
+_WHO: Final = frozenset("current_user session_user user".split())
+_OF_ITS_ARGUMENT: Final = frozenset("any_value first last max min".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of an expression."""
+
+    type: str = ""
+    """Its type as Spark writes it, varchar as string; empty when it is not known. A decimal may be said to
+    have more digits than it has."""
+    total: bool = True
+    number: int | None = None
+    """Of a whole number that is the same in every row: which one."""
+    fixed: bool = False
+    """Of a date or an instant: whether it is the same in every row, and far from the end of time."""
+    grouped: bool = False
+    """Whether it is made of a group of rows."""
+    below: bool = True
+    """Whether all is total of which aggregates in it are made."""
+
+
+UNKNOWN: Final = Value()
+FAILING: Final = Value(total=False)
+BOOLEAN: Final = Value("boolean")
+
+
+def column_kind(written: str) -> str:
+    """Return a column's type as far as it is looked at here; empty for all others. CHAR is among these: its
+    values are made longer where they are read and where they are compared."""
+    lowered = written.lower()
+    if TEXT.match(lowered):
+        return "string"
+    return lowered if lowered in KNOWN or DECIMAL.match(lowered) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What operators and functions make of their operands, in one text."""
+
+    text: str
+
+    def literal(self, node: ExpressionNode) -> Value:
+        if node.value is None:
+            return Value("void")
+        if node.type in INTEGERS:
+            return Value(node.type, number=int(node.value))
+        if node.type == "date":
+            return Value("date", fixed=date_of(node) is not None)
+        if node.type == "timestamp":
+            return Value("timestamp", fixed=timestamp_of(node, self.text) is not None)
+        return Value(column_kind(node.type))
+
+    def made(self, node: ExpressionNode, operands: list[Value]) -> Value:
+        """Return what an operator makes of its operands; their own totality is the caller's."""
+        match node.node:
+            case "And" | "Or" | "Not":
+                return BOOLEAN if _all_of(operands, "boolean") else FAILING
+            case "IsNull" | "IsNotNull":
+                return BOOLEAN
+            case "Alias" | "UnresolvedAlias" | "UnaryPositive":
+                return operands[0]
+            case comparison if comparison in _COMPARISONS:
+                return self._compared(node.children, operands)
+            case "In":
+                return self._listed(node.children, operands)
+            case "Like":
+                return self._like(node, operands)
+            case "Add" | "Subtract" | "Multiply":
+                return _arithmetic(node, operands)
+            case "Remainder" | "Divide":
+                return _divided(node, operands)
+            case "Cast":
+                return self._cast(node, operands[0])
+            case "CaseWhen":
+                return _case(operands)
+            case "If":
+                return _case(operands)
+            case "Coalesce":
+                return _same(operands)
+            case "Concat":
+                return Value("string") if _all_of(operands, "string") else FAILING
+            case "Substring":
+                return _part(operands)
+            case "Lower" | "StringTrim" | "StringTrimLeft" | "StringTrimRight":
+                return Value("string") if _all_of(operands, "string") else FAILING
+            case "CurrentDate" | "CurrentTimestamp" | "CurrentUser":
+                return word({"CurrentDate": "current_date", "CurrentUser": "user"}.get(node.node, "now"))
+            case "UnresolvedFunction":
+                return self._called(node, operands)
+        return FAILING
+
+    def _compared(self, nodes: Sequence[ExpressionNode], operands: Sequence[Value]) -> Value:
+        (one, other), (left, right) = operands, nodes
+        if _comparable(one, other) or self._read(right, one.type) or self._read(left, other.type):
+            return BOOLEAN
+        return FAILING
+
+    def _listed(self, nodes: Sequence[ExpressionNode], operands: Sequence[Value]) -> Value:
+        """An IN: Spark takes all of it to one type."""
+        pairs = zip(nodes[1:], operands[1:], strict=True)
+        compared = all(self._compared((nodes[0], n), (operands[0], o)).total for n, o in pairs)
+        return BOOLEAN if compared and _alike(operands[1:]) and _room(operands) else FAILING
+
+    def _read(self, node: ExpressionNode, type_: str) -> bool:
+        """Whether a literal is text in which a date or an instant is written as Spark writes them."""
+        if node.node != "Literal" or node.type != "string":
+            return False
+        if type_ == "date":
+            return date_of(node) is not None
+        return type_ == "timestamp" and timestamp_of(node, self.text) is not None
+
+    def _like(self, node: ExpressionNode, operands: list[Value]) -> Value:
+        """A LIKE whose pattern is known and escapes nothing: one that ends in an escape fails."""
+        pattern = node.children[1]
+        known = pattern.node == "Literal" and pattern.type == "string" and "\\" not in (pattern.value or "\\")
+        return BOOLEAN if known and node.mode == "\\" and operands[0].type == "string" else FAILING
+
+    def _cast(self, node: ExpressionNode, operand: Value) -> Value:
+        target, source = column_kind(node.type), operand.type
+        if node.type.lower().startswith("varchar"):
+            return FAILING
+        tried = (
+            node.mode == "TRY" and source in KNOWN - {"date", "timestamp"} and target not in ("timestamp", "")
+        )
+        if self._read(node.children[0], target):
+            return Value(target, fixed=True)
+        if source == "date" and target == "timestamp":
+            return Value(target, total=operand.fixed, fixed=operand.fixed)
+        if target and (tried or source == "void" or _loses_nothing(source, target)):
+            return Value(target, fixed=operand.fixed)
+        return Value(target, total=False)
+
+    def _called(self, node: ExpressionNode, operands: list[Value]) -> Value:
+        name = builtin_name(node.parts) or ""
+        types = [one.type for one in operands]
+        if name in AGGREGATES:
+            return aggregate(name, operands)
+        if name in _TEXT_TO_TEXT and 1 <= len(types) <= 2:
+            return Value("string") if _all_of(operands, "string") else FAILING
+        if name in _LENGTHS and types == ["string"]:
+            return Value("int")
+        if name in _TEXTS_TO_BOOLEAN and types == ["string", "string"]:
+            return BOOLEAN
+        if name == "concat":
+            return Value("string") if types and _all_of(operands, "string") else FAILING
+        if name in ("substr", "substring"):
+            return _part(operands)
+        if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
+            return Value("int")
+        if (
+            name in ("extract", "date_part", "datepart")
+            and len(types) == 2
+            and types[1] in ("date", "timestamp")
+        ):
+            field_ = node.children[0]
+            return Value("int") if (field_.value or "").lower() in _PARTS_OF_DATES - {"weekday"} else FAILING
+        if name in ("date_add", "date_sub", "dateadd") and len(types) == 2 and types[0] == "date":
+            return _days(operands)
+        if name in ("datediff", "date_diff") and types == ["date", "date"]:
+            return Value("int")
+        if name in _ALIKE:
+            return _same(operands)
+        if name == "if" and len(operands) == 3:
+            return _case(operands)
+        if name == "between" and len(operands) == 3:
+            value, low, high = node.children
+            pairs = (((value, low), operands[:2]), ((value, high), (operands[0], operands[2])))
+            return BOOLEAN if all(self._compared(n, o).total for n, o in pairs) else FAILING
+        if name in ("equal_null", "nullif") and len(operands) == 2:
+            found = self._compared(node.children, operands)
+            return found if name == "equal_null" else Value(types[0], total=found.total)
+        if name in ("isnull", "isnotnull") and len(operands) == 1:
+            return BOOLEAN
+        if not operands:
+            return word(name)
+        return FAILING
+
+
+def word(name: str) -> Value:
+    """What a word or a call without arguments stands for that no column has for its name."""
+    if name in ("current_date", "curdate"):
+        return Value("date", fixed=True)
+    if name in ("current_timestamp", "now"):
+        return Value("timestamp", fixed=True)
+    return Value("string") if name in _WHO else FAILING
+
+
+def _all_of(operands: Iterable[Value], type_: str) -> bool:
+    return all(one.type in (type_, "void") for one in operands)
+
+
+def _digits(type_: str) -> tuple[int, int] | None:
+    """Return the digits before and behind the point of a whole number's type or a decimal."""
+    if type_ in DIGITS:
+        return DIGITS[type_], 0
+    found = DECIMAL.match(type_)
+    return (int(found[1]) - int(found[2]), int(found[2])) if found else None
+
+
+def _comparable(one: Value, other: Value) -> bool:
+    """Whether two values can be compared whatever they are: Spark's cast of either to the type of both loses
+    nothing."""
+    types = {one.type, other.type}
+    if "" in types:
+        return False
+    if len(types) == 1 or "void" in types:
+        return True
+    if types == {"date", "timestamp"}:
+        return one.fixed if one.type == "date" else other.fixed
+    if not all(type_ in _FRACTIONS or _digits(type_) for type_ in types):
+        return False
+    if types & _FRACTIONS:
+        return True
+    return _room((one, other))
+
+
+def _room(values: Iterable[Value]) -> bool:
+    """Whether there is a decimal for all of these numbers."""
+    digits = [found for one in values if (found := _digits(one.type)) is not None]
+    return max([a for a, _ in digits], default=0) + max([b for _, b in digits], default=0) <= MOST_DIGITS
+
+
+def _alike(values: Iterable[Value]) -> bool:
+    """Whether values are all of one type, or all numbers."""
+    types = {one.type for one in values} - {"void"}
+    return len(types) <= 1 or all(type_ in _FRACTIONS or _digits(type_) for type_ in types)
+
+
+def _same(operands: Sequence[Value]) -> Value:
+    """Return the type of values one of which is chosen: the one that all have."""
+    types = {one.type for one in operands} - {"void"}
+    if len(types) != 1 or "" in types:
+        return FAILING
+    return Value(types.pop())
+
+
+def _case(operands: Sequence[Value]) -> Value:
+    pairs = len(operands) // 2 * 2
+    found = _same([*operands[1:pairs:2], *operands[pairs:]])
+    return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
+
+
+def _part(operands: Sequence[Value]) -> Value:
+    text, *places = operands
+    known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
+    return Value("string") if known else FAILING
+
+
+def _days(operands: Sequence[Value]) -> Value:
+    """A day so many days from a known one."""
+    start, days = operands
+    near = start.fixed and days.number is not None and abs(days.number) <= _MOST_DAYS
+    return Value("date", fixed=True) if near else FAILING
+
+
+_CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "Add": lambda one, other: one + other,
+    "Subtract": lambda one, other: one - other,
+    "Multiply": lambda one, other: one * other,
+}
+
+
+def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+    """Sums and products that have room in their types: of decimals and of known numbers."""
+    if len(operands) != 2:
+        return FAILING
+    one, other = operands
+    if one.fixed and node.node != "Multiply" and _is_near(node.children[1]):
+        whole = one.type == "timestamp" or _is_whole_days(node.children[1])
+        return Value(one.type, fixed=True) if whole else FAILING
+    if one.type == "date" and node.node != "Multiply":
+        return _days(operands)
+    types = {one.type, other.type}
+    if not all(_digits(type_) for type_ in types):
+        return FAILING
+    if types <= INTEGERS.keys():
+        type_ = max(types, key=_INTEGER_TYPES.index)
+        if one.number is None or other.number is None:
+            return Value(type_, total=False)
+        number = _CALCULATED[node.node](one.number, other.number)
+        fits = abs(number) < 1 << INTEGERS[type_][0] - 1
+        return Value(type_, number=number) if fits else FAILING
+    (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
+    if node.node == "Multiply":
+        # Spark has one digit more for a product than it can have.
+        needed, behind, spare = a + c, b + d, 1
+    else:
+        needed, behind, spare = max(a, c) + 1, max(b, d), 0
+    fits = needed + behind <= MOST_CALCULATED
+    return Value(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
+
+
+def _divided(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+    """A number by a known one that is not zero. What decimals are divided to may have no room."""
+    (one, other) = operands
+    digits, divisor = _digits(one.type), _digits(other.type)
+    if not other.number or digits is None or divisor is None:
+        return FAILING
+    integers = {one.type, other.type} <= INTEGERS.keys()
+    if node.node == "Divide":
+        return Value("double") if integers else FAILING
+    if integers:
+        return Value(max(one.type, other.type, key=_INTEGER_TYPES.index))
+    return Value(f"decimal({digits[0] + digits[1]},{digits[1]})")
+
+
+def _is_near(node: ExpressionNode) -> bool:
+    """Whether a literal is an interval that leads from a date of four digits to another date."""
+    if node.node != "Literal" or node.value is None:
+        return False
+    if node.type in ("interval year", "interval month", "interval year to month"):
+        return abs(int(node.value)) <= _MOST_MONTHS
+    return node.type.startswith("interval ") and abs(int(node.value)) <= _MOST_DAYS * _MICROS_A_DAY
+
+
+def _is_whole_days(node: ExpressionNode) -> bool:
+    return node.type in ("interval year", "interval month", "interval year to month", "interval day")
+
+
+def _loses_nothing(source: str, target: str) -> bool:
+    """Whether a cast has a value for every one of the source's."""
+    if source == target and source:
+        return True
+    if target == "string":
+        return source in KNOWN - _FRACTIONS - {"timestamp"} or bool(DECIMAL.match(source))
+    if (source, target) == ("timestamp", "date"):
+        return True
+    digits, room = _digits(source), _digits(target)
+    if target in _FRACTIONS:
+        return digits is not None or source in _FRACTIONS
+    if digits is None or room is None:
+        return False
+    if target in INTEGERS:
+        return source in INTEGERS and INTEGERS[source][0] <= INTEGERS[target][0]
+    # Fewer digits behind the point can carry into one more before it.
+    return digits[0] + (1 if room[1] < digits[1] else 0) <= room[0]
+
+
+def aggregate(name: str, operands: Sequence[Value]) -> Value:
+    """Return what an aggregate makes of a group; that it can fail tells of rows that are in the group."""
+    below = all(one.total and one.below for one in operands)
+    type_ = operands[0].type if operands else ""
+    digits = _digits(type_)
+    made = ""
+    if name in ("count", "count_if"):
+        made = "bigint"
+    elif name in _OF_ITS_ARGUMENT:
+        made = type_
+    elif name in ("avg", "mean", "sum") and (type_ in _FRACTIONS or (type_ in INTEGERS and name != "sum")):
+        made = "double"
+    elif name == "sum" and type_ in INTEGERS:
+        made = "bigint"
+    elif name in ("avg", "mean", "sum") and digits is not None:
+        more, behind = (10, 0) if name == "sum" else (4, 4)
+        fits = digits[0] + digits[1] + more <= MOST_DIGITS
+        made = f"decimal({digits[0] + digits[1] + more},{digits[1] + behind})" if fits else ""
+    return Value(made, grouped=True, below=below)

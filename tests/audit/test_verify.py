@@ -1,0 +1,395 @@
+"""Whoever changes the record is found, whatever else they change with it, short of the key of the seals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.audit.backlog import read_checkpoint
+from gateway.audit.chain import Head, canonical
+from gateway.audit.erasing import erase
+from gateway.audit.sealing import day_to_seal
+from gateway.audit.seals import Seal, make_seal, merkle_root, read_seal, seals
+from gateway.audit.verify import Kind, Verified, verify
+from gateway.errors import Faults
+from tests.audit.ledgers import running, shipped
+from tests.audit.samples import cleared, completed, login, refused
+
+KEY = Ed25519PrivateKey.generate()
+DAY = date(2026, 11, 20)
+
+
+@pytest.fixture
+async def record(tmp_path: Path, database: str) -> AsyncIterator[Any]:
+    """A connection to a record of two gateways, with a seal in the middle and one at the end."""
+    for number in range(2):
+        async with running(tmp_path / str(number), database, name=f"gate{number}") as ledger:
+            for text in ("SELECT 'ü\0\ud800'", "SELECT 1e16", "SELECT 3"):
+                event = dataclasses.replace(cleared(text), gateway=ledger.gateway)
+                await ledger.decided(event)
+                end = completed(event)
+                odd = {**end.body, "numbers": [1e16, 0.1, -0.0, 2**53, 1.0], "duration_ms": 12.5}
+                await ledger.record(dataclasses.replace(end, gateway=ledger.gateway, body=odd))
+            await ledger.decided(dataclasses.replace(refused(), gateway=ledger.gateway))
+            await ledger.record(dataclasses.replace(login(), gateway=ledger.gateway))
+            await shipped(ledger)
+        connection = await asyncpg.connect(database)
+        await make_seal(connection, KEY, DAY + timedelta(days=number))
+        await connection.close()
+    connection = await asyncpg.connect(database)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def looked_at(connection: Any, **more: Any) -> Verified:
+    return await verify(connection, key=KEY.public_key(), **more)
+
+
+def kinds(found: Verified) -> set[str]:
+    return {one.kind.value for one in found.findings}
+
+
+async def test_a_record_that_nobody_touched_holds(record: Any) -> None:
+    found = await looked_at(record, exported=await seals(record))
+    assert found.holds, found.findings
+    assert (found.events, found.gateways, found.seals, found.before_chain) == (16, 2, 2, 0)
+
+
+async def event(connection: Any, position: int) -> Any:
+    """The event at a position of the first gateway's chain."""
+    return await connection.fetchrow(
+        "SELECT * FROM sluice.audit_event WHERE gateway LIKE 'gate0%' AND chain_position = $1", position
+    )
+
+
+async def change(connection: Any, position: int, assignment: str) -> None:
+    found = await event(connection, position)
+    await free(connection)
+    await connection.execute(
+        f"UPDATE sluice.audit_event SET {assignment} WHERE event_id = $1", found["event_id"]
+    )
+
+
+async def free(connection: Any) -> None:
+    """Take the guard away, as an owner of the tables can."""
+    for table in ("audit_event", "audit_seal"):
+        await connection.execute(f"DROP TRIGGER IF EXISTS append_only ON sluice.{table}")
+
+
+COLUMNS = {
+    "user": "user_name = 'alice'",
+    "verdict": "verdict = 'refused'",
+    "time": "time = time + interval '1 day'",
+    "text": "statement = 'SELECT 1'",
+    "text gone": "statement = NULL",
+    "body": "body = jsonb_set(body, '{reqUser}', '\"alice\"')",
+    "key of the body gone": "body = body - 'scans'",
+    "key of the body more": "body = body || '{\"more\": 1}'",
+    "link": "link = sha256('x')",
+    "no link": "link = NULL",
+    "said to be erased": 'statement = NULL, erased = \'{"statement": "00"}\'',
+    "resources": "resources = '{}'",
+}
+
+
+@pytest.mark.parametrize("what", COLUMNS)
+async def test_a_changed_event_is_named(record: Any, what: str) -> None:
+    changed = await event(record, 3)
+    day = changed["time"].astimezone(UTC).date() + timedelta(days=1)
+    await record.execute(
+        f"CREATE TABLE IF NOT EXISTS sluice.audit_event_{day:%Y%m%d} PARTITION OF sluice.audit_event"
+        f" FOR VALUES FROM ('{day} 00:00:00+00') TO ('{day + timedelta(days=1)} 00:00:00+00')"
+    )
+    await change(record, 3, COLUMNS[what])
+    found = await looked_at(record)
+    assert str(changed["event_id"]) in {one.event_id for one in found.findings}
+    assert kinds(found) == {"changed"}
+
+
+async def remove(connection: Any, positions: Sequence[int]) -> None:
+    await free(connection)
+    await connection.execute(
+        "DELETE FROM sluice.audit_event WHERE gateway LIKE 'gate0%' AND chain_position = ANY($1::bigint[])",
+        positions,
+    )
+
+
+async def test_removed_events_are_missed_where_they_were(record: Any) -> None:
+    await remove(record, [1, 4, 5])
+    found = await looked_at(record)
+    assert [(one.kind, one.first, one.last) for one in found.findings] == [
+        (Kind.MISSING, 1, 1),
+        (Kind.MISSING, 4, 5),
+    ]
+
+
+async def test_a_cut_tail_is_missed_though_the_head_was_put_back(record: Any) -> None:
+    last = await event(record, 6)
+    await remove(record, [7, 8])
+    await record.execute(
+        "UPDATE sluice.audit_chain SET chain_position = 6, link = $1 WHERE gateway LIKE 'gate0%'",
+        last["link"],
+    )
+    found = await looked_at(record)
+    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.TRUNCATED, 7, 8)]
+
+
+async def test_without_seals_the_spool_knows_of_a_cut_tail(record: Any, tmp_path: Path) -> None:
+    last = await event(record, 6)
+    await remove(record, [7, 8])
+    await record.execute("DELETE FROM sluice.audit_seal")
+    await record.execute(
+        "UPDATE sluice.audit_chain SET chain_position = 6, link = $1 WHERE gateway LIKE 'gate0%'",
+        last["link"],
+    )
+    assert (await looked_at(record)).holds
+    found = await looked_at(record, reached=read_checkpoint(tmp_path / "0").chains)
+    assert kinds(found) == {"truncated"}
+
+
+async def test_a_swapped_pair_is_found_as_one(record: Any) -> None:
+    one, other = await event(record, 2), await event(record, 6)
+    await free(record)
+    for here, there in ((one, other), (other, one)):
+        await record.execute(
+            "UPDATE sluice.audit_event SET chain_position = -$2::bigint, link = $3 WHERE event_id = $1",
+            here["event_id"],
+            there["chain_position"],
+            there["link"],
+        )
+    await record.execute(
+        "UPDATE sluice.audit_event SET chain_position = -chain_position WHERE chain_position < 0"
+    )
+    found = await looked_at(record)
+    assert [(one.kind, one.first, one.last) for one in found.findings] == [(Kind.SWAPPED, 2, 6)]
+
+
+async def test_an_event_that_was_added_is_found(record: Any) -> None:
+    for position in ("NULL", "4", "99"):
+        await record.execute(
+            "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body,"
+            " chain_position, link)"
+            f" SELECT gen_random_uuid(), time, 'decided', gateway, 'alice', '{{}}', {position}, link"
+            " FROM sluice.audit_event WHERE gateway LIKE 'gate0%' AND chain_position = 4 LIMIT 1"
+        )
+        found = await looked_at(record)
+        assert not found.holds
+    assert kinds(found) == {"added", "repeated", "missing", "head"}
+
+
+async def make_anew(connection: Any, gateway: str) -> None:
+    """Make a gateway's chain anew over what is there: whoever has the database can do that."""
+    from gateway.audit import verify as verifying
+    from gateway.audit.chain import start
+
+    head = start(gateway)
+    for row in await connection.fetch(
+        "SELECT * FROM sluice.audit_event WHERE gateway = $1 ORDER BY chain_position", gateway
+    ):
+        head = head.next(verifying._digest(row))
+        await connection.execute(
+            "UPDATE sluice.audit_event SET chain_position = $2, link = $3 WHERE event_id = $1",
+            row["event_id"],
+            head.position,
+            head.link,
+        )
+    await connection.execute(
+        "UPDATE sluice.audit_chain SET chain_position = $2, link = $3 WHERE gateway = $1",
+        gateway,
+        head.position,
+        head.link,
+    )
+
+
+async def test_a_forged_day_is_not_what_was_sealed(record: Any) -> None:
+    forged = await event(record, 3)
+    await change(record, 3, "user_name = 'alice'")
+    await make_anew(record, forged["gateway"])
+    found = await looked_at(record)
+    assert kinds(found) == {"forged"}
+    assert f"seal 1 of {DAY}" in found.findings[0].where
+    # Without the day's seals only who kept them elsewhere can tell.
+    kept = await seals(record)
+    await record.execute("DELETE FROM sluice.audit_seal")
+    assert (await looked_at(record)).holds
+    assert kinds(await looked_at(record, exported=kept)) == {"seal", "forged"}
+
+
+async def sealed_anew(connection: Any, key: Ed25519PrivateKey) -> None:
+    texts = [read_seal(text) for text in await seals(connection)]
+    await connection.execute("DELETE FROM sluice.audit_seal")
+    before = ""
+    for seal in texts:
+        rows = await connection.fetch("SELECT gateway, chain_position, link FROM sluice.audit_event")
+        links = {(row["gateway"], row["chain_position"]): row["link"] for row in rows}
+        heads = {name: Head(head.position, links[name, head.position]) for name, head in seal.heads.items()}
+        made = dataclasses.replace(
+            seal, previous=before, heads=heads, root=merkle_root(heads), signature=""
+        ).signed(key)
+        before = made.digest()
+        await connection.execute(
+            "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
+            made.number,
+            datetime.fromisoformat(made.made_at),
+            made.text(),
+        )
+
+
+async def test_a_replaced_root_is_signed_by_nobody(record: Any) -> None:
+    kept = await seals(record)
+    forged = await event(record, 3)
+    await change(record, 3, "user_name = 'alice'")
+    await make_anew(record, forged["gateway"])
+    await sealed_anew(record, Ed25519PrivateKey.generate())
+    assert kinds(await looked_at(record)) == {"seal"}
+    # Without the key it all fits, and an export still tells.
+    assert (await verify(record)).holds
+    assert kinds(await verify(record, exported=kept)) == {"seal", "forged"}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_seal_that_is_gone_is_missed(record: Any, number: int) -> None:
+    kept = await seals(record)
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_seal WHERE number = $1", number)
+    assert kinds(await looked_at(record, exported=kept)) == {"seal"}
+
+
+@pytest.mark.parametrize(
+    "field", ["day", "made_at", "previous", "heads", "root", "key", "signature", "number"]
+)
+async def test_no_field_of_a_seal_can_be_changed(record: Any, field: str) -> None:
+    seal = read_seal((await seals(record))[0])
+    changed: dict[str, Any] = {
+        "day": seal.day - timedelta(days=1),
+        "made_at": "2020-01-01T00:00:00+00:00",
+        "previous": "00",
+        "heads": {name: Head(head.position - 1, head.link) for name, head in seal.heads.items()},
+        "root": "00" * 32,
+        "key": "00" * 32,
+        "signature": "00" * 64,
+        "number": 7,
+    }
+    await free(record)
+    await record.execute(
+        "UPDATE sluice.audit_seal SET content = $1 WHERE number = 1",
+        dataclasses.replace(seal, **{field: changed[field]}).text(),
+    )
+    assert "seal" in kinds(await looked_at(record))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"number": 1}', "{" * 5000, "\0"])
+async def test_what_is_no_seal_is_told(record: Any, text: str) -> None:
+    with pytest.raises(Faults, match="line 1 of the exported seals"):
+        await looked_at(record, exported=[text])
+
+
+async def test_a_stretch_of_time_is_verified_by_itself(record: Any) -> None:
+    third, fourth = await event(record, 3), await event(record, 5)
+    since, until = third["time"], fourth["time"]
+    await change(record, 1, "user_name = 'alice'")
+    assert (await looked_at(record, since=since, until=until)).holds
+    await change(record, 4, "user_name = 'alice'")
+    assert kinds(await looked_at(record, since=since, until=until)) == {"changed"}
+
+
+async def test_a_person_s_texts_go_and_the_record_holds(record: Any) -> None:
+    before = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
+    now = datetime.now(UTC)
+    assert await erase(record, "bob", until=now, by="root", reason="asked for") == 8
+    assert await erase(record, "bob", until=now, by="root", reason="asked for") == 0
+    found = await looked_at(record)
+    assert found.holds, found.findings
+    after = await record.fetch("SELECT kind, verdict, resources FROM sluice.audit_event ORDER BY event_id")
+    assert before == after
+    rows = await record.fetch("SELECT to_jsonb(e)::text AS event FROM sluice.audit_event e")
+    assert not [row for row in rows if "SELECT 3" in row["event"]]
+    done = await record.fetch(
+        "SELECT by_user, user_name, reason, events FROM sluice.audit_erasure ORDER BY id"
+    )
+    assert [tuple(row) for row in done] == [("root", "bob", "asked for", 8), ("root", "bob", "asked for", 0)]
+
+
+async def test_nothing_else_is_ever_changed(record: Any) -> None:
+    for order in ("UPDATE sluice.audit_event SET user_name = 'alice'", "DELETE FROM sluice.audit_event"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await record.execute(order)
+
+
+async def test_a_gateway_notices_that_its_past_was_taken(record: Any, tmp_path: Path, database: str) -> None:
+    await free(record)
+    await record.execute("DELETE FROM sluice.audit_event")
+    await record.execute("DELETE FROM sluice.audit_chain")
+    async with running(tmp_path / "0", database, name="gate0") as ledger:
+        lost = dataclasses.replace(cleared(), gateway=ledger.gateway)
+        await ledger.decided(lost)
+        await ledger.record(dataclasses.replace(completed(lost), gateway=ledger.gateway))
+        await shipped(ledger)
+        assert "0 events" in ledger.figures().chain_error
+        gateway = ledger.gateway
+    found = await looked_at(record)
+    mine = [(one.kind, one.first, one.last) for one in found.findings if one.gateway == gateway]
+    assert mine[0] == (Kind.MISSING, 1, 8)
+
+
+async def test_one_seal_a_day_however_many_gateways(record: Any) -> None:
+    assert await make_seal(record, KEY, DAY + timedelta(days=1), once=True) is None
+    made = await make_seal(record, KEY, DAY + timedelta(days=2), once=True)
+    assert made is not None
+    assert made.number == 3
+
+
+@pytest.mark.parametrize(
+    ("now", "day", "rest"),
+    [
+        ("2026-11-23T00:04:59", "2026-11-21", timedelta(seconds=1)),
+        ("2026-11-23T00:05:00", "2026-11-22", timedelta(days=1)),
+        ("2026-11-23T12:00:00", "2026-11-22", timedelta(hours=12, minutes=5)),
+    ],
+)
+def test_a_day_is_sealed_when_it_has_settled(now: str, day: str, rest: timedelta) -> None:
+    found, wait = day_to_seal(datetime.fromisoformat(now).replace(tzinfo=UTC))
+    assert (found.date().isoformat(), wait) == (day, rest)
+
+
+def test_a_seal_is_read_as_it_was_written() -> None:
+    seal = Seal(
+        number=3,
+        day=DAY,
+        made_at="2026-11-21T00:05:00.000000+00:00",
+        previous="",
+        heads={"ü": Head(1, bytes(32))},
+        root=merkle_root({"ü": Head(1, bytes(32))}),
+        key="",
+        signature="",
+    ).signed(KEY)
+    assert read_seal(seal.text()) == seal
+    assert seal.is_by(KEY.public_key())
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_the_canonical_form_is_that_of_what_json_gives_back(value: Any) -> None:
+    import json
+
+    assert canonical(json.loads(json.dumps(value))) == canonical(value)

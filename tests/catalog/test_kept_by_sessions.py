@@ -1,0 +1,43 @@
+"""A catalog of Paimon's keeps what a table is, in each session by itself: ours is told to look again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.catalog.live import LiveCatalog
+from gateway.model.catalog import TableName
+from gateway.session.ports import BackendError
+
+TABLE = TableName("lake", "shop", "t")
+
+
+class Session:
+    """Spark's session, which knows an old table until it is told to look again."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._columns = ["old"]
+
+    async def query(self, sql: str) -> Sequence[Sequence[Any]]:
+        if sql.endswith("AS JSON"):
+            raise BackendError("[NOT_SUPPORTED]", "0A000")
+        if sql.startswith("REFRESH TABLE"):
+            self._columns = ["new"]
+            return []
+        if sql.startswith("DESCRIBE NAMESPACE"):
+            raise BackendError("[SCHEMA_NOT_FOUND]", "42704")
+        columns = [(name, "int", None) for name in self._columns]
+        return [*columns, ("", "", ""), ("Name", "shop.t", ""), ("Provider", self._provider, "")]
+
+
+async def columns_of(provider: str) -> list[str]:
+    catalog = LiveCatalog(Session(provider).query, refusal=BackendError, catalogs=("lake",))
+    table = (await catalog.look_up([TABLE])).table(TABLE)
+    assert table is not None
+    return [column.name for column in table.columns]
+
+
+async def test_what_a_session_kept_of_a_table_is_not_believed() -> None:
+    assert await columns_of("paimon") == ["new"]
+    assert await columns_of("other") == ["old"]

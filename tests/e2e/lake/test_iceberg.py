@@ -1,0 +1,244 @@
+"""Iceberg before Spark 4.1: what a user gets is what copies that were filtered and masked beforehand give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e.running import RunningGateway
+
+PACK = """
+service: spark
+policies:
+  - name: analysts read the shop
+    on: {catalog: ice, database: shop, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [select, show, use]}]
+  - name: stewards do all
+    on: {catalog: ice, database: "*", table: "*", column: "*"}
+    allow: [{groups: [stewards], access: [all]}]
+  - name: stewards see plain metadata
+    on: {catalog: ice, database: shop, table: plain}
+    allow: [{groups: [analysts], access: [metadata]}]
+  - name: metadata of customers, which a filter takes back
+    on: {catalog: ice, database: shop, table: customer}
+    allow: [{groups: [analysts], access: [all]}]
+  - name: customers of a region
+    on: {catalog: ice, database: shop, table: customer}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: addresses
+    on: {catalog: ice, database: shop, table: customer, column: email}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: numbers
+    on: {catalog: ice, database: shop, table: customer, column: phone}
+    mask: [{groups: [analysts], type: MASK_NULL}]
+"""
+CANARY = "canary-7421"
+ROWS = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA', DATE'2024-01-01'),
+    (2, '{CANARY}', 'bob@x.example', '555-0199', 'AMER', DATE'2024-01-02'),
+    (3, 'Eve', 'eve@x.example', NULL, 'EMEA', DATE'2024-01-02')"""
+LATER = f"""(4, 'Zoe', 'zoe@{CANARY}', '1', 'EMEA', DATE'2024-01-03'),
+    (5, '{CANARY}', '', '2', 'APAC', DATE'2024-01-03')"""
+COPIED = "SELECT id, name, sha2(email, 256) AS email, CAST(NULL AS STRING) AS phone, region, day"
+
+
+@pytest.fixture(scope="module")
+def lake(lakes: OpenLake) -> LakeSpark:
+    lake = lakes("4.1", "iceberg")
+    columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
+    lake.spark.query(
+        "CREATE DATABASE ice.shop",
+        "CREATE DATABASE ice.shop_copy",
+        f"CREATE TABLE ice.shop.customer {columns} PARTITIONED BY (day)",
+        f"CREATE TABLE ice.shop_copy.customer {columns} PARTITIONED BY (day)",
+        f"INSERT INTO ice.shop.customer VALUES {ROWS}",
+        f"INSERT INTO ice.shop_copy.customer {COPIED} FROM ice.shop.customer WHERE region = 'EMEA'",
+        "ALTER TABLE ice.shop.customer CREATE TAG first",
+        "ALTER TABLE ice.shop_copy.customer CREATE TAG first",
+        f"INSERT INTO ice.shop.customer VALUES {LATER}",
+        f"INSERT INTO ice.shop_copy.customer {COPIED} FROM ice.shop.customer WHERE id = 4",
+        "CREATE TABLE ice.shop.plain (id INT, note STRING) USING iceberg",
+        "INSERT INTO ice.shop.plain VALUES (1, 'a'), (2, 'b')",
+        "CREATE TABLE ice.shop_copy.plain (id INT, note STRING) USING iceberg",
+        "INSERT INTO ice.shop_copy.plain VALUES (1, 'a'), (2, 'b')",
+        "CREATE DATABASE ice.hidden",
+        "CREATE TABLE ice.hidden.secret (id INT, s STRING) USING iceberg",
+        f"INSERT INTO ice.hidden.secret VALUES (1, '{CANARY}')",
+        user="loader",
+    )
+    return lake
+
+
+@pytest.fixture(scope="module")
+def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
+    users = {"bob": ["analysts"], "stew": ["stewards"]}
+    with lake.gateway("gateway", PACK, users) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bob(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
+    with Twins.open(lake, gateway, "bob", governed="ice.shop", copies="ice.shop_copy") as twins:
+        yield twins
+
+
+@pytest.fixture(scope="module")
+def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
+    """Two databases that are alike, one behind the gateway for somebody who may do all."""
+    lake.spark.query("CREATE DATABASE ice.one", "CREATE DATABASE ice.two", user="loader")
+    with Twins.open(lake, gateway, "stew", governed="ice.one", copies="ice.two") as twins:
+        yield twins
+
+
+READS = (
+    "SELECT * FROM customer ORDER BY id",
+    "SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id",
+    "SELECT count(*) AS n, min(name) AS a, max(name) AS z FROM customer",
+    "SELECT region, count(*) AS n FROM customer GROUP BY region",
+    "SELECT day, count(DISTINCT email) AS n FROM customer GROUP BY day ORDER BY day",
+    "SELECT * FROM customer VERSION AS OF 'first' ORDER BY id",
+    "SELECT * FROM customer FOR VERSION AS OF 'first' WHERE phone IS NULL ORDER BY id",
+    "SELECT * FROM customer VERSION AS OF 'main' ORDER BY id",
+    "SELECT c.id FROM customer VERSION AS OF 'first' AS c JOIN customer d ON c.email = d.email ORDER BY c.id",
+    "SELECT id FROM customer WHERE email = 'ann@canary-7421'",
+    "SELECT id FROM customer WHERE phone LIKE '555%'",
+    "WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)",
+    "SELECT id, row_number() OVER (PARTITION BY day ORDER BY id) AS r FROM customer ORDER BY id",
+    "SELECT * FROM customer TABLESAMPLE (100 PERCENT) REPEATABLE (1) ORDER BY id",
+    "SELECT id FROM customer EXCEPT SELECT id FROM customer VERSION AS OF 'first'",
+    "FROM customer |> WHERE id > 1 |> SELECT id, name |> ORDER BY id",
+    "SELECT * FROM customer PIVOT (count(*) FOR region IN ('EMEA', 'AMER')) ORDER BY id",
+    "SELECT no_such FROM customer",
+    "SHOW COLUMNS IN customer",
+    "SELECT plain.id, name FROM plain JOIN customer USING (id) ORDER BY id",
+    "SELECT * FROM plain ORDER BY id",
+)
+
+
+def test_reads_are_those_of_copies(bob: Twins) -> None:
+    for text in READS:
+        bob.same(text)
+
+
+def test_metadata_is_for_whoever_may_have_all_of_the_table(bob: Twins) -> None:
+    answer = bob.same("SELECT count(*) AS n FROM {db}.plain.snapshots")
+    assert answer.rows == [(1,)]
+    assert not bob.same("SELECT content, record_count FROM {db}.plain.files").error
+    assert not bob.same("SELECT count(*) AS n FROM {db}.plain.HISTORY").error
+    assert not bob.same("SELECT count(*) AS n FROM {db}.plain.entries VERSION AS OF 'main'").error
+
+
+METADATA = (
+    "files",
+    "data_files",
+    "all_data_files",
+    "delete_files",
+    "entries",
+    "all_entries",
+    "history",
+    "metadata_log_entries",
+    "manifests",
+    "all_manifests",
+    "partitions",
+    "position_deletes",
+    "refs",
+    "snapshots",
+)
+
+
+@pytest.mark.parametrize("part", METADATA)
+def test_metadata_of_a_table_with_obligations_is_refused(bob: Twins, part: str) -> None:
+    assert "hidden from or masked" in bob.refusal(f"SELECT * FROM ice.shop.customer.{part}")
+
+
+PAST = (
+    "SELECT * FROM ice.hidden.secret",
+    "SELECT * FROM ice.hidden.secret.files",
+    "SELECT * FROM ice.shop.customer.branch_main",
+    "SELECT * FROM ice.shop.customer.tag_first",
+    "SELECT * FROM ice.shop.customer.snapshot_id_1",
+    "SELECT * FROM ice.shop.customer.at_timestamp_1",
+    "SELECT * FROM ice.shop.`customer#files`",
+    "SELECT * FROM ice.shop.`customer$files`",
+    "SELECT * FROM ice.`shop.customer.files`",
+    "SELECT * FROM ice.shop.plain.no_such",
+    "SELECT * FROM ice.shop.customer.changes",
+    "CREATE TEMPORARY VIEW v AS SELECT * FROM ice.shop.plain.files",
+    "CACHE TABLE c AS SELECT * FROM ice.shop.plain.files",
+    "CALL ice.system.rollback_to_snapshot('shop.customer', 1)",
+    "CALL ice.system.rewrite_data_files(table => 'shop.customer', where => 'id = 2')",
+    "CALL ice.system.ancestors_of('shop.customer')",
+    "CALL ice.system.ancestors_of('hidden.secret')",
+    "CALL ice.system.create_changelog_view(table => 'shop.customer')",
+    "CALL ice.system.register_table('shop.x', '/tmp/metadata.json')",
+    "CALL ice.system.snapshot('shop.customer', 'shop.x')",
+    "CALL ice.system.add_files('shop.plain', '`parquet`.`/tmp`')",
+    "CALL ice.system.no_such('shop.plain')",
+    "ALTER TABLE ice.shop.customer ADD PARTITION FIELD bucket(4, id)",
+    "ALTER TABLE ice.shop.customer CREATE BRANCH b",
+    "ALTER TABLE ice.shop.customer DROP TAG first",
+    "UPDATE ice.shop.customer SET phone = email",
+    "DELETE FROM ice.shop.customer WHERE name LIKE 'c%'",
+    "MERGE INTO ice.shop.customer t USING ice.shop.plain s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    "CREATE TABLE ice.shop.mine TBLPROPERTIES ('write.data.path' = '/tmp/x') AS SELECT 1 AS a",
+    "ALTER TABLE ice.shop.plain SET TBLPROPERTIES ('write.metadata.path' = '/tmp/x')",
+    "ALTER TABLE ice.shop.plain SET LOCATION '/tmp/x'",
+    "SELECT * FROM iceberg.`/tmp/ice/shop/customer`",
+    "DESCRIBE TABLE EXTENDED ice.shop.customer.files",
+    "SHOW CREATE TABLE ice.hidden.secret",
+    "SELECT * FROM ice.shop.customer.partitions VERSION AS OF 'first'",
+)
+
+
+@pytest.mark.parametrize("text", PAST)
+def test_there_is_no_way_past_a_filter_or_mask(bob: Twins, text: str) -> None:
+    message = bob.refusal(text)
+    assert message.startswith("[SLUICE_"), message
+    assert CANARY not in message
+
+
+WRITES = (
+    "CREATE TABLE t (id INT, name STRING, day DATE) USING iceberg PARTITIONED BY (days(day))",
+    "INSERT INTO t VALUES (1, 'a', DATE'2024-01-01'), (2, 'b', DATE'2024-01-02')",
+    "INSERT INTO t BY NAME SELECT 'c' AS name, 3 AS id, DATE'2024-01-03' AS day",
+    "INSERT OVERWRITE t SELECT 4, 'd', DATE'2024-01-02'",
+    "INSERT INTO t REPLACE WHERE id = 4 SELECT 5, 'e', DATE'2024-01-04'",
+    "UPDATE t SET name = upper(name) WHERE id < 3",
+    "DELETE FROM t WHERE id = 3",
+    "MERGE INTO t USING (SELECT 1 AS id, 'm' AS name, DATE'2024-02-01' AS day) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *",
+    "ALTER TABLE t ADD COLUMN note STRING",
+    "ALTER TABLE {db}.t ADD PARTITION FIELD bucket(4, id)",
+    "ALTER TABLE {db}.t DROP PARTITION FIELD bucket(4, id)",
+    "ALTER TABLE {db}.t WRITE ORDERED BY id DESC",
+    "ALTER TABLE {db}.t CREATE BRANCH side",
+    "INSERT INTO {db}.t.branch_side VALUES (9, 'side', DATE'2024-03-01', NULL)",
+    "UPDATE {db}.t.branch_side SET note = 'x' WHERE id = 9",
+    "ALTER TABLE {db}.t CREATE OR REPLACE TAG mark RETAIN 5 DAYS",
+    "ALTER TABLE {db}.t DROP TAG mark",
+    "ALTER TABLE t SET TBLPROPERTIES ('user.note' = 'x')",
+    "CREATE TABLE u USING iceberg AS SELECT id, name FROM t",
+    "CREATE OR REPLACE TABLE u USING iceberg AS SELECT id FROM t",
+    "DROP TABLE u",
+)
+
+
+def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
+    for text in WRITES:
+        assert not steward.same(text).error, text
+        steward.same("SELECT * FROM t ORDER BY id")
+    steward.same("SELECT * FROM t VERSION AS OF 'side' ORDER BY id")
+    assert steward.ours.ask("CALL ice.system.rewrite_data_files('one.t')").error == ""
+    assert (
+        steward.ours.ask("CALL ice.system.rewrite_data_files(table => 'one.t', where => 'id = 1')").error
+        == ""
+    )
+    assert (
+        steward.ours.ask("CALL ice.system.expire_snapshots(table => 'one.t', retain_last => 2)").error == ""
+    )
+    assert steward.ours.ask("CALL ice.system.rewrite_manifests('ice.one.t')").error == ""
+    assert len(steward.ours.ask("CALL ice.system.ancestors_of('one.t')").rows) > 1
+    for condition in ("id = (SELECT 1)", "reflect('a', 'b') = 1", "id = 1; DROP TABLE t"):
+        text = f"CALL ice.system.rewrite_data_files(table => 'one.t', where => \"{condition}\")"
+        assert "[" in steward.refusal(text)
