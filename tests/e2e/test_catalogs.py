@@ -81,7 +81,7 @@ def test_policies_hold_in_a_catalog_that_only_the_gateway_knows(
         assert ann("SELECT * FROM told.shop.person") == [(1, 4000, 1), (2, 4001, 2)]
         assert bea("SELECT * FROM told.shop.person") == [(1, None, 1)]
         # Two parts are a table in the current catalog, one is in the current database.
-        bea("SET CATALOG told")
+        bea("SET CATALOG 'told'")
         assert bea("SELECT id FROM shop.person") == [(1,)]
         bea("USE told.shop")
         assert bea("SELECT id FROM person") == [(1,)]
