@@ -5,6 +5,7 @@ Imported only where there is such a half: pyspark's messages bring pandas along,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.app.doors import Way
@@ -34,7 +35,11 @@ class ConnectUpstream:
 
 
 def connect_backend(
-    settings: ConnectBackend, timeout_s: float, *, reader: ParserConfiguration = NOT_COMPARED
+    settings: ConnectBackend,
+    timeout_s: float,
+    *,
+    reader: ParserConfiguration = NOT_COMPARED,
+    catalogs: Callable[[], Mapping[str, str]] = dict,
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -46,6 +51,7 @@ def connect_backend(
         port=settings.port,
         token=token,
         reader=reader,
+        catalogs=catalogs,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,
@@ -56,12 +62,21 @@ def connect_backend(
 
 
 def own_connect_backend(
-    spark: EmbeddedSpark, timeout_s: float, *, reader: ParserConfiguration = NOT_COMPARED
+    spark: EmbeddedSpark,
+    timeout_s: float,
+    *,
+    reader: ParserConfiguration = NOT_COMPARED,
+    catalogs: Callable[[], Mapping[str, str]] = dict,
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
     options = SparkConnectOptions(
-        host=host, port=port, token=token, reader=reader, connect_timeout_s=timeout_s
+        host=host,
+        port=port,
+        token=token,
+        reader=reader,
+        catalogs=catalogs,
+        connect_timeout_s=timeout_s,
     )
     return ConnectUpstream(backend=SparkConnectBackend(options), host=host, port=port, token=token)
 
@@ -82,7 +97,7 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         stale=way.stale,
         principals=way.principals,
         lineage_input=way.lineage_input,
-        secrets=(upstream.token,) if upstream.token else (),
+        secrets=((upstream.token,) if upstream.token else ()) + way.secrets,
     )
 
 

@@ -15,12 +15,13 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.spark_configuration import SparkConfiguration
+from gateway.model.statement import SessionContext
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Ledger
 from gateway.session.recorder import LineageInput
-from gateway.session.service import Sessions
+from gateway.session.service import FIRST_CONTEXT, Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
 from gateway.wire.rows import Cell
 
@@ -55,6 +56,10 @@ class Way:
     stale: Callable[[], str | None]
     principals: Callable[[], Mapping[str, Principal]]
     lineage_input: LineageInput
+    first_context: SessionContext = FIRST_CONTEXT
+    """Where sessions begin."""
+    secrets: tuple[str, ...] = ()
+    """Secrets of catalogs, which no client may read in what Spark says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +168,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         stale=way.stale,
         principals=way.principals,
         lineage_input=way.lineage_input,
+        first_context=way.first_context,
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.app.accepted_tags import kept_tags
+from gateway.app.catalogs import SparkCatalogs
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
@@ -63,7 +64,7 @@ async def parsers_for(settings: Settings) -> Parsers:
     version = told.version if told is not None and reader.spark_home is None else None
     extensions = reader.extensions
     if extensions is None:
-        extensions = extensions_of(told.settings) if told is not None else ()
+        extensions = extensions_of(told.settings) if told is not None else own_extensions(settings)
     found = named_parsers(reader, version, extensions)
     minor = supported_minor(spark_version(found.spark_home))
     if settings.listeners.connect is not None and minor < PLANS:
@@ -72,6 +73,13 @@ async def parsers_for(settings: Settings) -> Parsers:
             "plans that it does not know; take `listeners.connect` and `backend.connect` out"
         )
     return found
+
+
+def own_extensions(settings: Settings) -> tuple[str, ...]:
+    """Return the extensions that an embedded Spark is started with; none when Spark is another's."""
+    if settings.backend.embedded is None:
+        return ()
+    return SparkCatalogs(settings.catalogs).extensions()
 
 
 def named_parsers(
@@ -170,16 +178,26 @@ def own_places(settings: Settings) -> tuple[ReservedPlace | None, tuple[Reserved
 
 
 def make_backend(
-    settings: BackendSettings, host: str, port: int, *, reader: ParserConfiguration = NOT_COMPARED
+    settings: BackendSettings,
+    host: str,
+    port: int,
+    *,
+    reader: ParserConfiguration = NOT_COMPARED,
+    catalogs: SparkCatalogs | None = None,
 ) -> SparkThriftBackend:
-    """Return the door to the Spark at an address; it must read texts as the parser does."""
+    """Return the door to the Spark at an address; it must read texts as the parser does. `catalogs` is what
+    its sessions are told of catalogs."""
     address = SparkAddress(
         host=host,
         port=port,
         connect_timeout_s=settings.connect_timeout_s,
         call_timeout_s=settings.call_timeout_s,
     )
-    return SparkThriftBackend(SparkThriftOptions(address=address, reader=reader))
+    listed = catalogs or SparkCatalogs(())
+    options = SparkThriftOptions(
+        address=address, reader=reader, catalogs=listed.of_sessions, secrets=listed.secrets()
+    )
+    return SparkThriftBackend(options)
 
 
 def make_upstream(
@@ -187,6 +205,7 @@ def make_upstream(
 ) -> Upstream:
     """Return the Spark of the settings, at every endpoint that the gateway's clients can reach."""
     backend, connects = settings.backend, settings.listeners.connect is not None
+    catalogs = SparkCatalogs(settings.catalogs)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:
@@ -194,15 +213,17 @@ def make_upstream(
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
     if settings.serves_thrift:
-        thrift = make_backend(backend, host, port, reader=reader)
+        thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs)
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend
 
         timeout_s = backend.connect_timeout_s
         if embedded is not None:
-            connect = own_connect_backend(embedded, timeout_s, reader=reader)
+            connect = own_connect_backend(embedded, timeout_s, reader=reader, catalogs=catalogs.of_sessions)
         elif backend.connect is not None:
-            connect = connect_backend(backend.connect, timeout_s, reader=reader)
+            connect = connect_backend(
+                backend.connect, timeout_s, reader=reader, catalogs=catalogs.of_sessions
+            )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
     return Upstream(thrift=thrift, connect=connect, host=host, port=port)
 
@@ -267,7 +288,7 @@ async def catalog_without_sessions(
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    upstream = _upstream(settings.backend, reader.configuration)
+    upstream = _upstream(settings, reader.configuration)
     queries = upstream.queries()
     catalog = make_catalog(settings, queries, reader)
     try:
@@ -279,15 +300,18 @@ async def catalog_without_sessions(
         await upstream.close()
 
 
-def _upstream(settings: BackendSettings, reader: ParserConfiguration) -> Upstream:
-    if settings.thrift is None and settings.connect is not None:
+def _upstream(settings: Settings, reader: ParserConfiguration) -> Upstream:
+    backend, catalogs = settings.backend, SparkCatalogs(settings.catalogs)
+    if backend.thrift is None and backend.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend
 
-        door = connect_backend(settings.connect, settings.connect_timeout_s, reader=reader)
+        door = connect_backend(
+            backend.connect, backend.connect_timeout_s, reader=reader, catalogs=catalogs.of_sessions
+        )
         return Upstream(thrift=None, connect=door, host=door.host, port=door.port)
-    host, port = _running_spark(settings)
-    thrift = make_backend(settings, host, port, reader=reader)
+    host, port = _running_spark(backend)
+    thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs)
     return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 

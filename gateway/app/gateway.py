@@ -17,6 +17,7 @@ import structlog
 from aiohttp import web
 
 from gateway.admin.listener import AdminListener, Check
+from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import (
     make_backend,
@@ -24,7 +25,8 @@ from gateway.app.explaining import (
     make_judge,
     make_reader,
     make_upstream,
-    named_spark_home,
+    named_parsers,
+    own_extensions,
 )
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
@@ -182,6 +184,8 @@ class Gateway:
             stale=rules.stale,
             principals=lambda: users.principals,
             lineage_input=lineage_input(settings.lineage),
+            first_context=first_context(settings),
+            secrets=SparkCatalogs(settings.catalogs).secrets(),
         )
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
@@ -426,11 +430,15 @@ class Gateway:
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
     """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    java, home = find_java(settings.reader.java), named_spark_home(settings.reader)
+    java = find_java(settings.reader.java)
+    parsers = named_parsers(
+        settings.reader, extensions=settings.reader.extensions or own_extensions(settings)
+    )
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
-        spark_home=home,
+        spark_home=parsers.spark_home,
+        jars=parsers.jars,
         java_options=jdk_openings(),
         heap=embedded.heap,
         cores=embedded.cores,
@@ -438,6 +446,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
+        private_conf=SparkCatalogs(settings.catalogs).of_start(),
         start_timeout_s=embedded.start_timeout_s,
     )
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())

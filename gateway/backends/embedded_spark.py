@@ -146,6 +146,8 @@ class EmbeddedSparkOptions:
     peak. For figures, turn it off."""
     conf: Mapping[str, str] = field(default_factory=dict)
     """Spark settings on top of our own."""
+    private_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The same in a file that only Spark reads: a command line is everybody's. `conf` counts before it."""
     python: Path | None = None
     """What runs Python functions; by default our own, which Spark's user may not be able to run."""
     start_timeout_s: float = 240.0
@@ -277,6 +279,7 @@ class EmbeddedSpark:
         log4j = self.directory / "conf" / "log4j2.properties"
         log4j.write_text(LOG4J)
         log4j.chmod(0o644)
+        self._write_private_conf()
         write_hadoop_defaults(source_jars, self.directory / "conf")
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
@@ -290,6 +293,21 @@ class EmbeddedSpark:
         more.chmod(0o755)
         for file in files:
             file_within_reach(file, self._user, more / file.name)
+
+    @property
+    def _private_conf(self) -> Path:
+        return self.directory / "conf" / "spark-private.properties"
+
+    def _write_private_conf(self) -> None:
+        """Write Java properties that only Spark's user can read."""
+        place = self._private_conf
+        place.unlink(missing_ok=True)
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            for key, value in self._options.private_conf.items():
+                file.write(f"{_property(key)}={_property(value)}\n")
+        if self._user is not None:
+            os.chown(place, self._user.uid, self._user.gid)
 
     def _command(self, java: Path, jars: Path) -> list[str]:
         run = self.directory
@@ -322,6 +340,7 @@ class EmbeddedSpark:
             f"-Duser.home={run}",
             "org.apache.spark.deploy.SparkSubmit",
             *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
+            *("--properties-file", str(self._private_conf)),
             *("--name", "sluice-embedded", "--master", f"local[{self._options.cores}]"),
             *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
             "spark-internal",
@@ -434,3 +453,10 @@ def _free_port() -> int:
         free.bind((HOST, 0))
         port: int = free.getsockname()[1]
         return port
+
+
+def _property(text: str) -> str:
+    """Return a key or value as `java.util.Properties` reads it: everything but plain characters escaped."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(u) if chr(u).isascii() and chr(u).isalnum() else f"\\u{u:04x}" for u in pairs)

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import itertools
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,6 +70,8 @@ class SparkConnectOptions:
     ca_file: Path | None = None
     reader: ParserConfiguration = field(default_factory=ParserConfiguration)
     """The parser that texts are proved by; Spark must read as it does."""
+    catalogs: Callable[[], Mapping[str, str]] = dict
+    """What every session is told of catalogs; asked when one is opened, may raise Faults."""
     channels: int = 4
     connect_timeout_s: float = 10.0
     """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
@@ -147,7 +149,7 @@ class SparkConnectBackend:
     async def _opened(self, session_id: str, user: str, observed: str) -> tuple[str, SparkConfiguration]:
         asked = _Session(self, session_id, user, observed)
         # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
-        await asked.set(READING_SETTINGS)
+        await asked.set({**self._options.catalogs(), **READING_SETTINGS})
         configuration = await self._reading.require(asked)
         return asked.server_session, configuration
 

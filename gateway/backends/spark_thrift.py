@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,10 @@ class SparkThriftOptions:
     reader: ParserConfiguration = field(default_factory=ParserConfiguration)
     """The parser that texts are proved by; Spark must read as it does."""
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
+    catalogs: Callable[[], Mapping[str, str]] = dict
+    """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What no client may read in what Spark says of a statement."""
     stop_grace_s: float = 10.0
     """Seconds between cancelling a statement and closing it; planning should be over by then."""
 
@@ -136,7 +140,7 @@ class SparkThriftBackend:
     async def _open(
         self, principal: Principal, protocol_version: int, settings: Mapping[str, str]
     ) -> SparkThriftSession:
-        configuration = session_configuration(self._options.pinned, settings)
+        configuration = session_configuration({**self._options.catalogs(), **self._options.pinned}, settings)
         connection = await self.connect(principal.user)
         try:
             # Neither user name nor password here: under SASL Spark takes the identity from the login.
@@ -158,6 +162,12 @@ class SparkThriftBackend:
         For a gateway that stops, after its last session: closed earlier, a job might be left behind.
         """
         await self.endings.close()
+
+    def without_secrets(self, message: str | None) -> str | None:
+        """Return a message of Spark's without the secrets that sessions are told."""
+        for secret in self._options.secrets if message else ():
+            message = message.replace(secret, "*********(redacted)") if message else message
+        return message
 
     @property
     def stop_grace_s(self) -> float:
@@ -238,6 +248,10 @@ class SparkThriftSession:
     def alive(self) -> bool:
         """Whether the connection still stands."""
         return self._connection.alive
+
+    def without_secrets(self, message: str | None) -> str | None:
+        """Return a message of Spark's without the secrets that sessions are told."""
+        return self._backend.without_secrets(message)
 
     async def attest(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.
@@ -430,7 +444,7 @@ class SparkThriftOperation:
             has_result_set=reply.hasResultSet,
             sqlstate=reply.sqlState,
             error_code=reply.errorCode,
-            error_message=reply.errorMessage,
+            error_message=self._session.without_secrets(reply.errorMessage),
         )
         self._terminal = state.terminal
         if state.state in (TOperationState.FINISHED, TOperationState.ERROR):

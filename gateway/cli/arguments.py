@@ -52,6 +52,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _audit(commands)
     _lineage(commands)
     _tags(commands)
+    _catalogs(commands)
     _users(commands)
     _spark_jars(commands)
     _version(commands)
@@ -518,6 +519,22 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "--expires", metavar="TIME", help="token: in `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
     )
     parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+
+
+def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "catalogs",
+        "the catalogs of the settings: list, show and test them, print what Spark must be told",
+        "  sluice catalogs list\n"
+        "  sluice catalogs show lake                with its parameters, secrets hidden\n"
+        "  sluice catalogs test                     does each of them answer\n"
+        "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
+        "catalogs",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=["list", "show", "test", "spark-conf"], metavar="ACTION")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs; by default all")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -113,6 +113,8 @@ _SECRET = re.compile(
 )
 """Lower case keys whose values Spark itself hides (`spark.redaction.regex`), and a few more."""
 
+_OF_CATALOG = re.compile(r"spark\.sql\.catalog\.[^.]+\.")
+
 
 def may_be_set(key: str) -> bool:
     """Whether a policy may let clients set the key at all."""
@@ -151,4 +153,10 @@ def is_servers_own(key: str) -> bool:
 
 def may_hold_secret(key: str) -> bool:
     """Whether the value is one that no client is shown, whatever policies say: passwords, tokens, keys."""
-    return _SECRET.search(key.strip().lower()) is not None
+    return _SECRET.search(key.strip().lower()) is not None or is_of_catalog(key)
+
+
+def is_of_catalog(key: str) -> bool:
+    """Whether the key is a property of a pluggable catalog: an address, a login, what its maker thought of.
+    The catalog's class, `spark.sql.catalog.NAME`, is none."""
+    return _OF_CATALOG.match(key.strip().lower()) is not None

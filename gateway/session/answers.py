@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway.model.catalog import TableName
-from gateway.model.reading_settings import is_servers_own
+from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
 
@@ -81,7 +81,7 @@ def filter_rows(
 
 
 def _sees_setting(key: str, visible: Visible) -> bool:
-    return not is_servers_own(key) and visible(Resource.setting(key))
+    return not is_servers_own(key) and not is_of_catalog(key) and visible(Resource.setting(key))
 
 
 def unquoted(name: str) -> str:

@@ -19,7 +19,7 @@ import structlog
 from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SluiceError
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.statement import Client
+from gateway.model.statement import Client, SessionContext
 from gateway.session.execution import Execution, require_open
 from gateway.session.identifiers import Handle, new_event_id, new_handle
 from gateway.session.limits import SessionLimits
@@ -69,6 +69,10 @@ class Report:
     error: SluiceError | None = None
 
 
+FIRST_CONTEXT = SessionContext()
+"""Where sessions of Spark's own begin."""
+
+
 class Sessions:
     """All sessions of one gateway process."""
 
@@ -89,14 +93,17 @@ class Sessions:
         stale: Callable[[], str | None] = lambda: None,
         principals: Callable[[], Mapping[str, Principal]] = dict,
         lineage_input: LineageInput = no_lineage,
+        first_context: SessionContext = FIRST_CONTEXT,
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
-        are those of every endpoint of the process; `principals` are those who may log in now."""
+        are those of every endpoint of the process; `principals` are those who may log in now;
+        `first_context` is where sessions begin."""
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
         self._backend = backend
         self._clock = clock
+        self._first_context = first_context
         self._verdicts = Verdicts(
             judge=judge,
             policies=policies,
@@ -147,7 +154,7 @@ class Sessions:
         self._reserve(principal)
         try:
             backend = await self._backend.open_session(
-                principal, protocol_version=protocol_version, settings={}
+                principal, protocol_version=protocol_version, settings=_beginning(self._first_context)
             )
         except BackendError as fault:
             self._per_user[principal.user] -= 1
@@ -162,6 +169,7 @@ class Sessions:
             protocol_version=protocol_version,
             backend=backend,
             opened=self._clock(),
+            context=self._first_context,
         )
         self._sessions[session.handle.guid] = session
         begun = False
@@ -384,6 +392,13 @@ class Sessions:
 
 def _opened(operation: Operation) -> Opened:
     return Opened(handle=operation.handle, kind=operation.kind, has_result_set=operation.has_result_set)
+
+
+def _beginning(context: SessionContext) -> dict[str, str]:
+    """Return what Spark is told so that its session begins where ours does. Its own needs no telling."""
+    if context == FIRST_CONTEXT:
+        return {}
+    return {"use:database": ".".join(quoted(part) for part in (context.catalog, *context.namespace))}
 
 
 def _opening_statements(settings: Mapping[str, str], database: str | None) -> list[str]:

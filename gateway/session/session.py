@@ -442,8 +442,9 @@ class Session(NamesInForce):
         protocol_version: int,
         backend: BackendSession,
         opened: float,
+        context: SessionContext,
     ) -> None:
-        super().__init__(principal, client, SessionContext())
+        super().__init__(principal, client, context)
         self.handle = handle
         self.protocol_version = protocol_version
         self.backend = backend

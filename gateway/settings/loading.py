@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from gateway.errors import Faults
 from gateway.policy.documents import Document, FaultList, hint, parse_document
+from gateway.settings.catalogs import normalized, secrets_of, spoken_for
 from gateway.settings.models import Settings
 from gateway.settings.section import Section
 
@@ -34,6 +35,10 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     if not isinstance(data, dict):
         faults.add((), "settings are a mapping of sections, such as `listeners:`")
         faults.raise_any()
+    if "catalogs" in data:
+        catalogs = normalized(data["catalogs"], faults)
+        policies = spoken_for(catalogs, data.get("policies"), faults)
+        data = {**data, "catalogs": catalogs, "policies": policies}
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
@@ -42,6 +47,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
             faults.add(location, _in_our_words(detail, location, document))
         faults.raise_any()
         raise
+    faults.raise_any()
     anchored: Settings = _with_absolute_paths(settings, directory)
     return anchored
 
@@ -92,6 +98,9 @@ def _files_that_must_exist(settings: Settings) -> Iterator[tuple[Location, Path]
             yield ("backend", "connect", "token", "file"), connect.token.file
     if settings.ledger.dsn is not None and settings.ledger.dsn.file is not None:
         yield ("ledger", "dsn", "file"), settings.ledger.dsn.file
+    for place, secret in secrets_of(settings.catalogs):
+        if secret.file is not None:
+            yield (*place, "file"), secret.file
 
 
 def _in_our_words(detail: ErrorDetails, location: Location, document: Document) -> str:
@@ -141,6 +150,11 @@ def _with_absolute_paths(section: Any, directory: Path) -> Any:
             changed[name] = _with_absolute_paths(value, directory)
         elif isinstance(value, tuple) and any(isinstance(entry, Path) for entry in value):
             changed[name] = tuple(directory / entry.expanduser() for entry in value)
+        elif isinstance(value, dict) and any(isinstance(entry, Section) for entry in value.values()):
+            changed[name] = {
+                key: _with_absolute_paths(entry, directory) if isinstance(entry, Section) else entry
+                for key, entry in value.items()
+            }
         elif isinstance(value, tuple) and any(isinstance(entry, Section) for entry in value):
             changed[name] = tuple(_with_absolute_paths(entry, directory) for entry in value)
     return section.model_copy(update=changed) if changed else section

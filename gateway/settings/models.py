@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.policy.reserved import reserved_place
+from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
@@ -501,6 +502,7 @@ class Settings(Section):
     backend: BackendSettings = BackendSettings(embedded=EmbeddedBackend())
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
+    catalogs: tuple[CatalogEntry, ...] = ()
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()
@@ -508,6 +510,11 @@ class Settings(Section):
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()
+
+    @property
+    def default_catalog(self) -> CatalogEntry | None:
+        """The catalog in which sessions begin; None: Spark's own."""
+        return next((entry for entry in self.catalogs if entry.catalog.is_default), None)
 
     @property
     def serves_thrift(self) -> bool:
@@ -525,4 +532,10 @@ class Settings(Section):
             raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
         if not self.serves_thrift and "thrift" in listeners.model_fields_set:
             raise ValueError("`listeners.thrift` needs a `backend.thrift`")
+        default = self.default_catalog
+        if listeners.connect is not None and default is not None and default.catalog.type == "jdbc":
+            raise ValueError(
+                "`catalogs`: a JDBC catalog cannot be the default beside `listeners.connect`: its "
+                "sessions would begin in no database"
+            )
         return self

@@ -1,0 +1,73 @@
+"""The catalogs of the settings: as Spark is told of them, with their secrets, and which is the default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
+from gateway.errors import Faults
+from gateway.model.statement import SessionContext
+from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.models import Settings
+from gateway.settings.section import Secret
+
+HIDDEN = "***"
+
+
+class SparkCatalogs:
+    """What Spark is told of the catalogs. Secrets are read anew for every session that is opened."""
+
+    def __init__(self, entries: Iterable[CatalogEntry]) -> None:
+        self._entries = tuple(entry for entry in entries if entry.on_spark)
+
+    def of_sessions(self) -> dict[str, str]:
+        """Return what a session is given. Raises Faults when a secret cannot be had."""
+        return session_settings(revealed(entry) for entry in self._entries)
+
+    def of_start(self) -> dict[str, str]:
+        """Return what Spark is started with. Raises Faults when a secret cannot be had."""
+        return start_settings(revealed(entry) for entry in self._entries)
+
+    def extensions(self) -> tuple[str, ...]:
+        """Return the classes of `spark.sql.extensions` that the catalogs need."""
+        return extensions_for(entry.catalog.type for entry in self._entries)
+
+    def secrets(self) -> tuple[str, ...]:
+        """Return the values that no client may read. Raises Faults when one cannot be had."""
+        values = (
+            value.reveal()
+            for entry in self._entries
+            for value in entry.catalog.connection_params.values()
+            if isinstance(value, Secret)
+        )
+        return tuple(dict.fromkeys(value for value in values if value))
+
+
+def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:
+    """Return a catalog with its secrets, or with `***` in their places. Raises Faults."""
+    parameters: dict[str, str] = {}
+    for key, value in entry.catalog.connection_params.items():
+        if not isinstance(value, Secret):
+            parameters[key] = value
+        elif hidden:
+            parameters[key] = HIDDEN
+        else:
+            try:
+                parameters[key] = value.reveal()
+            except Faults as error:
+                raise Faults([f"catalog `{entry.name}`, `{key}`: {one}" for one in error.faults]) from None
+    return NamedCatalog(
+        name=entry.name,
+        type=entry.catalog.type,
+        parameters=parameters,
+        default_database=entry.catalog.default_db,
+        is_default=entry.catalog.is_default,
+    )
+
+
+def first_context(settings: Settings) -> SessionContext:
+    """Return where a session begins: in the default catalog and its database."""
+    default = settings.default_catalog
+    if default is None:
+        return SessionContext()
+    return SessionContext(catalog=default.name, namespace=(default.catalog.default_db,))

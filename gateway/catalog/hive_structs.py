@@ -1,0 +1,98 @@
+"""What Hive's metastore answers with, as its Thrift interface (hive_metastore.thrift) names it.
+
+Only fields that are read are declared; Thrift's codec skips the others.
+"""
+
+from typing import Annotated
+
+from gateway.wire.thrift import I32, Struct
+
+
+class FieldSchema(Struct):
+    name: Annotated[str | None, 1] = None
+    type: Annotated[str | None, 2] = None
+    comment: Annotated[str | None, 3] = None
+
+
+class StorageDescriptor(Struct):
+    cols: Annotated[list[FieldSchema] | None, 1] = None
+    location: Annotated[str | None, 2] = None
+    inputFormat: Annotated[str | None, 3] = None
+
+
+class Database(Struct):
+    name: Annotated[str | None, 1] = None
+    description: Annotated[str | None, 2] = None
+    locationUri: Annotated[str | None, 3] = None
+    parameters: Annotated[dict[str, str] | None, 4] = None
+    ownerName: Annotated[str | None, 6] = None
+
+
+class Table(Struct):
+    tableName: Annotated[str | None, 1] = None
+    dbName: Annotated[str | None, 2] = None
+    owner: Annotated[str | None, 3] = None
+    createTime: Annotated[int | None, 4, I32] = None
+    sd: Annotated[StorageDescriptor | None, 7] = None
+    partitionKeys: Annotated[list[FieldSchema] | None, 8] = None
+    parameters: Annotated[dict[str, str] | None, 9] = None
+    viewOriginalText: Annotated[str | None, 10] = None
+    viewExpandedText: Annotated[str | None, 11] = None
+    tableType: Annotated[str | None, 12] = None
+
+
+class Failure(Struct):
+    """Any exception of the metastore: its first field is the message."""
+
+    message: Annotated[str | None, 1] = None
+
+
+class NoArguments(Struct):
+    pass
+
+
+class NameArguments(Struct):
+    name: Annotated[str, 1]
+
+
+class TablesArguments(Struct):
+    db_name: Annotated[str, 1]
+    pattern: Annotated[str, 2]
+    tableType: Annotated[str, 3]
+
+
+class FunctionsArguments(Struct):
+    dbName: Annotated[str, 1]
+    pattern: Annotated[str, 2]
+
+
+class TableRequest(Struct):
+    dbName: Annotated[str, 1]
+    tblName: Annotated[str, 2]
+
+
+class TableArguments(Struct):
+    req: Annotated[TableRequest, 1]
+
+
+class TableAnswer(Struct):
+    table: Annotated[Table | None, 1] = None
+
+
+class NamesResult(Struct):
+    success: Annotated[list[str] | None, 0] = None
+    failed: Annotated[Failure | None, 1] = None
+    missing: Annotated[Failure | None, 2] = None
+    unknown: Annotated[Failure | None, 3] = None
+
+
+class DatabaseResult(Struct):
+    success: Annotated[Database | None, 0] = None
+    missing: Annotated[Failure | None, 1] = None
+    failed: Annotated[Failure | None, 2] = None
+
+
+class TableResult(Struct):
+    success: Annotated[TableAnswer | None, 0] = None
+    failed: Annotated[Failure | None, 1] = None
+    missing: Annotated[Failure | None, 2] = None

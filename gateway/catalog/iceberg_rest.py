@@ -1,0 +1,254 @@
+"""An Iceberg REST catalog, by the core routes of Iceberg's REST specification.
+
+Namespaces may be nested: their levels stand apart by 0x1F on the wire, and by dots here. Lists come in pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from gateway.catalog.readable import (
+    CatalogUnavailable,
+    DatabaseEntry,
+    NoSuchDatabase,
+    NoSuchTable,
+    TableEntry,
+)
+from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
+from gateway.catalog.types import quote as quoted
+from gateway.model.catalog import Column, TableKind
+
+PAGES = 10_000
+"""Pages of one list that are asked for at most: a server that never ends a list must not hold us."""
+LEVELS = 16
+"""Levels of namespaces that are looked into."""
+_SEPARATOR = "\x1f"
+_TYPES = {
+    "boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
+    "date": "date", "time": "time(6)", "timestamp": "timestamp_ntz", "timestamptz": "timestamp",
+    "string": "string", "uuid": "string", "binary": "binary", "variant": "variant",
+}  # fmt: skip
+
+
+class IcebergRestCatalog:
+    """See ReadableCatalog."""
+
+    def __init__(self, url: str, *, warehouse: str = "", prefix: str = "", login: RestLogin) -> None:
+        if login.credential and not login.token_url:
+            login = RestLogin(
+                token_url=f"{url.rstrip('/')}/v1/oauth/tokens",
+                credential=login.credential,
+                scope=login.scope or "catalog",
+            )
+        self._client = RestClient(url, login, told=_told)
+        self._warehouse = warehouse
+        self._prefix = prefix
+
+    async def __aenter__(self) -> Self:
+        try:
+            query = {"warehouse": self._warehouse} if self._warehouse else None
+            config = mapping(await self._ask("GET", "v1/config", query), "configuration")
+        except BaseException:
+            await self._client.close()
+            raise
+        # What the server overrides comes before what we were told, and that before its defaults.
+        told = {**properties(config.get("defaults")), **({"prefix": self._prefix} if self._prefix else {})}
+        self._prefix = {**told, **properties(config.get("overrides"))}.get("prefix", "")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.close()
+
+    async def databases(self) -> Sequence[str]:
+        found: list[str] = []
+        await self._below((), found)
+        return sorted(found)
+
+    async def database(self, name: str) -> DatabaseEntry:
+        try:
+            answer = mapping(await self._ask("GET", self._namespace(name)), "namespace")
+        except RestError as error:
+            raise self._missing(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+        told = properties(answer.get("properties"))
+        return DatabaseEntry(
+            name=name,
+            comment=told.get("comment"),
+            owner=told.get("owner"),
+            location=told.get("location"),
+            properties=told,
+        )
+
+    async def tables(self, database: str) -> Sequence[str]:
+        return await self._names(database, "tables")
+
+    async def views(self, database: str) -> Sequence[str]:
+        try:
+            return await self._names(database, "views")
+        except NoSuchDatabase:
+            # A server without views answers 404 as well.
+            await self.database(database)
+            return ()
+
+    async def table(self, database: str, name: str) -> TableEntry:
+        path = self._namespace(database)
+        for route, kind in (("tables", TableKind.TABLE), ("views", TableKind.VIEW)):
+            try:
+                answer = await self._ask("GET", f"{path}/{route}/{quote(name, safe='')}")
+            except RestError as error:
+                if error.status != 404:
+                    raise self._missing(error, error) from None
+                continue
+            metadata = mapping(mapping(answer, "table").get("metadata"), "metadata")
+            return _entry(database, name, kind, metadata)
+        raise NoSuchTable(f"there is no table `{database}.{name}`")
+
+    async def functions(self, database: str) -> Sequence[str]:
+        await self.database(database)
+        return ()
+
+    async def _below(self, parent: tuple[str, ...], found: list[str]) -> None:
+        query = {"parent": _SEPARATOR.join(parent)} if parent else {}
+        try:
+            below = await self._pages(self._route("namespaces"), "namespaces", query)
+        except RestError as error:
+            raise self._missing(error, error) from None
+        for levels in below:
+            parts = tuple(text(level, "namespace") for level in items(levels, "namespace"))
+            # A server that answers with what is no child would send us round and round.
+            if parts[: len(parent)] != parent or len(parts) != len(parent) + 1:
+                continue
+            found.append(".".join(parts))
+            if len(parts) < LEVELS:
+                await self._below(parts, found)
+
+    async def _names(self, database: str, route: str) -> Sequence[str]:
+        try:
+            found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
+        except RestError as error:
+            raise self._missing(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+        return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
+
+    async def _pages(self, path: str, key: str, query: Mapping[str, str]) -> list[Any]:
+        found: list[Any] = []
+        token = ""
+        for _ in range(PAGES):
+            answer = mapping(await self._ask("GET", path, {**query, "pageToken": token}), "list")
+            found += items(answer.get(key), key)
+            following = answer.get("next-page-token")
+            if not following:
+                return found
+            token = text(following, "page token")
+        raise CatalogUnavailable("a list that does not end")
+
+    async def _ask(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
+        return await self._client.ask(method, path, query=query)
+
+    def _route(self, path: str) -> str:
+        prefix = "/".join(quote(part, safe="") for part in self._prefix.split("/") if part)
+        return f"v1/{prefix}/{path}" if prefix else f"v1/{path}"
+
+    def _namespace(self, database: str) -> str:
+        return self._route(f"namespaces/{quote(_SEPARATOR.join(database.split('.')), safe='')}")
+
+    def _missing(self, error: RestError, missing: Exception) -> Exception:
+        if error.status == 404 and not isinstance(missing, RestError):
+            return missing
+        return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
+
+
+def _told(answer: Any) -> tuple[str, str]:
+    return str(answer["error"].get("type", "")), str(answer["error"].get("message", ""))
+
+
+def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any]) -> TableEntry:
+    schemas = {mapping(s, "schema").get("schema-id", 0): s for s in items(metadata.get("schemas"), "schemas")}
+    told = properties(metadata.get("properties"))
+    version: Mapping[str, Any] = {}
+    current = metadata.get("current-schema-id", 0)
+    if kind is TableKind.VIEW:
+        wanted = metadata.get("current-version-id")
+        versions = items(metadata.get("versions"), "versions")
+        version = next((mapping(v, "version") for v in versions if v.get("version-id") == wanted), {})
+        current = version.get("schema-id", 0)
+    if current not in schemas:
+        raise CatalogUnavailable("a table without its schema")
+    fields = [mapping(f, "field") for f in items(mapping(schemas[current], "schema").get("fields"), "fields")]
+    by_id = {one.get("id"): text(one.get("name"), "field") for one in fields}
+    return TableEntry(
+        database=database,
+        name=name,
+        kind=kind,
+        columns=tuple(
+            Column(name=text(one.get("name"), "field"), type=_type(one.get("type")), comment=one.get("doc"))
+            for one in fields
+        ),
+        partitioning=_partitioning(metadata, by_id) if kind is TableKind.TABLE else (),
+        owner=told.get("owner"),
+        comment=told.get("comment"),
+        provider="iceberg" if kind is TableKind.TABLE else None,
+        location=metadata.get("location"),
+        text=_sql(version),
+        properties=told,
+        rows=_rows(metadata),
+    )
+
+
+def _partitioning(metadata: Mapping[str, Any], names: Mapping[Any, str]) -> tuple[str, ...]:
+    wanted = metadata.get("default-spec-id", 0)
+    for spec in items(metadata.get("partition-specs", []), "partition specs"):
+        if mapping(spec, "partition spec").get("spec-id") == wanted:
+            return tuple(_transform(mapping(one, "partition field"), names) for one in spec.get("fields", []))
+    return ()
+
+
+def _transform(one: Mapping[str, Any], names: Mapping[Any, str]) -> str:
+    transform = str(one.get("transform", ""))
+    name = names.get(one.get("source-id"), str(one.get("name", "")))
+    if transform == "identity":
+        return name
+    if transform.endswith("]") and "[" in transform:
+        function, _, width = transform[:-1].partition("[")
+        return f"{function}({width}, {name})"
+    return f"{transform}({name})"
+
+
+def _sql(version: Mapping[str, Any]) -> str | None:
+    said = [one for one in version.get("representations", ()) if isinstance(one, dict) and "sql" in one]
+    spark = [one for one in said if one.get("dialect") == "spark"]
+    return str((spark or said)[0]["sql"]) if said else None
+
+
+def _rows(metadata: Mapping[str, Any]) -> int | None:
+    wanted = metadata.get("current-snapshot-id")
+    for snapshot in metadata.get("snapshots") or ():
+        if isinstance(snapshot, dict) and snapshot.get("snapshot-id") == wanted:
+            total = properties(snapshot.get("summary")).get("total-records", "")
+            return int(total) if total.isdigit() else None
+    return None
+
+
+def _type(told: Any, depth: int = 0) -> str:
+    if depth > 50:
+        raise CatalogUnavailable("a type that nests too deep")
+    if isinstance(told, str):
+        if told.startswith("decimal("):
+            return told.replace(" ", "")
+        return "binary" if told.startswith("fixed[") else _TYPES.get(told, told)
+    one = mapping(told, "type")
+    match one.get("type"):
+        case "struct":
+            fields = [mapping(f, "field") for f in items(one.get("fields"), "fields")]
+            inner = (
+                f"{quoted(text(f.get('name'), 'name'))}:{_type(f.get('type'), depth + 1)}" for f in fields
+            )
+            return f"struct<{','.join(inner)}>"
+        case "list":
+            return f"array<{_type(one.get('element'), depth + 1)}>"
+        case "map":
+            return f"map<{_type(one.get('key'), depth + 1)},{_type(one.get('value'), depth + 1)}>"
+    raise CatalogUnavailable("a type that is not known")

@@ -1,0 +1,133 @@
+"""A catalog in the gateway's memory: for tests, and what the contract of all catalogs is written by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from gateway.catalog.readable import (
+    AlreadyExists,
+    DatabaseEntry,
+    NoSuchDatabase,
+    NoSuchTable,
+    NotEmpty,
+    TableEntry,
+)
+from gateway.model.catalog import TableKind
+
+
+class MemoryCatalog:
+    """See WritableCatalog. Names are compared without regard to case, as Spark does."""
+
+    def __init__(self, default_database: str = "default") -> None:
+        self._databases: dict[str, DatabaseEntry] = {}
+        self._tables: dict[str, dict[str, TableEntry]] = {}
+        self._add(DatabaseEntry(name=default_database))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def databases(self) -> Sequence[str]:
+        return sorted(database.name for database in self._databases.values())
+
+    async def database(self, name: str) -> DatabaseEntry:
+        found = self._databases.get(name.lower())
+        if found is None:
+            raise NoSuchDatabase(f"there is no database `{name}`")
+        return found
+
+    async def tables(self, database: str) -> Sequence[str]:
+        return self._named(database, TableKind.TABLE)
+
+    async def views(self, database: str) -> Sequence[str]:
+        return self._named(database, TableKind.VIEW)
+
+    async def table(self, database: str, name: str) -> TableEntry:
+        found = self._tables.get(database.lower(), {}).get(name.lower())
+        if found is None:
+            raise NoSuchTable(f"there is no table `{database}.{name}`")
+        return found
+
+    async def functions(self, database: str) -> Sequence[str]:
+        await self.database(database)
+        return ()
+
+    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
+        if database.name.lower() not in self._databases:
+            self._add(database)
+        elif not ignore_if_exists:
+            raise AlreadyExists(f"there is a database `{database.name}` already")
+
+    async def drop_database(
+        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
+    ) -> None:
+        if name.lower() not in self._databases:
+            if ignore_if_not_exists:
+                return
+            raise NoSuchDatabase(f"there is no database `{name}`")
+        if self._tables[name.lower()] and not cascade:
+            raise NotEmpty(f"the database `{name}` has tables")
+        del self._databases[name.lower()], self._tables[name.lower()]
+
+    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
+        tables = await self._of(table.database)
+        if table.name.lower() not in tables:
+            tables[table.name.lower()] = table
+        elif not ignore_if_exists:
+            raise AlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+
+    async def alter_table(
+        self,
+        database: str,
+        name: str,
+        changed: Mapping[str, str | None],
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        if not await self._is_there(database, name, ignore_if_not_exists):
+            return
+        table = await self.table(database, name)
+        merged = {**table.properties, **changed}
+        properties = {key: value for key, value in merged.items() if value is not None}
+        self._tables[database.lower()][name.lower()] = replace(table, properties=properties)
+
+    async def rename_table(
+        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
+    ) -> None:
+        if not await self._is_there(database, name, ignore_if_not_exists):
+            return
+        tables = self._tables[database.lower()]
+        if to.lower() in tables:
+            raise AlreadyExists(f"there is a table `{database}.{to}` already")
+        tables[to.lower()] = replace(tables.pop(name.lower()), name=to)
+
+    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        if await self._is_there(database, name, ignore_if_not_exists):
+            del self._tables[database.lower()][name.lower()]
+
+    def _add(self, database: DatabaseEntry) -> None:
+        self._databases[database.name.lower()] = database
+        self._tables[database.name.lower()] = {}
+
+    async def _of(self, database: str) -> dict[str, TableEntry]:
+        await self.database(database)
+        return self._tables[database.lower()]
+
+    async def _is_there(self, database: str, name: str, ignored: bool) -> bool:
+        there = name.lower() in self._tables.get(database.lower(), {})
+        if not there and not ignored:
+            raise NoSuchTable(f"there is no table `{database}.{name}`")
+        return there
+
+    def _named(self, database: str, kind: TableKind) -> Sequence[str]:
+        tables = self._tables.get(database.lower())
+        if tables is None:
+            raise NoSuchDatabase(f"there is no database `{database}`")
+        return sorted(table.name for table in tables.values() if table.kind is kind)

@@ -1,0 +1,158 @@
+"""What a catalog can be asked, and told, whichever system keeps it.
+
+Two interfaces, as FLIP-30 has them: a readable one, and one that changes things as well. Names of databases
+may be nested: then they are written with dots between their levels. Types are DDL as Spark SQL writes it;
+one that Spark has no word for is told in the words of its own system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+from gateway.errors import SluiceError
+from gateway.model.catalog import Column, TableKind
+
+
+class CatalogUnavailable(SluiceError):
+    """The system that keeps a catalog gives no answer, or none of its protocol. No secret stands in it."""
+
+    code = "CATALOG_UNAVAILABLE"
+    sqlstate = "08001"
+
+
+class NoSuchDatabase(SluiceError):
+    """There is no database of that name."""
+
+    code = "SCHEMA_NOT_FOUND"
+    sqlstate = "42704"
+
+
+class NoSuchTable(SluiceError):
+    """There is no table or view of that name."""
+
+    code = "TABLE_OR_VIEW_NOT_FOUND"
+    sqlstate = "42P01"
+
+
+class AlreadyExists(SluiceError):
+    """There is such a database or table already."""
+
+    code = "ALREADY_EXISTS"
+    sqlstate = "42P07"
+
+
+class NotEmpty(SluiceError):
+    """A database that is to be dropped has tables."""
+
+    code = "SCHEMA_NOT_EMPTY"
+    sqlstate = "2BP01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseEntry:
+    """A database of a catalog."""
+
+    name: str
+    comment: str | None = None
+    owner: str | None = None
+    location: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEntry:
+    """A table or view of a catalog."""
+
+    database: str
+    name: str
+    kind: TableKind = TableKind.TABLE
+    columns: tuple[Column, ...] = ()
+    partitioning: tuple[str, ...] = ()
+    """Expressions that its partitions are made by, such as `day` or `bucket(16, id)`."""
+    owner: str | None = None
+    comment: str | None = None
+    provider: str | None = None
+    location: str | None = None
+    text: str | None = None
+    """A view's text."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    rows: int | None = None
+    """Rows, where the catalog knows without counting."""
+
+
+class ReadableCatalog(Protocol):
+    """What every catalog answers. Raises CatalogUnavailable besides what is said."""
+
+    async def __aenter__(self) -> Self:
+        """Open it: log in, and see that it answers."""
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def databases(self) -> Sequence[str]:
+        """Return the names of all databases, sorted."""
+        ...
+
+    async def database(self, name: str) -> DatabaseEntry:
+        """Return a database. Raises NoSuchDatabase."""
+        ...
+
+    async def tables(self, database: str) -> Sequence[str]:
+        """Return the names of its tables, sorted; views are not among them. Raises NoSuchDatabase."""
+        ...
+
+    async def views(self, database: str) -> Sequence[str]:
+        """Return the names of its views, sorted. Raises NoSuchDatabase."""
+        ...
+
+    async def table(self, database: str, name: str) -> TableEntry:
+        """Return a table or view. Raises NoSuchTable."""
+        ...
+
+    async def functions(self, database: str) -> Sequence[str]:
+        """Return the names of its functions, sorted. Raises NoSuchDatabase."""
+        ...
+
+
+class WritableCatalog(ReadableCatalog, Protocol):
+    """A catalog that the gateway can change. Views are dropped and renamed as tables are."""
+
+    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
+        """Make a database. Raises AlreadyExists."""
+        ...
+
+    async def drop_database(
+        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
+    ) -> None:
+        """Drop a database, with what is in it when `cascade`. Raises NoSuchDatabase, NotEmpty."""
+        ...
+
+    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
+        """Make a table. Raises NoSuchDatabase, AlreadyExists."""
+        ...
+
+    async def alter_table(
+        self,
+        database: str,
+        name: str,
+        changed: Mapping[str, str | None],
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        """Change properties; None takes one away. Raises NoSuchTable."""
+        ...
+
+    async def rename_table(
+        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
+    ) -> None:
+        """Give a table another name in its database. Raises NoSuchTable, AlreadyExists."""
+        ...
+
+    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a table or view; its files are the system's matter. Raises NoSuchTable."""
+        ...

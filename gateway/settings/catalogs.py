@@ -1,0 +1,252 @@
+"""What `catalogs:` of the settings may hold: named catalogs, one of them the default, each of some type.
+
+Its keys are taken without regard to case and with `-` or `_`, because documents spell them in several ways
+(`Default-db`, `is-default`). The section is brought into one spelling here, and every fault of it is told,
+before the models see it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, Kind, kind_named
+from gateway.model.reading_settings import may_hold_secret
+from gateway.policy.documents import FaultList, Path, hint
+from gateway.settings.section import Name, Secret, Section
+
+DEFAULT_SERVICE = "spark"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED = frozenset({"system", "session", "global_temp", "builtin"})
+_JDBC_SECRET = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=", re.IGNORECASE)
+
+
+class CatalogConnection(Section):
+    """What a catalog is. Keys are also taken as `is-default`, `Is-Default` and the like."""
+
+    type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$")]
+    """`spark`, `hive`, `generic-hive-metastore`, `iceberg`, `paimon`, `delta`, `jdbc`, `memory` (also
+    `in-memory`), `gravitino` or `files`; docs/catalogs.md tells of each."""
+    is_default: bool = False
+    """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
+    default_db: Name = "default"
+    """Database in which sessions begin that begin in this catalog."""
+    connection_params: dict[str, str | Secret] = Field(default_factory=dict)
+    """Parameters of its type. Secrets are `{env: NAME}` or `{file: PATH}`."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind that `type` names."""
+        return KINDS[self.type]
+
+    def parameter(self, key: str) -> str | Secret | None:
+        """Return a parameter, whatever the case of its key."""
+        return next((v for k, v in self.connection_params.items() if k.lower() == key), None)
+
+
+class CatalogEntry(Section):
+    """One catalog, and the policy service that speaks for it."""
+
+    name: Name
+    """First part of the names in it: letters, digits and `_`."""
+    catalog: CatalogConnection
+    policies: Name = DEFAULT_SERVICE
+    """Service that speaks for it, as in `policies.catalogs`."""
+
+    @property
+    def on_spark(self) -> bool:
+        """Whether Spark has a catalog of this name."""
+        return self.catalog.kind.on_spark
+
+
+_ENTRY_KEYS = tuple(CatalogEntry.model_fields)
+_CATALOG_KEYS = tuple(CatalogConnection.model_fields)
+
+
+def normalized(entries: Any, faults: FaultList) -> list[dict[str, Any]]:
+    """Return the entries in the models' spelling, and note every fault of them. What has one is left out."""
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        faults.add(("catalogs",), "`catalogs` is a list of entries with `name` and `catalog`")
+        return []
+    good, names, defaults = [], dict[str, int](), list[int]()
+    for index, entry in enumerate(entries):
+        before = len(faults.faults)
+        made = _entry(entry, ("catalogs", index), faults)
+        name = made.get("name")
+        if isinstance(name, str):
+            first = names.setdefault(name.lower(), index)
+            if first != index:
+                line = faults.document.line(("catalogs", first))
+                faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
+        if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
+            defaults.append(index)
+        if len(faults.faults) == before:
+            good.append(made)
+    for index in defaults[1:]:
+        line = faults.document.line(("catalogs", defaults[0]))
+        faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
+    return good
+
+
+def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
+        return {}
+    made, places = _folded(entry, _ENTRY_KEYS, at, faults)
+    for key in ("name", "catalog"):
+        if key not in made:
+            faults.add(at, f"key `{key}` is missing")
+    name = made.get("name")
+    if name is not None:
+        _check_name(name, places["name"], faults)
+    policies = made.get("policies", DEFAULT_SERVICE)
+    if not isinstance(policies, str) or not policies:
+        faults.add(places["policies"], "`policies` is the name of a service")
+    if "catalog" in made:
+        made["catalog"] = _catalog(made["catalog"], places["catalog"], faults, name)
+    return made
+
+
+def _check_name(name: Any, at: Path, faults: FaultList) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
+    elif name.lower() in _RESERVED:
+        faults.add(at, f"`{name}` is a name that Spark keeps for itself")
+
+
+def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, Any]:
+    if not isinstance(section, dict):
+        faults.add(at, "`catalog` is a mapping with `type`")
+        return {}
+    made, places = _folded(section, _CATALOG_KEYS, at, faults)
+    kind = None
+    if "type" not in made:
+        faults.add(at, "key `type` is missing")
+    else:
+        kind = kind_named(made["type"]) if isinstance(made["type"], str) else None
+        if kind is None:
+            near = hint(str(made["type"]), (*KINDS, *ALIASES))
+            faults.add(places["type"], f"unknown type `{made['type']}`{near}; there are {', '.join(KINDS)}")
+        else:
+            made["type"] = kind.name
+    if not isinstance(made.get("is_default", False), bool):
+        faults.add(places["is_default"], "`is-default` is true or false")
+    elif made.get("is_default") and kind is not None and not kind.on_spark:
+        faults.add(places["is_default"], f"a catalog of type `{kind.name}` cannot be the default")
+    database = made.get("default_db", "default")
+    if not isinstance(database, str) or not _NAME.fullmatch(database):
+        faults.add(places["default_db"], "`default-db` is the name of a database")
+    if kind is not None and kind.session_only and isinstance(name, str) and name.lower() != SESSION_CATALOG:
+        faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
+    made["connection_params"] = _parameters(
+        made.get("connection_params"), places.get("connection_params", at), faults, kind
+    )
+    return made
+
+
+def _parameters(
+    given: Any, at: Path, faults: FaultList, kind: Kind | None
+) -> dict[str, str | dict[str, str]]:
+    if given is not None and not isinstance(given, dict):
+        faults.add(at, "`connection-params` is a mapping")
+        return {}
+    made: dict[str, Any] = {}
+    seen: dict[str, str] = {}
+    for key, value in (given or {}).items():
+        where = (*at, key)
+        if key.lower() in seen:
+            faults.add(where, f"parameter `{key}` stands here a second time, as `{seen[key.lower()]}` before")
+            continue
+        seen[key.lower()] = key
+        if kind is not None and not kind.takes(key):
+            told = hint(key, kind.parameters)
+            faults.add(where, f"type `{kind.name}` has no parameter `{key}`{told}")
+        made[key] = _value(key, value, where, faults)
+    for missing in kind.missing(made) if kind is not None else ():
+        faults.add(at, f"type `{kind.name if kind else ''}` needs the parameter {missing}")
+    return made
+
+
+def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
+    if isinstance(value, dict):
+        if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
+            faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
+        return value
+    if value is None or isinstance(value, list):
+        faults.add(at, f"`{key}` is a text, a number, true or false, or a secret")
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if may_hold_secret(key):
+        faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
+    elif _has_login(text):
+        faults.add(at, f"`{key}` holds a password: it has a parameter of its own, as `{{env: NAME}}`")
+    elif any(ord(c) < 32 for c in text):
+        faults.add(at, f"`{key}` holds a character that no parameter has")
+    return text
+
+
+def _has_login(text: str) -> bool:
+    try:
+        password = urlsplit(text.removeprefix("jdbc:")).password
+    except ValueError:
+        return True
+    return bool(password) or _JDBC_SECRET.search(text) is not None
+
+
+def _folded(
+    given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: FaultList
+) -> tuple[dict[str, Any], dict[str, Path]]:
+    """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
+    made: dict[str, Any] = {}
+    places: dict[str, Path] = dict.fromkeys(keys, at)
+    written: dict[str, str] = {}
+    for key, value in given.items():
+        folded = key.lower().replace("-", "_")
+        if folded not in keys:
+            known = [name.replace("_", "-") for name in keys]
+            faults.add((*at, key), f"unknown key `{key}`{hint(key, known)}")
+        elif folded in made:
+            faults.add((*at, key), f"key `{key}` stands here a second time, as `{written[folded]}` before")
+        else:
+            made[folded], places[folded], written[folded] = value, (*at, key), key
+    return made, places
+
+
+def spoken_for(entries: list[dict[str, Any]], policies: Any, faults: FaultList) -> dict[str, Any]:
+    """Return `policies` with the services of the entries among its `catalogs`."""
+    section = dict(policies) if isinstance(policies, dict) else {}
+    named = section.get("catalogs", {SESSION_CATALOG: DEFAULT_SERVICE})
+    if not isinstance(named, dict):
+        return section
+    services = dict(named)
+    folded = {name.lower(): name for name in services}
+    for name, service in _services(entries):
+        known = folded.get(name.lower())
+        explicit = known is not None and "catalogs" in section
+        if explicit and service is not None and services[known or name] != service:
+            other = services[known or name]
+            told = f"`policies.catalogs` gives `{name}` to `{other}`, and `catalogs` to `{service}`"
+            faults.add(("policies", "catalogs", known or name), told)
+        elif not explicit:
+            services[known or name] = service or services.get(known or name, DEFAULT_SERVICE)
+    return {**section, "catalogs": services}
+
+
+def _services(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str | None]]:
+    for entry in entries:
+        if KINDS[entry["catalog"]["type"]].on_spark:
+            yield entry["name"], entry.get("policies")
+
+
+def secrets_of(entries: tuple[CatalogEntry, ...]) -> Iterator[tuple[Path, Secret]]:
+    """Yield every secret with its place in the models."""
+    for index, entry in enumerate(entries):
+        for key, value in entry.catalog.connection_params.items():
+            if isinstance(value, Secret):
+                yield ("catalogs", index, "catalog", "connection-params", key), value

@@ -1,0 +1,132 @@
+"""A catalog that Spark was never told of: each session is given it, and policies hold there as everywhere.
+
+It is a Derby database by way of JDBC. Its password is a secret of the gateway's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyhive import hive
+
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
+from tests.e2e.running import RunningGateway, Spark, query
+
+SECRET = "s3cret-of-the-shop"
+CLASS = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+URL = "jdbc:derby:memory:told;create=true"
+DRIVER = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
+PACK = """\
+service: spark
+policies:
+  - name: the shop
+    on:
+      - {catalog: told}
+      - {catalog: told, database: shop}
+      - {catalog: told, database: shop, table: person, column: "*"}
+    allow: [{users: [ann, bea], access: [use, show, select]}]
+  - name: card
+    on: {catalog: told, database: shop, table: person, column: card}
+    mask: [{users: [bea], type: MASK_NULL}]
+  - name: region
+    on: {catalog: told, database: shop, table: person}
+    filter: [{users: [bea], where: "region = 1"}]
+  - name: settings
+    on: {setting: "*"}
+    allow: [{users: [ann, bea], access: [show, set]}]
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    spark.query(
+        f"SET spark.sql.catalog.told={CLASS}",
+        f"SET `spark.sql.catalog.told.url`=`{URL}`",
+        f"SET spark.sql.catalog.told.driver={DRIVER}",
+        "CREATE NAMESPACE told.shop",
+        "CREATE TABLE told.shop.person (id INT, card INT, region INT)",
+        "INSERT INTO told.shop.person VALUES (1, 4000, 1), (2, 4001, 2)",
+    )
+    told = {
+        "type": "jdbc",
+        "connection-params": {
+            "url": URL,
+            "driver": DRIVER,
+            "user": "shop",
+            "password": {"env": "SLUICE_TEST_SHOP"},
+        },
+    }
+    file = write_settings(
+        open_directory / "told",
+        spark,
+        PACK,
+        {"ann": [], "bea": [], "cid": []},
+        catalogs=[{"name": "told", "catalog": told}],  # type: ignore[arg-type]
+    )
+    os.environ["SLUICE_TEST_SHOP"] = SECRET
+    running = RunningGateway(file).start()
+    yield running
+    assert running.stop() == 0
+    del os.environ["SLUICE_TEST_SHOP"]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_policies_hold_in_a_catalog_that_only_the_gateway_knows(
+    gateway: RunningGateway, endpoint: str
+) -> None:
+    with session(gateway, endpoint, "ann") as ann, session(gateway, endpoint, "bea") as bea:
+        assert ann("SELECT * FROM told.shop.person") == [(1, 4000, 1), (2, 4001, 2)]
+        assert bea("SELECT * FROM told.shop.person") == [(1, None, 1)]
+        # Two parts are a table in the current catalog, one is in the current database.
+        bea("SET CATALOG 'told'")
+        assert bea("SELECT id FROM shop.person") == [(1,)]
+        bea("USE told.shop")
+        assert bea("SELECT id FROM person") == [(1,)]
+        assert ("told",) in bea("SHOW CATALOGS")
+        bea("USE spark_catalog.default")
+        assert bea("SELECT id FROM told.shop.person") == [(1,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_who_may_see_nothing_of_it_sees_no_such_catalog(gateway: RunningGateway, endpoint: str) -> None:
+    with session(gateway, endpoint, "cid") as cid:
+        assert ("told",) not in cid("SHOW CATALOGS")
+        with pytest.raises(Exception, match=r"ACCESS_DENIED|not found|select"):
+            cid("SELECT * FROM told.shop.person")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_its_password_reaches_no_client(gateway: RunningGateway, endpoint: str) -> None:
+    with session(gateway, endpoint, "ann") as ann:
+        shown = [
+            *ann("SET"),
+            *ann("SET -v"),
+            *ann("DESCRIBE TABLE EXTENDED told.shop.person"),
+            *ann("EXPLAIN EXTENDED SELECT * FROM told.shop.person"),
+        ]
+        assert SECRET not in str(shown)
+        assert not [row for row in shown if str(row[0]).startswith("spark.sql.catalog.told.")]
+        for key in ("password", "url"):
+            with pytest.raises(Exception, match=r"not shown|secret") as raised:
+                ann(f"SET spark.sql.catalog.told.{key}")
+            assert SECRET not in str(raised.value)
+        with pytest.raises(Exception, match="pinned"):
+            ann("SET `spark.sql.catalog.told.url`=`jdbc:derby:memory:other;create=true`")
+    assert SECRET not in str(gateway.records)
+
+
+def test_connect_config_tells_no_client(gateway: RunningGateway) -> None:
+    with gateway.session("ann", PASSWORD) as frames:
+        assert SECRET not in str(frames.conf.getAll)
+        with pytest.raises(Exception, match="secret"):
+            frames.conf.get("spark.sql.catalog.told.password")
+        assert [row.id for row in frames.table("told.shop.person").orderBy("id").collect()] == [1, 2]
+
+
+def test_an_error_of_the_catalog_names_no_password(gateway: RunningGateway) -> None:
+    with pytest.raises(hive.OperationalError) as raised:
+        query(gateway.host, gateway.port, "ann", "SELECT * FROM told.shop.nothing", password=PASSWORD)
+    assert SECRET not in str(raised.value)

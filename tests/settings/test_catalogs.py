@@ -1,0 +1,115 @@
+"""`catalogs:` of the settings: the documents' spellings are taken, every fault is told with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import Faults
+from gateway.settings.loading import parse_settings
+from gateway.settings.models import Settings
+
+DOCUMENT = """\
+catalogs:
+  - name: hive1
+    catalog:
+      type: hive
+      is-default: false
+      default-db: default
+      connection-params:
+        hive.metastore.uris: "thrift://host1:10000,thrift://host2:10000"
+        hive.metastore.username: "flink"
+  - name: flink1
+    catalog:
+      type: generic-hive-metastore
+      is-default: true
+      Default-db: sales
+      connection-params:
+        hive.metastore.uris: "thrift://host1:10000,thrift://host2:10000"
+        hive.metastore.username: "flink"
+        Hive.metastore.db: flink
+"""
+
+
+def read(text: str) -> Settings:
+    return parse_settings(text, "g.yaml", Path("/conf"))
+
+
+def faults_of(text: str) -> list[str]:
+    with pytest.raises(Faults) as raised:
+        read(text)
+    return list(raised.value.faults)
+
+
+def test_the_source_documents_list_loads_with_its_spellings() -> None:
+    settings = read(DOCUMENT)
+    default = settings.default_catalog
+    assert [entry.name for entry in settings.catalogs] == ["hive1", "flink1"]
+    assert default is not None
+    assert (default.name, default.catalog.default_db) == ("flink1", "sales")
+    assert default.catalog.parameter("hive.metastore.db") == "flink"
+    assert settings.policies.catalogs == {"spark_catalog": "spark", "hive1": "spark", "flink1": "spark"}
+
+
+def test_a_service_speaks_for_its_catalog() -> None:
+    pg = "{type: jdbc, connection-params: {url: 'jdbc:postgresql://h/d', driver: D, password: {env: PW}}}"
+    settings = read(f"catalogs: [{{name: pg, policies: lake, catalog: {pg}}}]")
+    assert settings.policies.catalogs == {"spark_catalog": "spark", "pg": "lake"}
+    assert "PW" not in repr(settings.catalogs[0].catalog.parameter("password"))
+    told = faults_of(
+        f"policies: {{catalogs: {{pg: other}}}}\ncatalogs: [{{name: pg, policies: lake, catalog: {pg}}}]"
+    )
+    assert told == ["g.yaml:1: `policies.catalogs` gives `pg` to `other`, and `catalogs` to `lake`"]
+
+
+def test_files_of_secrets_lie_beside_the_settings() -> None:
+    pg = "{type: jdbc, connection-params: {url: 'jdbc:x', driver: D, password: {file: pw}}}"
+    secret = read(f"catalogs: [{{name: pg, catalog: {pg}}}]").catalogs[0].catalog.parameter("password")
+    assert getattr(secret, "file", None) == Path("/conf/pw")
+
+
+def test_all_faults_are_told_at_once_with_their_lines() -> None:
+    told = faults_of("""\
+catalogs:
+  - name: a
+    catalog: {type: hvie, Is-Default: true}
+  - name: A
+    catalog:
+      type: jdbc
+      type-x: 1
+      is-default: true
+      connection-params:
+        url: jdbc:postgresql://h/d?user=u&password=p
+        URL: jdbc:y
+        driverr: x
+        password: plain
+  - name: 1b
+    catalog: {type: iceberg, Default-db: x, default_db: y}
+  - catalog: {type: memory, is-default: maybe}
+  - name: d
+    catalog: {type: delta}
+  - name: system
+    polices: x
+""")
+    assert told == [
+        "g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are spark, hive, "
+        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino, files",
+        "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
+        "g.yaml:4: catalog `A` stands here a second time (line 2)",
+        "g.yaml:7: unknown key `type-x` (did you mean `type`?)",
+        "g.yaml:9: type `jdbc` needs the parameter `driver`",
+        "g.yaml:10: `url` holds a password: it has a parameter of its own, as `{env: NAME}`",
+        "g.yaml:11: parameter `URL` stands here a second time, as `url` before",
+        "g.yaml:12: type `jdbc` has no parameter `driverr` (did you mean `driver`?)",
+        "g.yaml:13: `password` is a secret: write `{env: NAME}` or `{file: PATH}`",
+        "g.yaml:14: `1b` cannot name a catalog: letters, digits and `_`, and no digit first",
+        "g.yaml:15: key `default_db` stands here a second time, as `Default-db` before",
+        "g.yaml:15: type `iceberg` needs the parameter `type` or `catalog-impl`",
+        "g.yaml:16: `is-default` is true or false",
+        "g.yaml:16: key `name` is missing",
+        "g.yaml:18: type `delta` is for the catalog `spark_catalog` alone",
+        "g.yaml:19: `system` is a name that Spark keeps for itself",
+        "g.yaml:19: key `catalog` is missing",
+        "g.yaml:20: unknown key `polices` (did you mean `policies`?)",
+    ]
