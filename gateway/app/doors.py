@@ -18,7 +18,7 @@ from gateway.model.spark_configuration import SparkConfiguration
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge, Ledger
+from gateway.session.ports import Authority, Catalog, Judge, Ledger, Promotion
 from gateway.session.recorder import LineageInput
 from gateway.session.service import Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
@@ -55,6 +55,7 @@ class Way:
     stale: Callable[[], str | None]
     principals: Callable[[], Mapping[str, Principal]]
     lineage_input: LineageInput
+    promotion: Promotion | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +163,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         stale=way.stale,
         principals=way.principals,
         lineage_input=way.lineage_input,
+        promotion=way.promotion,
     )
 
 

@@ -154,7 +154,12 @@ def make_upstream(settings: Settings, embedded: EmbeddedSpark | None, reader_ver
 
 def make_catalog(settings: Settings, queries: Queries) -> LiveCatalog:
     """Return the catalog that asks Spark."""
-    return LiveCatalog(queries.query, refusal=BackendError, catalogs=tuple(settings.policies.catalogs))
+    return LiveCatalog(
+        queries.query,
+        refusal=BackendError,
+        catalogs=tuple(settings.policies.catalogs),
+        sources=[source.made(name) for name, source in settings.files.items()],
+    )
 
 
 async def explain(

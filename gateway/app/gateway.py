@@ -26,6 +26,7 @@ from gateway.app.explaining import (
     make_upstream,
     named_spark_home,
 )
+from gateway.app.files import make_promotion
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.openlineage import open_sinks
@@ -180,6 +181,7 @@ class Gateway:
             stale=rules.stale,
             principals=lambda: users.principals,
             lineage_input=lineage_input(settings.lineage),
+            promotion=make_promotion(settings, queries, catalog, dsn),
         )
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)

@@ -7,10 +7,11 @@ learning about one more table, or forgetting one that is merely old, leaves it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.files import FileSource
 
 
 class _Fact(NamedTuple):
@@ -27,8 +28,15 @@ class KnownTables:
     """
 
     def __init__(
-        self, catalogs: Iterable[str], *, max_age_s: float, missing_age_s: float, max_names: int
+        self,
+        catalogs: Iterable[str],
+        *,
+        max_age_s: float,
+        missing_age_s: float,
+        max_names: int,
+        sources: Sequence[FileSource] = (),
     ) -> None:
+        self._sources = {source.name.lower(): source.table for source in sources}
         self._catalogs = frozenset(catalog.lower() for catalog in catalogs)
         self._max_age_s = max_age_s
         self._missing_age_s = missing_age_s
@@ -78,6 +86,7 @@ class KnownTables:
                 catalogs=self._catalogs,
                 tables={n: f.table for n, f in shown.items() if f.table is not None},
                 missing=frozenset(n for n, f in shown.items() if f.table is None),
+                sources=self._sources,
             )
             if old:
                 return snapshot

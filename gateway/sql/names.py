@@ -7,7 +7,8 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import SessionContext
@@ -59,6 +60,8 @@ class Names:
 
     context: SessionContext
     catalogs: frozenset[str]
+    sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
+    """As `CatalogSnapshot` has them: first parts that mean files, and are no catalogs."""
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
         """Say what a relation name means. A temporary view shadows tables for one-part names only."""
@@ -71,6 +74,12 @@ class Names:
     def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
+        source = self.sources.get(parts[0].lower())
+        if source is not None and parts[0].lower() not in self.catalogs:
+            try:
+                return _checked(source(parts[1:]))
+            except ValueError as why:
+                return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
             return _nested(rest)
