@@ -212,12 +212,19 @@ async def catalog_without_sessions(
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
+    async with asking(settings, reader) as (_, catalog):
+        yield catalog
+
+
+@asynccontextmanager
+async def asking(settings: Settings, reader: ReaderPool) -> AsyncIterator[tuple[Queries, LiveCatalog]]:
+    """Ask the Spark of the settings, and its catalog, without sessions."""
     upstream = _upstream(settings.backend, reader.spark_version)
     queries = upstream.queries()
     catalog = make_catalog(settings, queries)
     try:
         await upstream.ask()
-        yield catalog
+        yield queries, catalog
     finally:
         await catalog.close()
         await queries.close()

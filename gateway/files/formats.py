@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
 TABLE_FORMATS: Mapping[str, str] = {
-    "_delta_log": "Delta", ".hoodie": "Hudi", "metadata": "Iceberg", "snapshot": "Paimon"
-}  # fmt: skip
-"""Directories that belong to a table format: their data files by themselves are not the table's rows."""
+    "Delta": "_delta_log/*.json",
+    "Hudi": ".hoodie/hoodie.properties",
+    "Iceberg": "metadata/*.metadata.json",
+    "Paimon": "snapshot/snapshot-*",
+}
+"""Files that say that a directory is a table: its data files by themselves are not the table's rows."""
 
 _MAGIC = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 _ENCRYPTED = b"PARE"

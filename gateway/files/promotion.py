@@ -1,7 +1,7 @@
 """Files become a table when somebody who may first names it.
 
-All that is asked of Spark is a fixed template around names that `model/files.py` lets through; what is asked of
-PostgreSQL is held by one gateway at a time for each table.
+All that is asked of Spark is a fixed template around names that `model/files.py` lets through. Of all
+gateways one at a time makes a table: PostgreSQL has the lock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
 from gateway.files.formats import TABLE_FORMATS, Format, NotKnown, told
 from gateway.files.links import LeadsOut, require_no_links
@@ -38,12 +38,6 @@ _HEAD_LINES = 20
 _HEAD_BYTES = 4_096
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
-_PROBES = {
-    "Delta": "_delta_log/*.json",
-    "Hudi": ".hoodie/hoodie.properties",
-    "Iceberg": "metadata/*.metadata.json",
-    "Paimon": "snapshot/snapshot-*",
-}
 
 
 class _Nothing(Exception):
@@ -67,8 +61,8 @@ class Promoter:
         connect: Connect,
         timeout_s: float = 300.0,
     ) -> None:
-        """`query` runs a statement in a session of the gateway's own; it raises `refusal` (with `sqlstate`) where
-        Spark refuses. `connect` lends a connection to PostgreSQL."""
+        """`query` runs a statement in a session of the gateway's own; it raises `refusal` (with `sqlstate`)
+        where Spark refuses. `connect` lends a connection to PostgreSQL."""
         self._sources = tuple(sources)
         self._query = query
         self._refusal = refusal
@@ -83,8 +77,8 @@ class Promoter:
     async def promote(self, name: TableName, principal: Principal, decide: Decide) -> NotPromoted | None:
         """Make a table of the files that `name` stands for, if they are there.
 
-        Returns why they cannot become one, or may not at this user's word; None when the name may be looked up
-        again. Raises BackendUnavailable when Spark or PostgreSQL does not answer.
+        Returns why they cannot become one, or may not at this user's word; None when the name may be looked
+        up again. Raises BackendUnavailable when Spark or PostgreSQL does not answer.
         """
         found = source_of(self._sources, name)
         if found is None:
@@ -162,9 +156,9 @@ class Promoter:
         log.info("dataset_promoted", source=source.name, format=found.name, files=sum(k[1] for k in kinds))
 
     async def _refuse_table_formats(self, url: str) -> None:
-        for name in TABLE_FORMATS.values():
+        for name, mark in TABLE_FORMATS.items():
             try:
-                rows = await self._query(f"SELECT length FROM binaryFile.`{url}/{_PROBES[name]}` LIMIT 1")
+                rows = await self._query(f"SELECT length FROM binaryFile.`{url}/{mark}` LIMIT 1")
             except self._refusal as refused:
                 if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                     continue
@@ -174,7 +168,8 @@ class Promoter:
 
     async def _kinds(self, url: str) -> list[tuple[str, int, int, str, str]]:
         """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
-        ending = "lower(substring_index(substring_index(path, '/', -1), '.', -1))"
+        name = "substring_index(path, '/', -1)"
+        ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
         try:
             rows = await self._query(
                 f"SELECT {ending}, count(*), sum(length),"
@@ -206,10 +201,7 @@ class Promoter:
                 format_ = told([bytes.fromhex(str(row[0])) for row in rows], source.formats)
             except NotKnown as why:
                 raise _Refused(str(why)) from None
-            found[format_.name] = format_
-            if any(
-                format_.options != other.options for other in found.values() if other.name == format_.name
-            ):
+            if found.setdefault(format_.name, format_).options != format_.options:
                 raise _Refused(f"its {format_.name} files are not written alike")
         if len(found) > 1:
             raise _Refused(f"its files are of several formats: {', '.join(sorted(found))}")
@@ -241,6 +233,18 @@ class Promoter:
         finally:
             if not kept:
                 await self._query(f"DROP TABLE IF EXISTS {dotted}")
+
+
+async def forget(connection: Any, query: Query, catalog: Catalog, name: TableName, url: str) -> None:
+    """Drop a table that was made of files, and what is kept of it; the files stay. Raises Faults where the
+    table is another one by now, and the errors of `query`."""
+    async with store.only_one(connection, name):
+        table = (await catalog.look_up([name])).table(name)
+        if table is not None:
+            if (table.location or "").replace(":///", ":/") != url.replace(":///", ":/"):
+                raise Faults([f"`{name}` has other files by now than `{url}`; nothing was dropped"])
+            await query(f"DROP TABLE IF EXISTS `{name.catalog}`.`{name.database}`.`{name.table}`")
+        await store.forget(connection, name)
 
 
 def signature(kinds: Sequence[tuple[str, int, int, str, str]]) -> str:

@@ -1,7 +1,7 @@
 """Sources of files: which path a name means, and which table stands for it on Spark.
 
-A table's name is made of the path alone and leads back to it, so every gateway gives a path the same name, and no
-two paths share one.
+A table's name is made of the path alone and leads back to it, so every gateway gives a path the same name,
+and no two paths share one.
 """
 
 from __future__ import annotations

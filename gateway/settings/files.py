@@ -18,8 +18,8 @@ class FileSourceSettings(Section):
     """A directory whose files become tables when somebody with `promote` first names them."""
 
     root: Annotated[str, AfterValidator(require_root)]
-    """URL of the directory: `file:/…`, `hdfs://…`, `s3a://…` or the like. Of `file:` the gateway must see the same
-    files as Spark: it looks for links, which lead out."""
+    """URL of the directory: `file:/…`, `hdfs://…`, `s3a://…` or the like. Of `file:` the gateway must see the
+    same files as Spark: it looks for links, which lead out."""
     database: SourceName | None = None
     """Database of Spark's session catalog for its tables, and for no others; by itself the source's name."""
     formats: tuple[FormatName, ...] = ("parquet", "orc", "avro", "json", "csv")
@@ -58,7 +58,7 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
         if source.name in taken:
             return f"`files` has a source `{source.name}`, which is the name of a catalog"
         if source.database in ("default", "global_temp", "system", "session"):
-            return f"`files` gives source `{source.name}` the database `{source.database}`; it needs one of its own"
+            return f"`files`: source `{source.name}` needs a database of its own, not `{source.database}`"
     for words, found in (("names", [s.name for s in made]), ("databases", [s.database for s in made])):
         if len(set(found)) != len(found):
             return f"two sources of `files` have the same {words}"
