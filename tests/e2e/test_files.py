@@ -29,8 +29,7 @@ policies:
     on: {catalog: spark_catalog, database: testlake, table: "*"}
     allow: [{groups: [promoters], access: [promote]}]
   - name: the source's files
-    on: {url: "file://ROOT/*"}
-    recursive: true
+    on: {url: "file:ROOT/*"}
     allow: [{users: [alice], access: [read]}]
   - name: every other event
     on: {catalog: spark_catalog, database: testlake, table: raw__events}
