@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -27,7 +28,8 @@ from gateway.session.ports import Catalog
 
 log = structlog.get_logger(__name__)
 
-Query = Callable[[str], Awaitable[Sequence[Sequence[Any]]]]
+Query = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
+"""Runs a statement, and in its session one `before` and one `after` it."""
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 Decide = Callable[[Resource, str], Decision]
 
@@ -158,7 +160,7 @@ class Promoter:
     async def _refuse_table_formats(self, url: str) -> None:
         for name, mark in TABLE_FORMATS.items():
             try:
-                rows = await self._query(f"SELECT length FROM binaryFile.`{url}/{mark}` LIMIT 1")
+                rows = await self._look("binaryFile", f"{url}/{mark}", "SELECT length FROM {view} LIMIT 1")
             except self._refusal as refused:
                 if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                     continue
@@ -171,10 +173,12 @@ class Promoter:
         name = "substring_index(path, '/', -1)"
         ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
         try:
-            rows = await self._query(
+            rows = await self._look(
+                "binaryFile",
+                url,
                 f"SELECT {ending}, count(*), sum(length),"
                 " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path)"
-                f" FROM binaryFile.`{url}` WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}"
+                f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
@@ -190,11 +194,11 @@ class Promoter:
         """Return the one format of all kinds of files."""
         found: dict[str, Format] = {}
         for *_, example in kinds:
-            if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("`*?[]{}\\"):
+            if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
                 raise _Refused("a file in it has a name that cannot be read safely")
             value = f"hex(substr(CAST(value AS BINARY), 1, {_HEAD_BYTES}))"
             try:
-                rows = await self._query(f"SELECT {value} FROM text.`{example}` LIMIT {_HEAD_LINES}")
+                rows = await self._look("text", example, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}")
             except self._refusal as refused:
                 raise _Refused("a file in it cannot be read, or has vanished") from refused
             try:
@@ -206,6 +210,12 @@ class Promoter:
         if len(found) > 1:
             raise _Refused(f"its files are of several formats: {', '.join(sorted(found))}")
         return next(iter(found.values()))
+
+    async def _look(self, format_: str, path: str, sql: str) -> Sequence[Sequence[Any]]:
+        """Ask about files by way of a temporary view: sessions do not run SQL on paths."""
+        view = f"sluice_look_{secrets.token_hex(8)}"
+        made = f"CREATE TEMPORARY VIEW {view} USING {format_} OPTIONS (path '{path}')"
+        return await self._query(sql.format(view=view), made, f"DROP VIEW IF EXISTS {view}")
 
     async def _made(self, source: FileSource, name: TableName, url: str, found: Format) -> Table:
         """Make the table on Spark, its schema found by Spark, and return it."""
