@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "frontends": frozenset({"errors", "model", "wire", "session"}),
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),
     "database": frozenset({"errors", "model"}),
+    "files": frozenset({"errors", "model", "session.ports", "database"}),
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),

@@ -97,6 +97,7 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         stale=way.stale,
         principals=way.principals,
         lineage_input=way.lineage_input,
+        promotion=way.promotion,
         secrets=((upstream.token,) if upstream.token else ()) + way.secrets,
     )
 

@@ -19,7 +19,7 @@ from gateway.model.statement import SessionContext
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge, Ledger
+from gateway.session.ports import Authority, Catalog, Judge, Ledger, Promotion
 from gateway.session.recorder import LineageInput
 from gateway.session.service import FIRST_CONTEXT, Sessions
 from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener
@@ -35,7 +35,7 @@ LONGEST_QUESTION_S = 60.0
 class Queries(Protocol):
     """Spark as the catalog asks it, over whichever door."""
 
-    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]: ...
+    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]: ...
 
     async def close(self) -> None: ...
 
@@ -60,6 +60,7 @@ class Way:
     """Where sessions begin."""
     secrets: tuple[str, ...] = ()
     """Secrets of catalogs, which no client may read in what Spark says."""
+    promotion: Promotion | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +170,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         principals=way.principals,
         lineage_input=way.lineage_input,
         first_context=way.first_context,
+        promotion=way.promotion,
     )
 
 

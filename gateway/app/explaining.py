@@ -235,6 +235,7 @@ def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> Li
         refusal=BackendError,
         catalogs=tuple(settings.policies.catalogs),
         minor=minor_of(reader.spark_version),
+        sources=[source.made(name) for name, source in settings.files.items()],
     )
 
 
@@ -288,12 +289,19 @@ async def catalog_without_sessions(
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
+    async with asking(settings, reader) as (_, catalog):
+        yield catalog
+
+
+@asynccontextmanager
+async def asking(settings: Settings, reader: ReaderPool) -> AsyncIterator[tuple[Queries, LiveCatalog]]:
+    """Ask the Spark of the settings, and its catalog, without sessions."""
     upstream = _upstream(settings, reader.configuration)
     queries = upstream.queries()
     catalog = make_catalog(settings, queries, reader)
     try:
         await upstream.ask()
-        yield catalog
+        yield queries, catalog
     finally:
         await catalog.close()
         await queries.close()

@@ -28,6 +28,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
+from gateway.app.files import make_promotion
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.openlineage import open_sinks
@@ -186,6 +187,7 @@ class Gateway:
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=SparkCatalogs(settings.catalogs).secrets(),
+            promotion=make_promotion(settings, queries, catalog, dsn),
         )
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)

@@ -43,8 +43,8 @@ class SparkConnectService:
         self._session = self._server_session = ""
         self._opening = asyncio.Lock()
 
-    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
-        """Run one reading statement and return its rows.
+    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]:
+        """Run one reading statement and return its rows; `before` and `after` it others in its session.
 
         Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone, does not answer in
         time, or the answer is longer than `max_rows`.
@@ -52,7 +52,13 @@ class SparkConnectService:
         async with self._slots:
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._rows(sql)
+                    if before:
+                        await self._rows(before)
+                    try:
+                        return await self._rows(sql)
+                    finally:
+                        if after:
+                            await self._rows(after)
             except TimeoutError:
                 raise BackendUnavailable("Spark's catalog did not answer in time") from None
 

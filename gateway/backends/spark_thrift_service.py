@@ -29,14 +29,14 @@ class SparkThriftService:
         self._max_rows = max_rows
         self._closed = False
 
-    async def query(self, sql: str) -> Sequence[tuple[Cell, ...]]:
-        """Run one reading statement and return its rows.
+    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]:
+        """Run one reading statement and return its rows; `before` and `after` it others in its session.
 
         Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone or the answer is
         longer than `max_rows`.
         """
         async with self._slots:
-            rows = await self._on(await self._session(), sql)
+            rows = await self._on(await self._session(), sql, before, after)
         if len(rows) > self._max_rows:
             raise BackendUnavailable(f"an answer of Spark's catalog has more than {self._max_rows} rows")
         return rows
@@ -56,9 +56,17 @@ class SparkThriftService:
             self._principal, protocol_version=TProtocolVersion.V10, settings={}
         )
 
-    async def _on(self, session: SparkThriftSession, sql: str) -> Sequence[tuple[Cell, ...]]:
+    async def _on(
+        self, session: SparkThriftSession, sql: str, before: str, after: str
+    ) -> Sequence[tuple[Cell, ...]]:
         try:
-            rows = await session.answer(sql, max_rows=self._max_rows + 1)
+            if before:
+                await session.answer(before, max_rows=1)
+            try:
+                rows = await session.answer(sql, max_rows=self._max_rows + 1)
+            finally:
+                if after:
+                    await session.answer(after, max_rows=1)
         except BackendError:
             self._keep(session)
             raise

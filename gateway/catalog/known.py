@@ -7,10 +7,11 @@ learning about one more table, or forgetting one that is merely old, leaves it w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
+from gateway.model.files import SESSION_CATALOG, FileSource
 
 
 class _Fact(NamedTuple):
@@ -27,8 +28,16 @@ class KnownTables:
     """
 
     def __init__(
-        self, catalogs: Iterable[str], *, max_age_s: float, missing_age_s: float, max_names: int
+        self,
+        catalogs: Iterable[str],
+        *,
+        max_age_s: float,
+        missing_age_s: float,
+        max_names: int,
+        sources: Sequence[FileSource] = (),
     ) -> None:
+        self._sources = {source.name.lower(): source.table for source in sources}
+        self._databases = frozenset(source.database.lower() for source in sources)
         self._catalogs = frozenset(catalog.lower() for catalog in catalogs)
         self._max_age_s = max_age_s
         self._missing_age_s = missing_age_s
@@ -48,7 +57,10 @@ class KnownTables:
         known = self._facts.pop(folded, None)
         if known is not None and known.table != table:
             self._version += 1
-        age = self._missing_age_s if table is None else self._max_age_s
+        # Files that are no table yet become one when a user comes who may: each has to be looked up.
+        of_files = folded.catalog == SESSION_CATALOG and folded.database in self._databases
+        missing_age_s = 0.0 if of_files else self._missing_age_s
+        age = missing_age_s if table is None else self._max_age_s
         self._facts[folded] = _Fact(table, now + age)
         if len(self._facts) > self._max_names:
             # A fact that is forgotten for good may change unnoticed: nothing kept under this version holds.
@@ -78,6 +90,7 @@ class KnownTables:
                 catalogs=self._catalogs,
                 tables={n: f.table for n, f in shown.items() if f.table is not None},
                 missing=frozenset(n for n, f in shown.items() if f.table is None),
+                sources=self._sources,
             )
             if old:
                 return snapshot

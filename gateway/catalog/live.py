@@ -25,6 +25,7 @@ from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, ViewBody
+from gateway.model.files import FileSource
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class LiveCatalog:
         *,
         refusal: type[Exception],
         catalogs: Sequence[str] = ("spark_catalog",),
+        sources: Sequence[FileSource] = (),
         max_age_s: float = 30.0,
         missing_age_s: float = 1.0,
         timeout_s: float = 300.0,
@@ -77,7 +79,11 @@ class LiveCatalog:
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
-            catalogs, max_age_s=max_age_s, missing_age_s=missing_age_s, max_names=max_names
+            catalogs,
+            max_age_s=max_age_s,
+            missing_age_s=missing_age_s,
+            max_names=max_names,
+            sources=sources,
         )
         self._lists: dict[tuple[str, ...], tuple[float, Sequence[Any]]] = {}
         self._max_age_s = max_age_s

@@ -53,6 +53,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _lineage(commands)
     _tags(commands)
     _catalogs(commands)
+    _datasets(commands)
     _users(commands)
     _spark_jars(commands)
     _version(commands)
@@ -482,6 +483,22 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
         "--again", action="store_true", help="accept, reject: also what was decided the other way"
     )
     parser.add_argument("-n", "--limit", type=int, default=100, help="how many to list; default 100")
+
+
+def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "datasets",
+        "files that became tables: list, show, forget",
+        "  sluice datasets list                     every one, with its table and who named it first\n"
+        "  sluice datasets show lake/raw/events     its format, options and columns\n"
+        "  sluice datasets forget lake/raw/events   drops the table; the files stay\n"
+        "\nWho names a forgotten one again, and may, has it made a table again.\n",
+        "datasets",
+    )
+    _with_config(parser)
+    parser.add_argument("action", choices=("list", "show", "forget"))
+    parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="show, forget: which one")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

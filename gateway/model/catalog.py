@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -81,6 +81,9 @@ class CatalogSnapshot:
     """Catalog names (lower case) that the first part of a name may mean."""
     tables: Mapping[TableName, Table] = field(default_factory=dict)
     missing: frozenset[TableName] = frozenset()
+    sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
+    """First parts of names (lower case) that mean files, with what makes a table's name of a path; it raises
+    ValueError, in words, for a path that can have none."""
 
     def table(self, name: TableName) -> Table | None:
         return self.tables.get(name.folded())

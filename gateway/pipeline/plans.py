@@ -167,7 +167,8 @@ class _Plan:
         self.judging = judging
         self.reading = reading
         self.rendering = rendering
-        self.names = Names(self.context, judging.snapshot.catalog.catalogs)
+        catalog = judging.snapshot.catalog
+        self.names = Names(self.context, catalog.catalogs, catalog.sources)
         self.evaluation: Evaluation = judging.evaluation()
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.words: frozenset[int] = frozenset()

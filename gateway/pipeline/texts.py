@@ -160,7 +160,7 @@ def _classified(
     text: str, reading: Reading, context: SessionContext, judging: Judging, place: Place
 ) -> Prepared | NotGovernable:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
-    names = Names(bound, judging.snapshot.catalog.catalogs)
+    names = Names(bound, judging.snapshot.catalog.catalogs, judging.snapshot.catalog.sources)
     wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(wants, NotGovernable):
         return wants

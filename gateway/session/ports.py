@@ -5,7 +5,7 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
+from gateway.model.files import NotPromoted
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
@@ -244,6 +245,21 @@ class Catalog(Protocol):
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
         """Names of a database's tables and views, with whether each is a view."""
+        ...
+
+
+class Promotion(Protocol):
+    """Files that become tables when they are first named."""
+
+    def covers(self, name: TableName) -> bool:
+        """Whether the name of a table stands for files."""
+        ...
+
+    async def promote(
+        self, name: TableName, principal: Principal, decide: Callable[[Resource, str], Decision]
+    ) -> NotPromoted | None:
+        """Make a table of files that are there, or say why that may not be. None: the name may be looked up
+        again. `decide` is asked before anything is looked at."""
         ...
 
 

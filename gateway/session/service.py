@@ -36,6 +36,7 @@ from gateway.session.ports import (
     FrameSink,
     Judge,
     Ledger,
+    Promotion,
     RelayedFrame,
 )
 from gateway.session.recorder import LineageInput, Recorder, no_lineage
@@ -94,6 +95,7 @@ class Sessions:
         principals: Callable[[], Mapping[str, Principal]] = dict,
         lineage_input: LineageInput = no_lineage,
         first_context: SessionContext = FIRST_CONTEXT,
+        promotion: Promotion | None = None,
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
         are those of every endpoint of the process; `principals` are those who may log in now;
@@ -114,6 +116,7 @@ class Sessions:
             clock=clock,
             stale=stale,
             principals=principals,
+            promotion=promotion,
         )
         self._execution = Execution(
             verdicts=self._verdicts,

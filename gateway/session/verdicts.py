@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gateway.errors import PoliciesStale
-from gateway.model.catalog import TableName
+from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
 from gateway.model.policy import PolicySet
@@ -20,7 +20,7 @@ from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, Statement, Verdict
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge
+from gateway.session.ports import Authority, Catalog, Judge, Promotion
 from gateway.session.view_rules import quoted
 
 _Key = tuple[Statement, int, int]
@@ -60,9 +60,11 @@ class Verdicts:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         stale: Callable[[], str | None] = lambda: None,
         principals: Callable[[], Mapping[str, Principal]] = dict,
+        promotion: Promotion | None = None,
     ) -> None:
         """`stale` says why the policies are too old to be relied on, None when they are not; `principals`
-        are those who may log in now."""
+        are those who may log in now; `promotion` makes tables of files that a statement names."""
+        self._promotion = promotion
         self._judge = judge
         self._policies = policies
         self._authority = authority
@@ -189,6 +191,11 @@ class Verdicts:
             # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
             catalog = await self._catalog.look_up(tuple(needed))
+            refused = await self._promote(answer.tables, statement, snapshot, catalog)
+            if refused is not None:
+                return refused
+            if self._promotion is not None:
+                catalog = await self._catalog.look_up(tuple(needed))
             snapshot = Snapshot(policies=policies, catalog=catalog, context=context, principals=principals)
         return Refused(
             statement=statement,
@@ -197,6 +204,44 @@ class Verdicts:
             message="the statement reads views of views too deep to follow",
             snapshot_version=snapshot.version,
         )
+
+    async def _promote(
+        self,
+        names: Iterable[TableName],
+        statement: Statement,
+        snapshot: Snapshot,
+        catalog: CatalogSnapshot,
+    ) -> Refused | None:
+        """Make tables of files that are named for the first time, by the policies of `snapshot`."""
+        promotion = self._promotion
+        if promotion is None:
+            return None
+        authority = self._authority(snapshot.policies)
+
+        def decide(resource: Resource, access: str) -> Decision:
+            return authority.decide(
+                AccessRequest(
+                    principal=statement.principal,
+                    resource=resource,
+                    access=access,
+                    context=snapshot.context,
+                )
+            )
+
+        for name in names:
+            if catalog.table(name) is not None or not promotion.covers(name):
+                continue
+            refused = await promotion.promote(name, statement.principal, decide)
+            if refused is not None:
+                return Refused(
+                    statement=statement,
+                    code=refused.code,
+                    sqlstate=refused.sqlstate,
+                    message=refused.message,
+                    decisions=refused.decisions,
+                    snapshot_version=snapshot.version,
+                )
+        return None
 
     def _context(self, client: Client, action: str, text: str) -> AccessContext:
         now = self._now()

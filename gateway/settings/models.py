@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
@@ -503,6 +504,8 @@ class Settings(Section):
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
     catalogs: tuple[CatalogEntry, ...] = ()
+    files: dict[SourceName, FileSourceSettings] = Field(default_factory=dict)
+    """Sources of files, by the first part of the names that mean them; docs/files.md tells of them."""
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()
@@ -520,6 +523,13 @@ class Settings(Section):
     def serves_thrift(self) -> bool:
         """Whether there is a Thrift Server behind the gateway, and so a listener for its clients."""
         return self.backend.embedded is not None or self.backend.thrift is not None
+
+    @model_validator(mode="after")
+    def _sources_stand_apart(self) -> Settings:
+        told = clashes(self.files, self.policies.catalogs)
+        if told:
+            raise ValueError(told)
+        return self
 
     @model_validator(mode="after")
     def _doors_lead_somewhere(self) -> Settings:

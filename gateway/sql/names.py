@@ -7,8 +7,8 @@ current namespace; the first part of a longer name is a catalog when a catalog o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName
 from gateway.model.statement import SessionContext
@@ -127,6 +127,8 @@ class Names:
 
     context: SessionContext
     catalogs: frozenset[str]
+    sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
+    """As `CatalogSnapshot` has them: first parts that mean files, and are no catalogs."""
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
         """Say what a relation name means. A temporary view shadows tables for one-part names only."""
@@ -139,12 +141,21 @@ class Names:
     def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
+        if self._means_files(parts):
+            try:
+                return _checked(self.sources[parts[0].lower()](parts[1:]))
+            except ValueError as why:
+                return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
             return _nested(rest)
         if len(rest) != 2:
             return Ungovernable("does not have the form catalog.database.table")
         return _checked(TableName(catalog, rest[0], rest[1]))
+
+    def _means_files(self, parts: tuple[str, ...]) -> bool:
+        """Whether the first part is that of a source of files; a catalog of its name comes first."""
+        return parts[0].lower() in self.sources and parts[0].lower() not in self.catalogs
 
     def metadata_table(self, parts: tuple[str, ...]) -> MetadataTable | None:
         """Say which table's metadata a name means, when the catalog has the table and nothing else there."""
@@ -160,6 +171,8 @@ class Names:
         catalog, rest = self._split_catalog(parts)
         if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or rest[2].lower() not in _BELOW_TABLES:
             return None
+        if self._means_files(parts):
+            return None
         name = _checked(TableName(catalog, rest[0], rest[1]))
         return MetadataTable(name, "iceberg", rest[2].lower()) if isinstance(name, TableName) else None
 
@@ -168,6 +181,8 @@ class Names:
         catalog has the table and nothing else there."""
         catalog, rest = self._split_catalog(parts)
         if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or not _BRANCH.fullmatch(rest[2]):
+            return None
+        if self._means_files(parts):
             return None
         name = _checked(TableName(catalog, rest[0], rest[1]))
         return (name, rest[2]) if isinstance(name, TableName) else None

@@ -183,9 +183,8 @@ async def test_an_event_that_was_added_is_found(record: Any) -> None:
             f" SELECT gen_random_uuid(), time, 'decided', gateway, 'alice', '{{}}', {position}, link"
             " FROM sluice.audit_event WHERE gateway LIKE 'gate0%' AND chain_position = 4 LIMIT 1"
         )
-        found = await looked_at(record)
-        assert not found.holds
-    assert kinds(found) == {"added", "repeated", "missing", "head"}
+        assert not (await looked_at(record)).holds
+    assert kinds(await looked_at(record)) == {"added", "repeated", "missing", "head"}
 
 
 async def make_anew(connection: Any, gateway: str) -> None:

@@ -35,7 +35,7 @@ from gateway.session.identifiers import new_uuid
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, RpcError
+from gateway.session.ports import Authority, Catalog, ConnectBackend, Judge, Ledger, Promotion, RpcError
 from gateway.session.recorder import LineageInput, Recorder, no_lineage
 from gateway.session.verdicts import Verdicts
 from gateway.wire.connect import ProtobufError, parse, pb, serialize
@@ -68,6 +68,7 @@ class ConnectSessions:
         stale: Callable[[], str | None] = lambda: None,
         principals: Callable[[], Mapping[str, Principal]] = dict,
         lineage_input: LineageInput = no_lineage,
+        promotion: Promotion | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
         """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
@@ -88,6 +89,7 @@ class ConnectSessions:
             clock=clock,
             stale=stale,
             principals=principals,
+            promotion=promotion,
         )
         self._endings = Endings(
             backend=backend, recorder=self.recorder, limits=self.limits, lose=self._close, secrets=secrets

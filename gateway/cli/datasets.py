@@ -1,0 +1,72 @@
+"""`sluice datasets`: files that became tables when they were first named; list, show, forget."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.app import logs
+from gateway.app.explaining import asking, make_reader
+from gateway.cli import exit_codes
+from gateway.cli.lineage import connect
+from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.database.migrate import migrate
+from gateway.errors import Faults
+from gateway.files.promotion import forget
+from gateway.files.store import datasets
+from gateway.model.catalog import TableName
+from gateway.model.files import SESSION_CATALOG
+from gateway.settings import load_settings
+from gateway.settings.models import LogSettings, Settings
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """List, show or forget datasets of the settings' gateway."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    return asyncio.run(_run(settings, arguments, terminal))
+
+
+async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    if (arguments.action == "list") != (arguments.what is None):
+        raise Faults([f"`{arguments.action}` takes {'no' if arguments.what else 'one'} SOURCE/PATH"])
+    connection = await connect(settings)
+    try:
+        await migrate(connection)
+        found = await datasets(connection)
+        if arguments.action == "list":
+            _list(found, terminal)
+            return exit_codes.OK
+        one = next((row for row in found if f"{row['source']}/{row['path']}" == arguments.what), None)
+        if one is None:
+            raise Faults([f"there is no dataset `{arguments.what}`; `sluice datasets list` shows them"])
+        if arguments.action == "show":
+            _show(one, terminal)
+        else:
+            await _forget(connection, settings, one)
+            terminal.line(f"{arguments.what} is forgotten; its files are where they were")
+    finally:
+        await connection.close()
+    return exit_codes.OK
+
+
+def _list(found: Any, terminal: Terminal) -> None:
+    for row in found:
+        terminal.line(terminal.style(f"{row['source']}/{row['path']}", BOLD))
+        made = f"{row['promoted_at']:%Y-%m-%d %H:%M:%S} by {row['promoted_by']}"
+        table = f"{SESSION_CATALOG}.{row['database']}.{row['table_name']}"
+        terminal.line(terminal.style(f"  {table}  {row['format']}  {row['files']} files  {made}", DIM))
+
+
+def _show(row: Mapping[str, Any], terminal: Terminal) -> None:
+    shown = {key: json.loads(value) if key in ("options", "columns") else value for key, value in row.items()}
+    terminal.line(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+
+
+async def _forget(connection: Any, settings: Settings, row: Mapping[str, Any]) -> None:
+    name = TableName(SESSION_CATALOG, row["database"], row["table_name"])
+    async with await make_reader(settings) as reader, asking(settings, reader) as (queries, catalog):
+        await forget(connection, queries.query, catalog, name, row["url"])

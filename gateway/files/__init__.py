@@ -1,0 +1,1 @@
+"""Files become tables when they are first named: found out, saved, and made known to Spark."""

@@ -1,0 +1,85 @@
+"""Datasets in PostgreSQL: which files became which tables. Several gateways share it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.model.catalog import TableName
+
+_COLUMNS = (
+    "source, path, database, table_name, url, format, options, columns, files, bytes, signature, promoted_by"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """Files that became a table, as they were then."""
+
+    source: str
+    path: str
+    table: TableName
+    url: str
+    format: str
+    options: Mapping[str, str]
+    columns: Sequence[tuple[str, str]]
+    """Name and type of each, as Spark writes types in DDL."""
+    files: int
+    bytes: int
+    signature: str
+    promoted_by: str
+
+
+@asynccontextmanager
+async def only_one(connection: Any, table: TableName) -> AsyncIterator[None]:
+    """Hold a table's dataset: of all gateways one at a time makes or forgets it."""
+    async with connection.transaction():
+        folded = table.folded()
+        key = f"dataset {folded.database}.{folded.table}"
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", key)
+        yield
+
+
+async def save(connection: Any, dataset: Dataset) -> None:
+    """Keep a dataset, in place of an older one of the same path."""
+    await connection.execute(
+        f"INSERT INTO sluice.dataset ({_COLUMNS})"
+        " VALUES ($1, $2, $3, $4, $5, $6, $7::text::jsonb, $8::text::jsonb, $9, $10, $11, $12)"
+        " ON CONFLICT (source, path) DO UPDATE SET database = excluded.database,"
+        " table_name = excluded.table_name, url = excluded.url, format = excluded.format,"
+        " options = excluded.options, columns = excluded.columns, files = excluded.files,"
+        " bytes = excluded.bytes, signature = excluded.signature, promoted_at = now(),"
+        " promoted_by = excluded.promoted_by",
+        dataset.source,
+        dataset.path,
+        dataset.table.database.lower(),
+        dataset.table.table.lower(),
+        dataset.url,
+        dataset.format,
+        json.dumps(dict(dataset.options)),
+        json.dumps([{"name": name, "type": type_} for name, type_ in dataset.columns]),
+        dataset.files,
+        dataset.bytes,
+        dataset.signature,
+        dataset.promoted_by,
+    )
+
+
+async def forget(connection: Any, table: TableName) -> bool:
+    """Drop what is kept of a table's files; False when nothing was."""
+    folded = table.folded()
+    done: str = await connection.execute(
+        "DELETE FROM sluice.dataset WHERE database = $1 AND table_name = $2", folded.database, folded.table
+    )
+    return done != "DELETE 0"
+
+
+async def datasets(connection: Any) -> Sequence[Mapping[str, Any]]:
+    """Return all datasets with when they were made, by source and path."""
+    found: Sequence[Mapping[str, Any]] = await connection.fetch(
+        f"SELECT {_COLUMNS}, promoted_at FROM sluice.dataset ORDER BY source, path"
+    )
+    return found

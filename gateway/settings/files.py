@@ -1,0 +1,69 @@
+"""What `files:` of the settings may hold: directories whose files become tables when they are first named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from gateway.model.files import FileSource, require_root
+from gateway.settings.section import Count, Section
+
+SourceName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+FormatName = Literal["parquet", "orc", "avro", "json", "csv"]
+
+
+class FileSourceSettings(Section):
+    """A directory whose files become tables when somebody with `promote` first names them."""
+
+    root: Annotated[str, AfterValidator(require_root)]
+    """URL of the directory: `file:/…`, `hdfs://…`, `s3a://…` or the like. Of `file:` the gateway must see the
+    same files as Spark: it looks for links, which lead out."""
+    database: SourceName | None = None
+    """Database of Spark's session catalog for its tables, and for no others; by itself the source's name."""
+    formats: tuple[FormatName, ...] = ("parquet", "orc", "avro", "json", "csv")
+    """Formats that are taken, in the order in which they are tried."""
+    depth: Annotated[int, Field(strict=True, ge=1, le=16)] = 8
+    """Names below the root that a path may have."""
+    leaf_columns: Count = 800
+    """Columns that a table may have, fields of structures counted one by one."""
+    files: Count = 100_000
+    """Files that a table may have when it is made."""
+
+    def made(self, name: str) -> FileSource:
+        """Return the source of that name."""
+        return FileSource(
+            name=name.lower(),
+            root=self.root,
+            database=(self.database or name).lower(),
+            formats=self.formats,
+            depth=self.depth,
+            leaf_columns=self.leaf_columns,
+            files=self.files,
+        )
+
+
+def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, str]) -> str:
+    """Say which sources cannot be told apart from each other or from catalogs; empty when all can."""
+    made = [source.made(name) for name, source in sources.items()]
+    taken = {catalog.lower() for catalog in catalogs} | {
+        "system",
+        "session",
+        "builtin",
+        "global_temp",
+        "spark_catalog",
+    }
+    for source in made:
+        if source.name in taken:
+            return f"`files` has a source `{source.name}`, which is the name of a catalog"
+        if source.database in ("default", "global_temp", "system", "session"):
+            return f"`files`: source `{source.name}` needs a database of its own, not `{source.database}`"
+    for words, found in (("names", [s.name for s in made]), ("databases", [s.database for s in made])):
+        if len(set(found)) != len(found):
+            return f"two sources of `files` have the same {words}"
+    databases = {source.database: source.name for source in made}
+    for source in made:
+        if databases.get(source.name, source.name) != source.name:
+            return f"`files` gives a source the database `{source.name}`, which is another source's name"
+    return ""

@@ -1,0 +1,161 @@
+"""Files become tables when somebody who may first names them, through both endpoints, and stay governed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.one_pack import ENDPOINTS, session, write_settings
+from tests.e2e.running import RunningGateway, Spark
+
+PACK = """
+service: spark
+people:
+  alice: {groups: [promoters, readers]}
+  bob: {groups: [readers]}
+  carl: {groups: [promoters]}
+policies:
+  - name: reading the source's tables
+    on:
+      - {catalog: spark_catalog, database: testlake}
+      - {catalog: spark_catalog, database: testlake, table: "*", column: "*"}
+    allow: [{groups: [readers], access: [use, select]}]
+  - name: files become tables
+    on: {catalog: spark_catalog, database: testlake, table: "*"}
+    allow: [{groups: [promoters], access: [promote]}]
+  - name: the source's files
+    on: {url: "file:ROOT/*"}
+    allow: [{users: [alice], access: [read]}]
+  - name: every other event
+    on: {catalog: spark_catalog, database: testlake, table: raw__events}
+    filter: [{groups: [public], where: "id % 2 = 0"}]
+  - name: secrets
+    on: {catalog: spark_catalog, database: testlake, table: raw__events, column: secret}
+    mask: [{groups: [public], type: MASK_NULL}]
+"""
+USERS = {"alice": ["promoters", "readers"], "bob": ["readers"], "carl": ["promoters"]}
+EVENTS = [(0, None), (2, None), (4, None)]
+
+
+@pytest.fixture(scope="module")
+def root(open_directory: Path) -> Path:
+    made = open_directory / "testlake"
+    made.mkdir()
+    made.chmod(0o777)
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGateway]:
+    for name, format_ in (("events", "parquet"), ("lines", "json"), ("frames", "orc"), ("race", "parquet")):
+        spark.query(
+            f"INSERT OVERWRITE DIRECTORY '{root}/raw/{name}' USING {format_}"
+            " SELECT id, concat('s', id) AS secret FROM range(5)"
+        )
+    spark.query(f"INSERT OVERWRITE DIRECTORY '{root}/raw/delta' USING json SELECT 1 AS a")
+    spark.query(f"INSERT OVERWRITE DIRECTORY '{root}/raw/delta/_delta_log' USING json SELECT 1 AS a")
+    write(root / "people.csv", "id;name;note\n1;Zoë;x\n2;Ann;y,z\n")
+    write(root / "mixed" / "a.csv", "id,name\n1,a\n")
+    write(root / "mixed" / "b.json", '{"id": 1}\n')
+    write(root / "empty" / "nothing.csv", "")
+    write(root / "Größe" / "a.csv", "id,name\n1,a\n")
+    (root / "outside").mkdir()
+    (root / "linked").symlink_to(root.parent)
+    (root / "outside" / "link.csv").symlink_to("/etc/passwd")
+    settings = {"files": {"testlake": {"root": f"file:{root}"}}}
+    pack = PACK.replace("ROOT", str(root))
+    file = write_settings(open_directory / "files", spark, pack, USERS, **settings)
+    with contextlib.ExitStack() as stack:
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testlake CASCADE")
+        running = RunningGateway(file).start()
+        stack.callback(running.stop)
+        yield running
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.parent.chmod(0o755)
+    file.write_text(text)
+    file.chmod(0o644)
+
+
+def ask(gateway: RunningGateway, endpoint: str, user: str, text: str) -> Any:
+    with session(gateway, endpoint, user) as asked:
+        return asked(text)
+
+
+def told(gateway: RunningGateway, user: str, text: str, endpoint: str = "thrift") -> str:
+    with pytest.raises(Exception) as failed:
+        ask(gateway, endpoint, user, text)
+    # Every refusal names an audit event of its own.
+    return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", str(failed.value))
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("user", ["bob", "carl"])
+def test_who_may_not_promote_learns_nothing(files: RunningGateway, user: str, endpoint: str) -> None:
+    there = told(files, user, "SELECT * FROM testlake.raw.lines", endpoint)
+    absent = told(files, user, "SELECT * FROM testlake.raw.absnt", endpoint)
+    assert "ACCESS_DENIED" in there
+    assert there.replace("lines", "absnt") == absent
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_one_statement_promotes_and_reads_through_the_policies(files: RunningGateway, endpoint: str) -> None:
+    with session(files, endpoint, "alice") as alice:
+        assert alice("SELECT * FROM testlake.raw.events") == EVENTS
+        assert alice("SELECT * FROM spark_catalog.testlake.raw__events e WHERE e.id > 2") == EVENTS[2:]
+    assert ask(files, endpoint, "bob", "SELECT * FROM TestLake.raw.events") == EVENTS
+
+
+def test_a_frame_promotes(files: RunningGateway) -> None:
+    from tests.e2e.one_pack import PASSWORD
+
+    with files.session("alice", PASSWORD) as frames:
+        table = frames.table("testlake.raw.frames")
+        assert table.columns == ["id", "secret"]
+        assert table.count() == 5
+
+
+def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
+    def count(endpoint: str) -> Any:
+        return ask(files, endpoint, "alice", "SELECT count(*) FROM testlake.raw.race")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(count, ENDPOINTS * 2)) == [[(5,)]] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("`people.csv`", [(1, "Zoë", "x"), (2, "Ann", "y,z")]),
+        ("raw.lines", [(n, f"s{n}") for n in range(5)]),
+        ("`Größe`", [(1, "a")]),
+    ],
+)
+def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]) -> None:
+    assert ask(files, "thrift", "alice", f"SELECT * FROM testlake.{name}") == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("raw.delta", "table of Delta"),
+        ("mixed", "several formats: csv, json"),
+        ("empty", "only empty ones"),
+        ("raw", "no files in it"),
+        ("linked", "a link"),
+        ("outside", "a link"),
+        ("raw.absent", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("`..`.etc", "leads out"),
+        ("`raw/events`", "signs that paths cannot have"),
+    ],
+)
+def test_what_cannot_become_a_table_is_told(files: RunningGateway, name: str, why: str) -> None:
+    assert why in told(files, "alice", f"SELECT * FROM testlake.{name}")

@@ -1,0 +1,111 @@
+"""Paths, the names of their tables, and formats: no file is read, nothing is asked."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.files.formats import FORMATS, Format, NotKnown, told
+from gateway.model.catalog import TableName
+from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
+from gateway.model.statement import SessionContext
+from gateway.sql.names import Names, Ungovernable
+
+LAKE = FileSource(
+    name="lake", root="file:/data/lake", database="lake", formats=FORMATS, depth=3, leaf_columns=9, files=9
+)
+NAMES = Names(SessionContext(), frozenset({"spark_catalog"}), {"lake": LAKE.table})
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=4))
+def test_the_name_of_a_path_leads_back_to_it_and_to_no_other(path: list[str]) -> None:
+    assert decoded(encoded(tuple(path))) == tuple(path)
+
+
+@given(st.text(alphabet="abz019_zx", max_size=16))
+def test_what_a_name_stands_for_has_that_name(table: str) -> None:
+    path = decoded(table)
+    assert path is None or encoded(path) == table
+
+
+def test_names_read_as_people_would_write_them() -> None:
+    assert LAKE.table(("raw", "page_views")).table == "raw__page_views"
+    assert LAKE.table(("Größe", "a.csv")).table == "_z47zr_zf6z_zdfze__a_z2ezcsv"
+
+
+def test_a_source_is_the_first_part_of_names() -> None:
+    table = TableName("spark_catalog", "lake", "raw__events")
+    assert NAMES.table(("LAKE", "raw", "events")) == table
+    assert NAMES.table(("spark_catalog", "lake", "raw__events")) == table
+    assert source_of([LAKE], table) == (LAKE, ("raw", "events"))
+    assert source_of([LAKE], TableName("spark_catalog", "hr", "raw__events")) is None
+
+
+@pytest.mark.parametrize(
+    "segment",
+    ["..", ".", ".hidden", "_delta_log", "a/b", "a\\b", "%2e%2e", "a*", "{a,b}", "a\0", "a`b", "a'b", " a",
+     "a ", "．．", "a／b", "a\u202eb", "a\u0301", "ﬁle", "a:b", "a#b", "a?b", "", "a\nb"],
+)  # fmt: skip
+def test_a_path_that_could_be_another_one_is_refused(segment: str) -> None:
+    with pytest.raises(ValueError):
+        LAKE.table(("raw", segment))
+    assert isinstance(NAMES.table(("lake", "raw", segment)), Ungovernable)
+    assert LAKE.path(encoded(("raw", segment))) is None
+
+
+def test_paths_are_as_deep_as_the_source_allows() -> None:
+    with pytest.raises(ValueError):
+        LAKE.table(("a", "b", "c", "d"))
+    with pytest.raises(ValueError):
+        LAKE.table(("a" * 129,))
+
+
+@pytest.mark.parametrize(
+    "root", ["/data", "file:/", "file:///", "file:/a/../b", "http://x/", "s3a://b/{a}", "s3a:/b"]
+)
+def test_a_root_is_a_plain_url(root: str) -> None:
+    with pytest.raises(ValueError):
+        require_root(root)
+
+
+def test_a_root_has_one_spelling() -> None:
+    assert require_root("file:///data/lake/") == "file:/data/lake"
+    assert require_root("s3a://bucket/") == "s3a://bucket"
+
+
+CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
+
+
+@pytest.mark.parametrize(
+    ("lines", "format_"),
+    [
+        ([b"PAR1\x15\x04"], Format("parquet")),
+        ([b"ORC\x0a"], Format("orc")),
+        ([b"Obj\x01\x02"], Format("avro")),
+        ([b'{"a": 1}', b'{"a": 2}'], Format("json")),
+        ([b"[", b'{"a": 1}', b"]"], Format("json", {"multiLine": "true"})),
+        ([b"{", b'"a": 1', b"}"], Format("json", {"multiLine": "true"})),
+        ([b"id,name", b"1,x"], Format("csv", CSV)),
+        ([b"\xef\xbb\xbfid;name\r", b"1;x,y\r"], Format("csv", {**CSV, "sep": ";"})),
+        ([b"id\tname", b'1\t"a\tb"'], Format("csv", {**CSV, "sep": "\t"})),
+        ([b"1,2", b"3,4"], Format("csv", {**CSV, "header": "false"})),
+        (["größe|n".encode(), b"x|1"], Format("csv", {**CSV, "sep": "|"})),
+    ],
+)
+def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) -> None:
+    assert told(lines, FORMATS) == format_
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[], [b""], [b"PARE\x00"], [b"hello"], [b"\xff\xfea\x00"], [b"a,b", b"1"], [b"gr\xf6\xdfe,n", b"x,1"]],
+)
+def test_what_cannot_be_told_is_refused(lines: list[bytes]) -> None:
+    with pytest.raises(NotKnown):
+        told(lines, FORMATS)
+
+
+def test_formats_that_a_source_does_not_take_are_refused() -> None:
+    with pytest.raises(NotKnown):
+        told([b"PAR1"], ("json", "csv"))
