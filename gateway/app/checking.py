@@ -11,6 +11,7 @@ import orjson
 from gateway.app.backend_checks import ask_backend
 from gateway.app.combining import combine
 from gateway.app.explaining import named_parsers, parsers_for, reader_of
+from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
@@ -30,6 +31,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.policy.documents import hint, parse_document
 from gateway.policy.packs.files import PACK_KEYS
+from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
 from gateway.settings.loading import check_settings, load_settings
@@ -57,6 +59,8 @@ class _Sorted:
     definitions: tuple[Path, ...]
     propagation: tuple[Path, ...]
     """Rules of tag propagation."""
+    procedures: tuple[Path, ...]
+    """Rows of procedures."""
     faults: tuple[str, ...]
 
 
@@ -86,10 +90,11 @@ async def check(
             faults += _propagation_faults(by_path[path].tag_propagation)
     for path in found.propagation:
         faults += _propagation_faults(TagPropagationSettings(rules=path))
+    faults += _procedure_faults(found.procedures)
     settings = list(by_path.values())
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
-    files |= {str(path) for path in found.propagation}
+    files |= {str(path) for path in (*found.propagation, *found.procedures)}
     loaded: list[PolicySet] = []
     for one in policy_settings:
         try:
@@ -149,6 +154,16 @@ def _propagation_faults(settings: TagPropagationSettings) -> list[str]:
     return []
 
 
+def _procedure_faults(paths: Iterable[Path]) -> list[str]:
+    faults: list[str] = []
+    for path in paths:
+        try:
+            procedures([path])
+        except Faults as error:
+            faults += error.faults
+    return faults
+
+
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
     rules = rule_files(settings.paths, RULE_PATTERNS)
     packs = [*(path for path in rules if not is_json(path)), *found.packs]
@@ -170,6 +185,7 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
     ranger: list[Path] = []
     definitions: list[Path] = []
     propagation: list[Path] = []
+    of_procedures: list[Path] = []
     faults: list[str] = []
     for path in paths:
         try:
@@ -189,6 +205,8 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
                     definitions.append(file)
                 case "propagation":
                     propagation.append(file)
+                case "procedures":
+                    of_procedures.append(file)
                 case "settings":
                     settings.append(file)
                 case fault:
@@ -199,13 +217,14 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
         ranger=tuple(ranger),
         definitions=tuple(definitions),
         propagation=tuple(propagation),
+        procedures=tuple(of_procedures),
         faults=tuple(faults),
     )
 
 
 def _kind(file: Path) -> str:
-    """Return `pack`, `ranger`, `definition`, `propagation` or `settings`, or the fault that keeps a file from
-    being any of them."""
+    """Return `pack`, `ranger`, `definition`, `propagation`, `procedures` or `settings`, or the fault that
+    keeps a file from being any of them."""
     if is_json(file) and not _is_definition(file):
         return "ranger"  # what is wrong with it is told when it is loaded
     try:
@@ -228,6 +247,8 @@ def _kind(file: Path) -> str:
         return "settings"
     if keys and keys <= set(PROPAGATION_KEYS) and "flows" in keys:
         return "propagation"
+    if keys and keys <= PROCEDURE_KEYS and "procedures" in keys:
+        return "procedures"
     if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))

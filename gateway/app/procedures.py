@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
+from pathlib import Path
 
 from gateway.app.rule_files import read_texts, shipped_rules
 from gateway.model.procedures import Procedures
@@ -16,7 +18,11 @@ SERVICE = "spark"
 @functools.cache
 def shipped_procedures() -> Procedures:
     """Return the rows of `rules/procedures`. Raises Faults with file and line."""
-    rules = shipped_rules()
-    definitions = load_service_defs(read_texts([rules / "service_defs" / f"{SERVICE}.yaml"]))
+    return procedures(sorted((shipped_rules() / "procedures").glob("*.yaml")))
+
+
+def procedures(files: Iterable[Path]) -> Procedures:
+    """Return the rows of files. Raises Faults with file and line."""
+    definitions = load_service_defs(read_texts([shipped_rules() / "service_defs" / f"{SERVICE}.yaml"]))
     accesses = frozenset(access.name for access in definitions[SERVICE].access_types)
-    return load_procedures(read_texts(sorted((rules / "procedures").glob("*.yaml"))), accesses)
+    return load_procedures(read_texts(files), accesses)

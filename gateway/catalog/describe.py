@@ -173,7 +173,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             details.setdefault(label, value)
     found = TableName(details.get("Catalog", ""), details.get("Database", ""), details.get("Table", ""))
     if (
-        _is_whole_name(details.get("Name", ""), name)
+        _is_whole_name(details.get("Name", ""), name, details.get("Provider", "").lower())
         and not {"Catalog", "Database", "Table"} & details.keys()
     ):
         found = name
@@ -190,12 +190,12 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     )
 
 
-def _is_whole_name(text: str, name: TableName) -> bool:
+def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
     catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
-    words = (".".join(parts).lower(), ".".join(parts[1:]).lower())
-    return not any("." in part for part in parts) and text.lower() in words
+    written = ".".join(parts if provider != "paimon" else parts[-text.count(".") - 1 :])
+    return not any("." in part for part in parts) and text.lower() == written.lower() and "." in text
 
 
 def split_name(text: str) -> tuple[str, ...]:

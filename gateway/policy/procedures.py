@@ -8,7 +8,7 @@ from typing import Any
 from gateway.model.procedures import Procedure, Procedures
 from gateway.policy.documents import FaultList, Path, parse_document, unknown_keys
 
-_FILE_KEYS = frozenset({"format", "namespace", "procedures"})
+PROCEDURE_KEYS = frozenset({"format", "namespace", "procedures"})
 _KEYS = frozenset({"arguments", "table", "url", "condition", "refused"})
 URL_ACCESSES = frozenset({"read", "write"})
 
@@ -27,7 +27,7 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
             faults.add((), "a file of procedures has `format`, `namespace` and `procedures`")
             faults.raise_any()
             continue
-        unknown_keys(data, _FILE_KEYS, (), faults, "a file of procedures")
+        unknown_keys(data, PROCEDURE_KEYS, (), faults, "a file of procedures")
         namespace = data.get("namespace")
         if not isinstance(namespace, str) or not namespace:
             faults.add(("namespace",), "`namespace` says which one the procedures are in, such as `system`")

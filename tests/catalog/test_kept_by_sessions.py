@@ -28,7 +28,8 @@ class Session:
         if sql.startswith("DESCRIBE NAMESPACE"):
             raise BackendError("[SCHEMA_NOT_FOUND]", "42704")
         columns = [(name, "int", None) for name in self._columns]
-        return [*columns, ("", "", ""), ("Name", "shop.t", ""), ("Provider", self._provider, "")]
+        name = "shop.t" if self._provider == "paimon" else "lake.shop.t"
+        return [*columns, ("", "", ""), ("Name", name, ""), ("Provider", self._provider, "")]
 
 
 async def columns_of(provider: str) -> list[str]:
