@@ -117,8 +117,7 @@ READS = (
 
 
 def test_reads_are_those_of_copies(bob: Twins) -> None:
-    for text in READS:
-        bob.same(text)
+    bob.all_same(READS)
 
 
 def test_metadata_is_for_whoever_may_have_all_of_the_table(bob: Twins) -> None:

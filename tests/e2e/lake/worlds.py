@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,23 @@ class Twins:
         self.compared.append(name)
         return ours
 
+    def all_same(self, texts: Iterable[str]) -> None:
+        """The same of each text; tells all that differ."""
+        self._all([partial(self.same, text) for text in texts])
+
+    def all_same_frames(self, programs: Mapping[str, Callable[[Any, str], Any]]) -> None:
+        """The same of each program, by its name; tells all that differ."""
+        self._all([partial(self.same_frame, name, program) for name, program in programs.items()])
+
+    def _all(self, questions: Iterable[Callable[[], object]]) -> None:
+        different = []
+        for question in questions:
+            try:
+                question()
+            except AssertionError as found:
+                different.append(str(found))
+        assert not different, "\n".join(different)
+
     def refusal(self, text: str) -> str:
         """Return the message that a statement of the user's is refused with; `{db}` is the database."""
         message = self.ours.message(_filled(text, {"db": self.ours.database}))
@@ -259,10 +277,10 @@ def _condition(message: str) -> str:
 
 
 def _require_equal(what: str, ours: Answer, theirs: Answer, *, ordered: bool) -> None:
-    assert ours.error == theirs.error, what
-    assert ours.columns == theirs.columns, what
+    assert ours.error == theirs.error, f"{what}: {ours.error!r}, {theirs.error!r}"
+    assert ours.columns == theirs.columns, f"{what}: {ours.columns}, {theirs.columns}"
     in_order: Callable[[list[Any]], list[Any]] = (lambda rows: rows) if ordered else _sorted
-    assert in_order(ours.rows) == in_order(theirs.rows), what
+    assert in_order(ours.rows) == in_order(theirs.rows), f"{what}: {ours.rows}, {theirs.rows}"
 
 
 def _sorted(rows: list[Any]) -> list[Any]:
