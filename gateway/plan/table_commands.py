@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from gateway.plan.table_fields import Table, row
 
-_EXTENSION = "plugins of Spark Connect are code that Sluice cannot read"
+_EXTENSION = (
+    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
+    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
+)
 _PIPELINE_SQL = (
     "SQL that defines a pipeline runs later, where it could not be judged; write its queries as DataFrames"
 )

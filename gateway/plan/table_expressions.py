@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from gateway.plan.table_fields import Table, row
 
-_EXTENSION = "plugins of Spark Connect are code that Sluice cannot read"
+_EXTENSION = (
+    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
+    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
+)
 _TYPED = row(plain="type_variation_reference")
 _MEASURED = row(plain="precision type_variation_reference")
 

@@ -132,6 +132,26 @@ def test_a_path_that_can_mean_other_places_is_refused(spark: Any, path: str) -> 
     assert "path" in refusal(plan_of(spark.read.format("text").load(path)))
 
 
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("versionAsOf", "VERSION AS OF"),
+        ("TIMESTAMPASOF", "TIMESTAMP AS OF"),
+        ("readChangeFeed", "table_changes"),
+    ],
+)
+def test_an_option_of_delta_that_is_refused_names_the_sql(spark: Any, option: str, instead: str) -> None:
+    assert instead in refusal(plan_of(spark.read.option(option, "1").table("t")))
+
+
+def test_a_plugin_of_connect_is_refused_and_sql_named() -> None:
+    from pyspark.sql.connect.proto import base_pb2
+
+    plan = base_pb2.Plan()
+    plan.root.extension.type_url = "type.googleapis.com/delta.connect.DeltaRelation"
+    assert "DeltaTable" in refusal(plan)
+
+
 @pytest.mark.parametrize("option", ["avroSchemaUrl", "rowValidationXSDPath", "basePath", "paths", "url"])
 def test_an_option_of_files_that_is_not_known_is_refused(spark: Any, option: str) -> None:
     assert option in refusal(plan_of(spark.read.format("csv").option(option, "/x").load("/a")))

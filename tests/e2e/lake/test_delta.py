@@ -344,3 +344,70 @@ def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
         )
     for condition in ("day = (SELECT DATE'2024-01-01')", "reflect('a', 'b') = 1"):
         assert "[" in steward.refusal(f"OPTIMIZE one.t WHERE {condition}")
+
+
+AFTER_VIEWS = (
+    "SELECT * FROM table_changes('shop.over_customer', 0)",
+    "SELECT * FROM table_changes('over_customer', 0)",
+    "SELECT * FROM table_changes('over_secret', 0)",
+    "CREATE TABLE shop.c SHALLOW CLONE shop.over_customer",
+    "CREATE TABLE shop.c SHALLOW CLONE over_customer",
+    "CREATE OR REPLACE TABLE shop.customer SHALLOW CLONE shop.customer",
+    "CREATE OR REPLACE TABLE shop.plain SHALLOW CLONE shop.customer VERSION AS OF 0",
+    "OPTIMIZE shop.plain WHERE java_method('java.lang.System', 'getenv') = 'x'",
+    "ALTER TABLE shop.plain ADD CONSTRAINT c CHECK (reflect('java.lang.System', 'nanoTime') <> 'x')",
+    "ALTER TABLE shop.plain ADD CONSTRAINT c CHECK (EXISTS (SELECT 1 FROM hidden.secret))",
+    "DESCRIBE HISTORY shop.over_customer",
+    "DESCRIBE DETAIL over_customer",
+)
+
+
+def test_a_view_is_no_way_to_changes_clones_or_history(bob: Twins) -> None:
+    for text in (
+        "CREATE OR REPLACE VIEW shop.over_customer AS SELECT * FROM shop.customer",
+        "CREATE OR REPLACE TEMPORARY VIEW over_customer AS SELECT * FROM shop.customer",
+    ):
+        bob.ours.message(text)
+    passed = []
+    for text in AFTER_VIEWS:
+        message = bob.ours.message(text)
+        if message is None or not message.startswith("[SLUICE_") or CANARY in message:
+            passed.append((text, message))
+    assert not passed, passed
+
+
+FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
+    "by path": lambda spark, place: spark.read.format("delta").load(f"{place}/customer"),
+    "a partition's directory": lambda spark, place: spark.read.format("delta").load(
+        f"{place}/customer/day=2024-01-01"
+    ),
+    "the files": lambda spark, place: spark.read.parquet(f"{place}/customer/day=2024-01-01"),
+    "the log": lambda spark, place: spark.read.json(f"{place}/customer/_delta_log"),
+    "a version by path": lambda spark, place: spark.read.format("delta").load(f"{place}/customer@v1"),
+    "a version by option": lambda spark, place: spark.read.option("versionAsOf", 1).table("customer"),
+    "a time by option": lambda spark, place: spark.read.option("timestampAsOf", "2099-01-01").table(
+        "customer"
+    ),
+    "changes by option": lambda spark, place: (
+        spark.read.option("readChangeFeed", "true").option("startingVersion", 0).table("customer")
+    ),
+    "changes of another": lambda spark, place: (
+        spark.read.format("delta").option("readChangeFeed", "true").load("shop.customer")
+    ),
+    "a hidden one's changes": lambda spark, place: spark.sql(
+        "SELECT * FROM table_changes('hidden.secret', 0)"
+    ),
+}
+
+
+def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
+    from pyspark.errors import PySparkException
+
+    passed = []
+    for name, program in FRAMES_PAST.items():
+        try:
+            passed.append((name, program(bob.ours.frames, str(lake.warehouse / "shop.db")).collect()))
+        except PySparkException as error:
+            if "SLUICE_" not in str(error) or CANARY in str(error):
+                passed.append((name, str(error)))
+    assert not passed, passed
