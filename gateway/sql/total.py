@@ -16,7 +16,8 @@ fraction, or a day after the last one that it knows.
 Only what the statement shows at its very end may fail, `SELECT 1 / n`, since nothing stands above it that
 Spark could merge it into: a projection is not done for rows that a filter below it drops. In a query within
 it may not: Spark keeps in mind that `x` is `1 / n`, and where `n = m`, may put `m` in the place of `n` and
-try what comes of it below the filter.
+try what comes of it below the filter. And nothing is shown of a table with variants: Spark takes them apart,
+casts and all, in the scan itself, before any filter.
 
 What is not known here is not total.
 """
@@ -151,6 +152,9 @@ class _Walk:
     def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> _Columns:
         known = self.scanned[span]
         self._step(len(known))
+        # What is asked of a variant, even at the very end, Spark does where it reads it.
+        if any("variant" in kind.lower() for kind in known.values()):
+            raise _NotTotal
         names = frozenset(qualifiers)
         return _Columns(
             tuple(

@@ -127,7 +127,7 @@ class Values:
             case "Coalesce":
                 return _same(operands)
             case "Concat":
-                return Value("string") if _all_of(operands, "string") else FAILING
+                return _joined(node, operands)
             case "Substring":
                 return _part(operands)
             case "Lower" | "StringTrim" | "StringTrimLeft" | "StringTrimRight":
@@ -191,7 +191,7 @@ class Values:
         if name in _TEXTS_TO_BOOLEAN and types == ["string", "string"]:
             return BOOLEAN
         if name == "concat":
-            return Value("string") if types and _all_of(operands, "string") else FAILING
+            return _joined(node, operands)
         if name in ("substr", "substring"):
             return _part(operands)
         if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
@@ -287,6 +287,12 @@ def _case(operands: Sequence[Value]) -> Value:
     pairs = len(operands) // 2 * 2
     found = _same([*operands[1:pairs:2], *operands[pairs:]])
     return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
+
+
+def _joined(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+    """One text with known ones around it; one that is repeated grows beyond what a text can have."""
+    unknown = [child for child in node.children if child.node != "Literal"]
+    return Value("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING
 
 
 def _part(operands: Sequence[Value]) -> Value:

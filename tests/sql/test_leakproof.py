@@ -36,6 +36,7 @@ TABLES = {
     },
     "dim": {"id": "int", "day": "date", "name": "string"},
     "oth": {"id": "int", "x": "int"},
+    "notes": {"id": "int", "held": "struct<v:variant>"},
 }
 FILTERED = ("sales", "dim")
 MASKED = ("ssn",)
