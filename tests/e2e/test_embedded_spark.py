@@ -124,5 +124,5 @@ def test_spark_dies_with_its_parent(open_directory: Path, how: signal.Signals) -
         pid = int(parent.stdout.readline().split()[0])
         assert psutil.pid_exists(pid)
         parent.send_signal(how)
-        parent.wait(10)
+        parent.wait(120)
         assert wait_until_gone(pid), "Spark outlived its parent"
