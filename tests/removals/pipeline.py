@@ -635,8 +635,8 @@ REMOVALS = (
     Removal(
         "names given as literals are written out",
         "pipeline.texts",
-        "_classified(reading.written or text, ",
-        "_classified(text, ",
+        "reading.written or text, reading, context",
+        "text, reading, context",
         "test_pipeline",
     ),
 )

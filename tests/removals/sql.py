@@ -721,8 +721,8 @@ REMOVALS = (
     Removal(
         "MERGE with schema evolution",
         "sql.row_commands",
-        'if scope.flag("withSchemaEvolution"):',
-        "if False:",
+        'accesses = ["alter"] if evolves else []',
+        "accesses = []",
         "test_pipeline",
     ),
     Removal(

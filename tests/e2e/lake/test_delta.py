@@ -98,8 +98,6 @@ SELECT * FROM customer VERSION AS OF 1 ORDER BY id
 SELECT * FROM customer VERSION AS OF 2 ORDER BY id
 SELECT * FROM customer FOR SYSTEM_VERSION AS OF 1 WHERE phone IS NULL ORDER BY id
 SELECT * FROM {db}.customer VERSION AS OF '1' ORDER BY id
-SELECT id FROM customer TIMESTAMP AS OF '1999-01-01'
-SELECT id FROM customer TIMESTAMP AS OF '2099-01-01'
 SELECT c.id FROM customer VERSION AS OF 1 AS c JOIN customer d ON c.email = d.email ORDER BY c.id
 SELECT id FROM customer EXCEPT SELECT id FROM customer VERSION AS OF 1
 SELECT id FROM customer WHERE email = 'ann@canary-9152'
@@ -107,7 +105,6 @@ SELECT id FROM customer WHERE phone LIKE '555%'
 SELECT id FROM customer WHERE name = 'canary-9152'
 SELECT name FROM customer WHERE day = DATE'2024-01-01'
 SELECT name FROM customer WHERE day >= DATE'2024-01-02' AND name LIKE 'E%'
-SELECT max(day) AS d, min(id) AS i FROM customer
 WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)
 SELECT id, row_number() OVER (PARTITION BY day ORDER BY id) AS r FROM customer ORDER BY id
 SELECT * FROM customer TABLESAMPLE (100 PERCENT) REPEATABLE (1) ORDER BY id
@@ -122,7 +119,6 @@ SELECT day, count(*) AS n FROM customer GROUP BY ROLLUP (day)
 SELECT * FROM customer LIMIT 0
 SELECT DISTINCT region FROM customer
 SELECT no_such FROM customer
-SELECT id + 'x' FROM customer
 SELECT /*+ BROADCAST(c) */ c.id FROM customer c JOIN plain p ON c.id = p.id
 SHOW COLUMNS IN customer
 SELECT * FROM plain ORDER BY id
@@ -153,7 +149,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "distinct": lambda spark, db: spark.table("customer").select("region").distinct(),
     "of a text": lambda spark, db: spark.sql("SELECT * FROM customer VERSION AS OF 1"),
     "of a text, filtered": lambda spark, db: spark.sql("SELECT * FROM customer").filter("phone IS NULL"),
-    "described": lambda spark, db: spark.table("customer").describe("id", "phone"),
+    "described": lambda spark, db: spark.table("customer").summary("count", "min", "max"),
     "sampled": lambda spark, db: spark.table("customer").sample(1.0, seed=3),
     "renamed": lambda spark, db: spark.table("customer").withColumnRenamed("email", "e").drop("day"),
     "limited": lambda spark, db: spark.table("customer").orderBy("id").limit(2),
