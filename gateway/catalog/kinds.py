@@ -142,13 +142,11 @@ KINDS: Mapping[str, Kind] = {
             known=frozenset(
                 {
                     "auth", "user", "password", "oauth2-server-uri", "oauth2-token-path", "credential",
-                    "scope", "iceberg", "connector", "poll-seconds", "max-age-seconds", "policies-from",
-                    "ca-file", "cache",
+                    "scope",
                 }
             ),
             on_spark=False,
         ),
-        Kind(name="files", prefixes=("",)),
     )
 }  # fmt: skip
 """By the name that `type` has in the settings."""

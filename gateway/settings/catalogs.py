@@ -30,7 +30,7 @@ class CatalogConnection(Section):
 
     type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$")]
     """`spark`, `hive`, `generic-hive-metastore`, `iceberg`, `paimon`, `delta`, `jdbc`, `memory` (also
-    `in-memory`), `gravitino` or `files`; docs/catalogs.md tells of each."""
+    `in-memory`) or `gravitino`; docs/catalogs.md tells of each."""
     is_default: bool = False
     """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
     default_db: Name = "default"

@@ -94,7 +94,7 @@ catalogs:
 """)
     assert told == [
         "g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are spark, hive, "
-        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino, files",
+        "generic-hive-metastore, iceberg, paimon, delta, jdbc, memory, gravitino",
         "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
         "g.yaml:4: catalog `A` stands here a second time (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",
