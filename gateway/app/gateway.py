@@ -187,7 +187,7 @@ class Gateway:
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=SparkCatalogs(settings.catalogs).secrets(),
-            promotion=make_promotion(settings, queries, catalog, dsn),
+            promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)

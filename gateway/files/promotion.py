@@ -32,6 +32,8 @@ Query = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
 """Runs a statement, and in its session one `before` and one `after` it."""
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 Decide = Callable[[Resource, str], Decision]
+Record = Callable[[Principal, TableName, str, Sequence[Decision]], Awaitable[None]]
+"""Puts on record that files, by their URL, are about to become a table; returns when that is durable."""
 
 PROMOTE, READ = "promote", "read"
 _NO_SUCH_PATH = ("42K03", "42P01")
@@ -61,15 +63,18 @@ class Promoter:
         refusal: type[Exception],
         catalog: Catalog,
         connect: Connect,
+        record: Record,
         timeout_s: float = 300.0,
     ) -> None:
-        """`query` runs a statement in a session of the gateway's own; it raises `refusal` (with `sqlstate`)
-        where Spark refuses. `connect` lends a connection to PostgreSQL."""
+        """`record` may raise LedgerUnavailable: then nothing is made. `query` runs a statement in a session of
+        the gateway's own; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a
+        connection to PostgreSQL."""
         self._sources = tuple(sources)
         self._query = query
         self._refusal = refusal
         self._catalog = catalog
         self._connect = connect
+        self._record = record
         self._timeout_s = timeout_s
 
     def covers(self, name: TableName) -> bool:
@@ -98,6 +103,8 @@ class Promoter:
             )
             told_ += f"`{PROMOTE}` on `{name}` and `{READ}` on its path"
             return NotPromoted(code="ACCESS_DENIED", sqlstate="42501", message=told_, decisions=decisions)
+        # INVARIANT (audit first): whoever had Spark make a table is on record before Spark is asked.
+        await self._record(principal, name, source.url(path), decisions)
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._promoted(source, path, name, principal)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-AuditKind = Literal["decided", "completed", "abandoned", "login", "security", "reattached"]
+AuditKind = Literal["decided", "completed", "abandoned", "login", "security", "reattached", "promoted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

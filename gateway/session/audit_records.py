@@ -327,6 +327,35 @@ def reattached(
     )
 
 
+def promoted(
+    *,
+    event_id: str,
+    time: str,
+    gateway: str,
+    principal: Principal,
+    table: str,
+    url: str,
+    decisions: Sequence[Decision],
+) -> AuditEvent:
+    """Build the record of files that are about to become a table at somebody's word."""
+    return AuditEvent(
+        event_id=event_id,
+        kind="promoted",
+        time=time,
+        statement_id="",
+        gateway=gateway,
+        user=principal.user,
+        body={
+            **parts.of_principal(principal),
+            "action": "promote",
+            "verdict": "cleared",
+            "result": 1,
+            "resources": [table, url],
+            "policies": sorted({one.policy.name for one in decisions}),
+        },
+    )
+
+
 def security(
     *,
     event_id: str,

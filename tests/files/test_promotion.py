@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from gateway.database.migrate import migrate
-from gateway.errors import Faults
+from gateway.errors import Faults, LedgerUnavailable
 from gateway.files.links import LeadsOut, require_no_links
 from gateway.files.promotion import Promoter, forget
 from gateway.files.store import datasets
@@ -48,6 +48,8 @@ class PlayedSpark:
     def __post_init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
         self.asked: list[str] = []
+        self.recorded: list[tuple[str, str, str, int]] = []
+        """Who, the table, the URL, and what was asked of Spark until then."""
 
     async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
         self.asked.append(sql)
@@ -100,7 +102,12 @@ def promoter(spark: PlayedSpark, dsn: str, source: FileSource = LAKE) -> Promote
         finally:
             await connection.close()
 
-    return Promoter([source], spark.query, refusal=BackendError, catalog=spark, connect=connect)
+    async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
+        spark.recorded.append((principal.user, str(table), url, len(spark.asked)))
+
+    return Promoter(
+        [source], spark.query, refusal=BackendError, catalog=spark, connect=connect, record=record
+    )
 
 
 async def kept(dsn: str) -> list[tuple[str, str, str]]:
@@ -109,6 +116,25 @@ async def kept(dsn: str) -> list[tuple[str, str, str]]:
     found = [(row["source"], row["path"], row["promoted_by"]) for row in await datasets(connection)]
     await connection.close()
     return found
+
+
+async def test_a_promotion_is_on_record_before_spark_is_asked(database: str) -> None:
+    spark = PlayedSpark()
+    await promoter(spark, database).promote(EVENTS, ALICE, decide)
+    assert spark.recorded == [("alice", str(EVENTS), "s3a://b/raw/events", 0)]
+
+
+async def test_what_cannot_be_recorded_is_not_promoted(database: str) -> None:
+    spark = PlayedSpark()
+    mine = promoter(spark, database)
+
+    async def full(*_: object) -> None:
+        raise LedgerUnavailable("no space")
+
+    mine._record = full
+    with pytest.raises(LedgerUnavailable):
+        await mine.promote(EVENTS, ALICE, decide)
+    assert spark.asked == []
 
 
 async def test_two_gateways_at_once_make_one_table(database: str) -> None:
