@@ -66,9 +66,9 @@ class Promoter:
         record: Record,
         timeout_s: float = 300.0,
     ) -> None:
-        """`record` may raise LedgerUnavailable: then nothing is made. `query` runs a statement in a session of
-        the gateway's own; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a
-        connection to PostgreSQL."""
+        """`query` runs a statement in a session of the gateway's own; it raises `refusal` (with `sqlstate`)
+        where Spark refuses. `connect` lends a connection to PostgreSQL. `record` may raise LedgerUnavailable:
+        then nothing is made."""
         self._sources = tuple(sources)
         self._query = query
         self._refusal = refusal
