@@ -81,7 +81,7 @@ lake-jars: $(STAMP)
 	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
 
 lake-test: lake-jars
-	@exec $(PY) -m pytest -n $(LANES) --costs -m lake tests/e2e/lake tests/reader $(ARGS)
+	@exec $(PY) -m pytest -n $(LANES) --costs -m "lake and not night" tests/e2e/lake tests/reader $(ARGS)
 
 night: export SLUICE_TEST_EFFORT = 20
 night: $(STAMP) $(NPM_STAMP) lake-jars

@@ -319,6 +319,7 @@ CREATE TABLE y (a INT, b INT) USING delta CLUSTER BY (a)
 """.replace("\\\n", "")
 
 
+@pytest.mark.night
 def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
         steward.all_same([text, "SELECT * FROM t ORDER BY id"])

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from gateway.demo_lake import LAKES, TRAVELLERS
 
 
+@pytest.mark.night
 def test_the_tour_shows_every_stop_and_leaves_nothing_running(open_directory: Path) -> None:
     place = open_directory / "lake-demo"
     done = subprocess.run(
