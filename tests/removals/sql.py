@@ -719,13 +719,6 @@ REMOVALS = (
         "test_pipeline",
     ),
     Removal(
-        "MERGE with schema evolution",
-        "sql.row_commands",
-        'accesses = ["alter"] if evolves else []',
-        "accesses = []",
-        "test_pipeline",
-    ),
-    Removal(
         "INSERT with schema evolution",
         "sql.data_commands",
         'if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):',
