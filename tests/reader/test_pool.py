@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import BackendUnavailable
 from gateway.model.reading import NotParsed, NotRead, Reading
-from gateway.model.spark_minors import UnsupportedSpark, minor_of
+from gateway.model.spark_minors import SUPPORTED, UnsupportedSpark, minor_of
 from gateway.reader.java_runtime import JavaNotFound, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
@@ -41,7 +41,7 @@ _NUMBERS = itertools.count(1_000_000)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncIterator[ReaderPool]:
     """A process of this module's own: its tests kill it, and a new one takes its time on a busy machine."""
-    async with ReaderPool(limits=ReaderLimits(deadline_s=300.0)) as started:
+    async with ReaderPool(limits=ReaderLimits(deadline_s=300.0, wait_s=300.0)) as started:
         yield started
 
 
@@ -362,14 +362,15 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
 
 
 async def test_jars_of_another_minor_than_their_names_say_are_refused(tmp_path: Path) -> None:
-    theirs = find_spark_home() / "jars"
+    home = find_spark_home()
+    other = next(minor for minor in SUPPORTED if minor != minor_of(spark_version(home)))
     (tmp_path / "jars").mkdir()
-    for jar in theirs.glob("*.jar"):
-        said = (
-            re.sub(r"-\d.*", "-4.2.9.jar", jar.name) if jar.name.startswith("spark-catalyst_") else jar.name
-        )
+    for jar in (home / "jars").glob("*.jar"):
+        is_named = jar.name.startswith("spark-catalyst_")
+        said = re.sub(r"-\d.*", f"-{other}.9.jar", jar.name) if is_named else jar.name
         (tmp_path / "jars" / said).symlink_to(jar)
-    with pytest.raises(BackendUnavailable, match=r"jars are of Spark \d\.\d\.\d+ and not 4\.2\.9"):
+    says = rf"jars are of Spark \d\.\d\.\d+ and not {re.escape(f'{other}.9')}$"
+    with pytest.raises(BackendUnavailable, match=says):
         await ReaderPool(spark_home=tmp_path).start()
 
 

@@ -224,13 +224,14 @@ def made(spark: ClassFiles, kind: str) -> frozenset[str]:
     return frozenset(names)
 
 
-async def not_governed(reader: ReaderPool, sql: str) -> None:
+async def as_before(reader: ReaderPool, sql: str) -> None:
     """Hold a statement against what it is to an older Spark than its own."""
     if OLDER[sql] == "unparsed":
         assert isinstance(await reader.read(sql), NotParsed)
-    elif OLDER[sql] == "refused":
+    elif OLDER[sql] in ("refused", "governed"):
         statement = Statement(text=sql, principal=WORLD.principal("ann"), context=CONTEXT)
-        assert isinstance(await WORLD.judge_statement(statement, reader), Refused)
+        verdict = await WORLD.judge_statement(statement, reader)
+        assert isinstance(verdict, Refused if OLDER[sql] == "refused" else Cleared), verdict
 
 
 @pytest.mark.parametrize("sql", GOVERNED)
@@ -238,7 +239,7 @@ async def test_what_is_governed_is_cleared_for_one_who_may_do_everything(
     reader: ReaderPool, sql: str
 ) -> None:
     if is_older(reader, SINCE.get(sql)):
-        await not_governed(reader, sql)
+        await as_before(reader, sql)
         return
     statement = Statement(text=sql, principal=WORLD.principal("ann"), context=CONTEXT)
     verdict = await WORLD.judge_statement(statement, reader)
@@ -248,7 +249,7 @@ async def test_what_is_governed_is_cleared_for_one_who_may_do_everything(
 @pytest.mark.parametrize(("sql", "why"), REFUSED)
 async def test_what_is_refused_is_refused_with_its_reason(reader: ReaderPool, sql: str, why: str) -> None:
     if is_older(reader, SINCE.get(sql)):
-        await not_governed(reader, sql)
+        await as_before(reader, sql)
         return
     statement = Statement(text=sql, principal=WORLD.principal("ann"), context=CONTEXT)
     verdict = await WORLD.judge_statement(statement, reader)
