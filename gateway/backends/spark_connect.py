@@ -30,6 +30,7 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import (
     PROBE_TEXT,
+    Frame,
     ParserConfiguration,
     SparkConfiguration,
     parsers_on,
@@ -314,7 +315,7 @@ class _Session:
         return str(_read(pb.AnalyzePlanResponse, answer).spark_version.version)
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the classes that a text of this session goes through, innermost first."""
+        """Return what a text of this session goes through, innermost first; see `parsers_on`."""
         hidden = settings.get(STACKS, "true").lower() != "true"
         if hidden:
             await self.set({STACKS: "true"})
@@ -323,7 +324,7 @@ class _Session:
             await self.set({STACKS: settings[STACKS]})
         return parsers_on(found)
 
-    async def _stack(self) -> list[str]:
+    async def _stack(self) -> list[Frame]:
         request = pb.AnalyzePlanRequest()
         request.schema.plan.root.sql.query = PROBE_TEXT
         try:
@@ -335,7 +336,9 @@ class _Session:
         details = self._own(pb.FetchErrorDetailsRequest(error_id=error_id))
         answer = _read(pb.FetchErrorDetailsResponse, await self._backend.call("FetchErrorDetails", details))
         root = answer.errors[answer.root_error_idx] if answer.HasField("root_error_idx") else None
-        return [frame.declaring_class for frame in root.stack_trace] if root is not None else []
+        if root is None:
+            return []
+        return [(frame.declaring_class, frame.line_number) for frame in root.stack_trace]
 
     async def _config(self, request: pb.ConfigRequest) -> pb.ConfigResponse:
         answer = _read(pb.ConfigResponse, await self._backend.call("Config", self._own(request)))

@@ -19,7 +19,7 @@ MAX_SETTINGS = 10_000
 ERROR_FORMAT = "spark.sql.error.messageFormat"
 WITHOUT_STACKS = ("MINIMAL", "STANDARD")
 """Values of it under which an error has no stack; `PRETTY`, Spark's default, has one."""
-_FRAME = re.compile(r"\s*at (?:[^\s/()]*/)*([^\s/()]+)\.[^\s.()]+\(")
+_FRAME = re.compile(r"\s*at (?:[^\s/()]*/)*([^\s/()]+)\.[^\s.()]+\((?:[^()]*:(\d+)\))?")
 
 
 class AskedSession(Protocol):
@@ -56,7 +56,7 @@ class Questions:
         return {str(row[0]): str(row[1]) for row in rows}
 
     async def parsers(self, settings: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the classes that a text of the session goes through, innermost first."""
+        """Return what a text of the session goes through, innermost first; see `parsers_on`."""
         form = settings.get(ERROR_FORMAT, "").upper()
         if form in WITHOUT_STACKS:
             await self._session.answer(f"SET {ERROR_FORMAT}=PRETTY", max_rows=1)
@@ -66,4 +66,5 @@ class Questions:
             await self._session.answer(f"SET {ERROR_FORMAT}={form}", max_rows=1)
         # What was raised first stands last; what it was wrapped in was raised by the Thrift Server.
         _, _, root = message.rpartition("Caused by: ")
-        return parsers_on(found[1] for line in root.splitlines() if (found := _FRAME.match(line)))
+        frames = (found for line in root.splitlines() if (found := _FRAME.match(line)))
+        return parsers_on((found[1], int(found[2] or 0)) for found in frames)

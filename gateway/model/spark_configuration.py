@@ -54,7 +54,7 @@ class SparkConfiguration:
     settings: Mapping[str, str]
     """Those that are set in the session, by Spark's start or by us; defaults are not among them."""
     parsers: Sequence[str]
-    """Classes that `PROBE_TEXT` went through, the innermost first; see `parsers_on`."""
+    """What `PROBE_TEXT` went through, the innermost first; see `parsers_on`."""
 
     @property
     def catalogs(self) -> Mapping[str, str]:
@@ -73,14 +73,32 @@ def process_of(settings: Mapping[str, str]) -> tuple[str, str] | None:
     return (app, started) if app and started else None
 
 
-def parsers_on(stack: Iterable[str]) -> tuple[str, ...]:
-    """Return the classes of a stack, innermost first, that parsed; none when it is not one of a parser's."""
-    parsers: list[str] = []
-    for name in stack:
-        if name in CALLERS:
-            return tuple(dict.fromkeys(parsers))
-        parsers.append(name)
+Frame = tuple[str, int]
+"""A class on a stack, and the line of its source; 0 where that is not told."""
+
+
+def parsers_on(stack: Iterable[Frame]) -> tuple[str, ...]:
+    """Return what parsed, of a stack, innermost first; nothing when it is not one of a parser's.
+
+    See `parsers_in` for its form.
+    """
+    frames: list[Frame] = []
+    for frame in stack:
+        if frame[0] in CALLERS:
+            return parsers_in(frames)
+        frames.append(frame)
     return ()
+
+
+def parsers_in(frames: Iterable[Frame]) -> tuple[str, ...]:
+    """Return each class once; one that is not Spark's own as `class:line`, for each line.
+
+    The lines tell builds of an extension apart, whose classes have the same names. Those of Spark's classes
+    differ between patches of a minor version, and are left out.
+    """
+    return tuple(
+        dict.fromkeys(name if name in PARSER_CLASSES else f"{name}:{line}" for name, line in frames)
+    )
 
 
 def extensions_of(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -98,7 +116,7 @@ class ParserConfiguration:
     extensions: Sequence[str] = ()
     """Classes of `spark.sql.extensions` that it runs, in their order."""
     parsers: Sequence[str] = ()
-    """Classes that a text goes through there, the innermost first."""
+    """What a text goes through there, the innermost first; see `parsers_in`."""
 
 
 NOT_COMPARED = ParserConfiguration()
@@ -148,8 +166,9 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
             f"{_some(reader.extensions) or 'none'}, in this order: texts could mean something else to Spark "
             "than was proved; start the gateway anew: without `reader.extensions` it asks Spark for them"
         )
-    chain = [name for name in found.parsers if name not in PARSER_CLASSES]
-    own = [name for name in reader.parsers if name not in PARSER_CLASSES]
+    placed = [name for name in found.parsers if name not in PARSER_CLASSES]
+    own_placed = [name for name in reader.parsers if name not in PARSER_CLASSES]
+    chain, own = _classes(placed), _classes(own_placed)
     strange = [name for name in chain if name not in own]
     if strange:
         faults.append(
@@ -163,7 +182,23 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
             f"Spark reads texts with {_some(chain) or 'its own parser alone'}, and the gateway with "
             f"{_some(own)}, the innermost first"
         )
+    elif others := _other_builds(placed, own_placed):
+        faults.append(
+            f"Spark runs another build of {_some(others)} than the parser, whose jars have other lines: a "
+            "proof by another build says nothing; give the parser the very jars that Spark runs: "
+            "`reader.extension_jars`"
+        )
     return faults
+
+
+def _other_builds(found: Sequence[str], own: Sequence[str]) -> list[str]:
+    """Return the classes of which no line is the same; Spark may come in by another method than the reader."""
+    known = {name.partition(":")[0] for name in set(found) & set(own)}
+    return [name for name in _classes(found) if name not in known]
+
+
+def _classes(placed: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name.partition(":")[0] for name in placed))
 
 
 def _some(names: Sequence[str]) -> str:

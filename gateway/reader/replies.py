@@ -31,6 +31,7 @@ from gateway.model.reading import (
     Splice,
     ViewText,
 )
+from gateway.model.spark_configuration import parsers_in
 
 Reply = dict[str, Any]
 
@@ -43,7 +44,7 @@ class Hello:
     extensions: tuple[str, ...]
     """Classes whose parsers stand before Spark's, in the order of `spark.sql.extensions`."""
     parsers: tuple[str, ...]
-    """Classes that a text goes through, the innermost first."""
+    """What a text goes through, the innermost first; see `parsers_in`."""
     functions: frozenset[str]
     """Those of Spark and of the extensions; so the table functions."""
     internal_functions: frozenset[str]
@@ -56,7 +57,7 @@ def hello_of(reply: Reply) -> Hello:
     return Hello(
         reply["spark"],
         tuple(reply["extensions"]),
-        tuple(reply["parsers"]),
+        parsers_in((name, line) for name, line in reply["parsers"]),
         frozenset(reply["functions"]),
         frozenset(reply["internal_functions"]),
         frozenset(reply["table_functions"]),

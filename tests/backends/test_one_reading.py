@@ -20,11 +20,13 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS, may_be_set
 from gateway.model.spark_configuration import (
     NOT_COMPARED,
+    PARSER,
     PARSER_CLASSES,
     PROBE_TEXT,
     ParserConfiguration,
     SparkConfiguration,
     differences,
+    parsers_in,
 )
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
@@ -184,6 +186,19 @@ def test_a_pinned_setting_that_did_not_take_is_a_difference(key: str) -> None:
 
 def test_a_version_is_compared_only_where_there_is_a_parser() -> None:
     assert differences(configuration(READING_SETTINGS, version="3.5.1"), reader=NOT_COMPARED) == ()
+
+
+def test_another_build_of_an_extension_has_other_lines() -> None:
+    def through(line: int) -> tuple[str, ...]:
+        return parsers_in([(PARSER, line), ("io.delta.sql.parser.DeltaSqlParser", line), (PARSER, 1)])
+
+    reader = ParserConfiguration(version=VERSION, extensions=(DELTA,), parsers=through(105))
+    settings = {**READING_SETTINGS, EXTENSIONS: DELTA}
+    assert differences(configuration(settings, parsers=through(105)), reader=reader) == ()
+    for line in (0, 106):
+        (told,) = differences(configuration(settings, parsers=through(line)), reader=reader)
+        assert "another build of `io.delta.sql.parser.DeltaSqlParser` than" in told
+        assert "reader.extension_jars" in told
 
 
 async def test_catalogs_are_told_by_name_and_class_without_their_options(endpoint: Endpoint) -> None:

@@ -62,7 +62,7 @@ final class Answers {
         Map told = new LinkedHashMap();
         told.put("spark", org.apache.spark.package$.MODULE$.SPARK_VERSION());
         told.put("extensions", Extensions.classes());
-        told.put("parsers", ParserChain.parsers());
+        told.put("parsers", ParserChain.frames());
         List functions = names(FunctionRegistry$.MODULE$.builtin().listFunction());
         functions.addAll(Extensions.functions());
         told.put("functions", functions);

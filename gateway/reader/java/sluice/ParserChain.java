@@ -41,9 +41,9 @@ final class ParserChain {
         outermost = Extensions.before(spark);
     }
 
-    /** The classes that a text goes through, the innermost first, as the stack of an error has them. */
-    static List parsers() {
-        List classes = new ArrayList();
+    /** What a text goes through, the innermost first: class and line, as the stack of an error has them. */
+    static List frames() {
+        List frames = new ArrayList();
         try {
             ofThread().outermost.parsePlan(PROBE);
         } catch (Exception refused) {
@@ -53,12 +53,15 @@ final class ParserChain {
                 if (name.equals(ParserChain.class.getName())) {
                     break;
                 }
-                if (!name.startsWith(KeepingParser.class.getName()) && !classes.contains(name)) {
-                    classes.add(name);
+                if (!name.startsWith(KeepingParser.class.getName())) {
+                    List frame = new ArrayList();
+                    frame.add(name);
+                    frame.add(Integer.valueOf(Math.max(stack[i].getLineNumber(), 0)));
+                    frames.add(frame);
                 }
             }
         }
-        return classes;
+        return frames;
     }
 
     /** This thread's chain; making one compiles regular expressions. */
