@@ -43,9 +43,9 @@ LATER = f"""(4, 'Zoe', 'zoe@{CANARY}', '1', 'EMEA', DATE'2024-01-03'),
 COPIED = "SELECT id, name, sha2(email, 256) AS email, CAST(NULL AS STRING) AS phone, region, day"
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("4.1", "iceberg")
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
     lake.spark.query(
         "CREATE DATABASE ice.shop",
@@ -73,7 +73,7 @@ def lake(lakes: OpenLake) -> LakeSpark:
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
     users = {"bob": ["analysts"], "stew": ["stewards"]}
-    with lake.gateway("gateway", PACK, users) as running:
+    with lake.gateway("iceberg", PACK, users) as running:
         yield running
 
 
@@ -191,9 +191,11 @@ PAST = (
 
 
 @pytest.mark.parametrize("text", PAST)
-def test_there_is_no_way_past_a_filter_or_mask(bob: Twins, text: str) -> None:
+def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text)
-    assert message.startswith("[SLUICE_"), message
+    # Iceberg for Spark 3.5 reads CALL of its own procedures alone; Spark 3.5 has no CALL.
+    unread = lake.minor < (4, 0) and "no_such" in text and "[PARSE_SYNTAX_ERROR]" in message
+    assert message.startswith("[SLUICE_") or unread, message
     assert CANARY not in message
 
 
