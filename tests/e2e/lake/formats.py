@@ -21,7 +21,7 @@ TOGETHER: Mapping[str, Sequence[str]] = {
     "3.5-paimon": ("paimon",),
     "4.1": ("delta", "iceberg"),
 }
-"""Spark → the formats that it has. All suites before one of a name share it. Iceberg and Paimon cannot be together."""
+"""Spark → its formats. All suites before one of a name share it. Iceberg and Paimon cannot be together."""
 
 CATALOGS: Mapping[str, Mapping[str, str]] = {
     "delta": {"spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},

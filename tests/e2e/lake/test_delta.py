@@ -159,6 +159,27 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     ),
     "without nulls": lambda spark, db: spark.table("customer").na.fill("x"),
     "no such column": lambda spark, db: spark.table("customer").select("no_such"),
+    "a version by option": lambda spark, db: spark.read.option("versionAsOf", 1).table("customer"),
+    "a version by option of a format": lambda spark, db: (
+        spark.read.format("delta").option("VersionAsOf", "1").table(f"{db}.customer").filter("id > 1")
+    ),
+    "a time beyond the last": lambda spark, db: spark.read.option("timestampAsOf", "2099-01-01").table(
+        "customer"
+    ),
+    "changes by option": lambda spark, db: (
+        spark.read.option("readChangeFeed", "true")
+        .option("startingVersion", 1)
+        .table(f"{db}.plain")
+        .select("id", "note", "_change_type", "_commit_version")
+    ),
+    "changes between two": lambda spark, db: (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", 2)
+        .option("endingVersion", 2)
+        .table(f"{db}.plain")
+        .select("id", "_change_type")
+    ),
     "changes": lambda spark, db: spark.sql(
         f"SELECT id, note, _change_type FROM table_changes('{db}.plain', 0)"
     ),
@@ -278,7 +299,9 @@ PAST = (
 def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text.replace("{place}", str(lake.warehouse / "shop.db")))
     assert CANARY not in message
-    if text.startswith("SELECT * FROM shop.customer@") or (lake.minor < (4, 0) and "SCHEMA EVOLUTION" in text):
+    if text.startswith("SELECT * FROM shop.customer@") or (
+        lake.minor < (4, 0) and "SCHEMA EVOLUTION" in text
+    ):
         assert "PARSE_SYNTAX_ERROR" in message
         return
     assert message.startswith("[SLUICE_"), message
@@ -338,7 +361,6 @@ def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward
         "OPTIMIZE one.t WHERE day = DATE'2024-01-01'",
         "VACUUM one.t",
         "VACUUM t DRY RUN",
-        "REORG TABLE one.t APPLY (PURGE)",
         "GENERATE symlink_format_manifest FOR TABLE one.t",
         "DESCRIBE HISTORY one.t",
         "DESCRIBE DETAIL one.t",
@@ -346,6 +368,11 @@ def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward
         assert steward.ours.ask(text).error == steward.theirs.ask(text.replace("one.", "two.")).error == "", (
             text
         )
+    if lake.minor < (4, 0):
+        # Delta's parser forgets the catalog that was written, so that the name means the current one's.
+        assert "could not be proved" in steward.refusal("REORG TABLE one.t APPLY (PURGE)")
+    else:
+        assert steward.ours.ask("REORG TABLE one.t APPLY (PURGE)").error == ""
     for condition in ("day = (SELECT DATE'2024-01-01')", "reflect('a', 'b') = 1"):
         assert "[" in steward.refusal(f"OPTIMIZE one.t WHERE {condition}")
 
@@ -388,12 +415,20 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
     "the files": lambda spark, place: spark.read.parquet(f"{place}/customer/day=2024-01-01"),
     "the log": lambda spark, place: spark.read.json(f"{place}/customer/_delta_log"),
     "a version by path": lambda spark, place: spark.read.format("delta").load(f"{place}/customer@v1"),
-    "a version by option": lambda spark, place: spark.read.option("versionAsOf", 1).table("customer"),
-    "a time by option": lambda spark, place: spark.read.option("timestampAsOf", "2099-01-01").table(
-        "customer"
-    ),
     "changes by option": lambda spark, place: (
-        spark.read.option("readChangeFeed", "true").option("startingVersion", 0).table("customer")
+        spark.read.option("readChangeFeed", "true").option("startingVersion", 0).table("shop.customer")
+    ),
+    "changes without a beginning": lambda spark, place: spark.read.option("readChangeFeed", "true").table(
+        "shop.plain"
+    ),
+    "changes and a version": lambda spark, place: (
+        spark.read.option("readChangeFeed", "true")
+        .option("startingVersion", 0)
+        .option("versionAsOf", 1)
+        .table("shop.plain")
+    ),
+    "a version of a hidden one": lambda spark, place: spark.read.option("versionAsOf", 1).table(
+        "hidden.secret"
     ),
     "changes of another": lambda spark, place: (
         spark.read.format("delta").option("readChangeFeed", "true").load("shop.customer")

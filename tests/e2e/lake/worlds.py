@@ -1,8 +1,8 @@
 """Sparks of other minors with table formats, gateways before them, and what both have to answer alike.
 
-All modules on a minor share its Spark, with all formats that are tried there, so their databases have names of
-their own. A module has one gateway with one pack, and two sets of tables: the governed ones, and copies that were
-filtered and masked beforehand. The same text gives the same over both.
+All modules on a minor share its Spark, with all formats that are tried there, so their databases have names
+of their own. A module has one gateway with one pack, and two sets of tables: the governed ones, and copies
+that were filtered and masked beforehand. The same text gives the same over both.
 
 ```python
 @pytest.fixture(scope="module", params=["3.5", "4.1"])
@@ -43,6 +43,8 @@ OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATA
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Delta reads what a table is in 50 tasks.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Delta lists a table's files for VACUUM in 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 OpenLake = Callable[[str], "LakeSpark"]
