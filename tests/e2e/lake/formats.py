@@ -29,6 +29,11 @@ CATALOGS: Mapping[str, Mapping[str, str]] = {
         "ice": "org.apache.iceberg.spark.SparkCatalog",
         "ice.type": "hadoop",
         "ice.warehouse": "{}/ice",
+        # One that has views, in Spark's own metastore, which is Derby in the same process.
+        "over": "org.apache.iceberg.spark.SparkCatalog",
+        "over.type": "hive",
+        "over.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        "over.hadoop.datanucleus.connectionPoolingType": "none",
     },
     "paimon": {"paimon": "org.apache.paimon.spark.SparkCatalog", "paimon.warehouse": "{}/paimon"},
 }
