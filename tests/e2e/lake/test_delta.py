@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -133,6 +134,25 @@ def test_reads_are_those_of_copies(bob: Twins) -> None:
     bob.all_same(READS.strip().splitlines())
 
 
+PRUNED = {
+    "SELECT id FROM customer WHERE day = DATE'2024-01-02'": (
+        r"PartitionFilters: \[.*\(day#\d+ = 2024-01-02\)",
+        r"PushedFilters: \[.*EqualTo\(region,EMEA\)",
+    ),
+    "SELECT id, email FROM customer WHERE id >= 3": (r"PushedFilters: \[.*GreaterThanOrEqual\(id,3\)",),
+}
+"""By partition, and by what Delta's log has bounds of."""
+
+
+def test_partitions_and_statistics_are_used_under_masks_and_filters(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    for text, pushed in PRUNED.items():
+        ((plan,),) = lake.spark.query("USE shop", f"EXPLAIN FORMATTED {bob.forwarded(gateway, 'bob', text)}")
+        for condition in pushed:
+            assert re.search(condition, plan), (condition, plan)
+
+
 FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "table": lambda spark, db: spark.table("customer").orderBy("id"),
     "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
@@ -191,6 +211,34 @@ def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
         bob.all_same_frames(FRAMES)
 
 
+STREAMS: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.readStream.table(f"{db}.customer"),
+    "of a format": lambda spark, db: spark.readStream.format("delta").table(f"{db}.customer"),
+    "columns": lambda spark, db: spark.readStream.table(f"{db}.customer").select("id", "email"),
+}
+
+
+def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for number, (name, program) in enumerate(STREAMS.items()):
+        for side in (bob.ours, bob.theirs):
+            stream = program(side.frames, side.database)
+            query = (
+                stream.writeStream.format("memory").queryName(f"s{number}").trigger(availableNow=True).start()
+            )
+            assert query.awaitTermination(PATIENCE_S)
+            assert query.exception() is None
+        answer = bob.same_frame(name, at_sink(f"s{number}"))
+        assert not answer.error
+        assert len(answer.rows) == 3
+
+
+def at_sink(name: str) -> Callable[[Any, str], Any]:
+    return lambda spark, db: spark.table(name)
+
+
+PATIENCE_S = 120.0
 PAST = (
     "SELECT * FROM hidden.secret",
     "SELECT * FROM hidden.secret VERSION AS OF 1",

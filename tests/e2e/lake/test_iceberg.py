@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -92,6 +94,7 @@ def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
         yield twins
 
 
+PATIENCE_S = 120.0
 READS = (
     "SELECT * FROM customer ORDER BY id",
     "SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id",
@@ -200,6 +203,26 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
     assert CANARY not in message
 
 
+PRUNED = {
+    "SELECT id FROM customer WHERE day = DATE'2024-01-02'": ("day = ", "region = 'EMEA'"),
+    "SELECT id, email FROM customer WHERE id >= 3": ("id >= 3",),
+    "SELECT name FROM customer VERSION AS OF 'first' WHERE name = 'Ann'": ("region = 'EMEA'",),
+}
+"""By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
+
+
+def test_partitions_and_bounds_are_used_under_masks_and_filters(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    for text, pushed in PRUNED.items():
+        ((plan,),) = lake.spark.query(
+            "USE ice.shop", f"EXPLAIN FORMATTED {bob.forwarded(gateway, 'bob', text)}"
+        )
+        assert re.search(r"BatchScan|IcebergScan", plan), plan
+        for condition in pushed:
+            assert re.search(rf"filters=.*{re.escape(condition)}", plan), (condition, plan)
+
+
 FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "table": lambda spark, db: spark.table("customer").orderBy("id"),
     "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
@@ -263,12 +286,7 @@ def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
         ("tag", dict.fromkeys(snapshots, "first")),
         ("branch", dict.fromkeys(snapshots, "main")),
     ):
-        frame = bob.same_frame(
-            key,
-            lambda spark, db, key=key, values=values: spark.read.option(
-                key if db == "ice.shop" else "versionAsOf", values[db]
-            ).table(f"{db}.customer"),
-        )
+        frame = bob.same_frame(key, partial(at_version, key, values))
         assert len(frame.rows) == (3 if key == "branch" else 2)
     later = bob.same_frame(
         "as-of-timestamp",
@@ -281,6 +299,11 @@ def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
         ),
     )
     assert len(later.rows) == 3
+
+
+def at_version(key: str, values: Mapping[str, str], spark: Any, db: str) -> Any:
+    """Read a version by an option of Iceberg's, of the copies by Spark's own."""
+    return spark.read.option(key if db == "ice.shop" else "versionAsOf", values[db]).table(f"{db}.customer")
 
 
 FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
@@ -379,6 +402,33 @@ def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark,
             steward.same_frame(
                 f"{name}, its rows", lambda spark, db: spark.read.option("branch", "side").table("f")
             )
+
+
+STREAMS: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.readStream.table(f"{db}.customer"),
+    "loaded": lambda spark, db: spark.readStream.format("iceberg").load(f"{db}.customer"),
+    "columns": lambda spark, db: spark.readStream.table(f"{db}.customer").select("id", "email"),
+}
+
+
+def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for number, (name, program) in enumerate(STREAMS.items()):
+        for side in (bob.ours, bob.theirs):
+            stream = program(side.frames, side.database)
+            query = (
+                stream.writeStream.format("memory").queryName(f"s{number}").trigger(availableNow=True).start()
+            )
+            assert query.awaitTermination(PATIENCE_S)
+            assert query.exception() is None
+        answer = bob.same_frame(name, at_sink(f"s{number}"))
+        assert not answer.error
+        assert len(answer.rows) == 3
+
+
+def at_sink(name: str) -> Callable[[Any, str], Any]:
+    return lambda spark, db: spark.table(name)
 
 
 WRITES = (

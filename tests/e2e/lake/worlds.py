@@ -17,6 +17,7 @@ def twins(request: pytest.FixtureRequest, lakes: OpenLake) -> Iterator[Twins]:
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,6 +213,18 @@ class Twins:
             except AssertionError as found:
                 different.append(str(found))
         assert not different, "\n".join(different)
+
+    def forwarded(self, gateway: RunningGateway, user: str, text: str) -> str:
+        """Return what a text becomes for a user in the governed database, to be asked for its plan at Spark:
+        it is not shown to whoever has obligations."""
+        catalog, _, database = self.ours.database.rpartition(".")
+        explained = gateway.sluice(
+            *("explain", "-c", str(gateway.config), "--json", "--as", user),
+            *("--catalog", catalog or "spark_catalog", "--database", database, text),
+        )
+        forwarded: str = json.loads(explained.stdout)["forwarded"]
+        assert forwarded != text
+        return forwarded
 
     def refusal(self, text: str) -> str:
         """Return the message that a statement of the user's is refused with; `{db}` is the database."""
