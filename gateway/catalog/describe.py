@@ -284,9 +284,10 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
-    catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
+    catalog, as Paimon's and those of JDBC catalogs, which say no provider, do. It is compared and not taken
+    apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
-    written = ".".join(parts if provider != "paimon" else parts[-text.count(".") - 1 :])
+    written = ".".join(parts if provider not in ("", "paimon") else parts[-text.count(".") - 1 :])
     return not any("." in part for part in parts) and text.lower() == written.lower() and "." in text
 
 

@@ -32,6 +32,7 @@ from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
 from tests.e2e import one_pack
 from tests.e2e.lake.formats import TOGETHER, catalogs_of, conf_of, jars_of, spark_home_of
+from tests.e2e.lake.servers import drivers
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
@@ -129,7 +130,7 @@ class Lakes:
                 spark_home=spark_home_of(minor),
                 java_options=jdk_openings(),
                 heap=HEAP,
-                jars=jars_of(minor, formats),
+                jars=[*jars_of(minor, formats), *drivers()],
                 conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},
             ),
             answers,
@@ -159,9 +160,17 @@ class Twins:
     @classmethod
     @contextlib.contextmanager
     def open(
-        cls, lake: LakeSpark, gateway: RunningGateway, user: str, *, governed: str, copies: str
+        cls,
+        lake: LakeSpark,
+        gateway: RunningGateway,
+        user: str,
+        *,
+        governed: str,
+        copies: str,
+        told: Sequence[str] = (),
     ) -> Iterator[Twins]:
-        """Open sessions through Thrift, and through Spark Connect where there is one."""
+        """Open sessions through Thrift, and through Spark Connect where there is one. `told`: statements that
+        those straight at Spark begin with."""
         with contextlib.ExitStack() as opened:
             thrift = opened.enter_context(WireClient(gateway.host, gateway.port, user, one_pack.PASSWORD))
             direct = opened.enter_context(WireClient(lake.spark.host, lake.spark.port, "direct"))
@@ -169,8 +178,8 @@ class Twins:
             if lake.spark.connect_port:
                 ours.frames = opened.enter_context(gateway.session(user, one_pack.PASSWORD))
                 theirs.frames = opened.enter_context(lake.spark.session())
-            for side in (ours, theirs):
-                side.begin()
+            ours.begin()
+            theirs.begin(told)
             yield cls(ours, theirs)
 
     def same(self, text: str, **different: tuple[str, str]) -> Answer:
@@ -242,12 +251,13 @@ class _Side:
         self._client = client
         self._session: TSessionHandle | None = None
 
-    def begin(self) -> None:
+    def begin(self, told: Sequence[str] = ()) -> None:
         """Open the session, and have both be in the database."""
         self._session = self._client.open_session()
-        self._client.result(self._session, f"USE {self.database}")
-        if self.frames is not None:
-            self.frames.sql(f"USE {self.database}").collect()
+        for text in (*told, f"USE {self.database}"):
+            self._client.result(self._session, text)
+            if self.frames is not None:
+                self.frames.sql(text).collect()
 
     def ask(self, text: str) -> Answer:
         try:
