@@ -66,6 +66,11 @@ class Zones:
         zones = sorted(found, key=self._order.__getitem__)
         return (*zones, UNZONED) if below else tuple(zones)
 
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+        """Return the entries, each of a zone's name, in whose zone something may lie, wholly or in part, whose
+        deepest name begins as here."""
+        return self._index.beginning(levels, values)
+
     def tag_zone(self, zone: str) -> str:
         """Return the zone whose tag policies hold for resources of a zone."""
         return zone if zone in self.governing_tags else UNZONED
