@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -17,8 +17,10 @@ import structlog
 
 from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
-from gateway.files.formats import TABLE_FORMATS, Format, NotKnown, told
+from gateway.files.formats import MARKS, Format, NotKnown, table_format, told
 from gateway.files.links import LeadsOut, require_no_links
+from gateway.files.places import place
+from gateway.files.taken import NotTold, Query, Taken, TakenPlaces
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
@@ -28,10 +30,10 @@ from gateway.session.ports import Catalog
 
 log = structlog.get_logger(__name__)
 
-Query = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
-"""Runs a statement, and in its session one `before` and one `after` it."""
 Connect = Callable[[], AbstractAsyncContextManager[Any]]
 Decide = Callable[[Resource, str], Decision]
+Escaped = Callable[..., bool]
+"""Says whether guards of an old name do not hold for a new one: `Authority.guards_escaped`."""
 Record = Callable[[Principal, TableName, str, Sequence[Decision]], Awaitable[None]]
 """Puts on record that files, by their URL, are about to become a table; returns when that is durable."""
 
@@ -64,11 +66,13 @@ class Promoter:
         catalog: Catalog,
         connect: Connect,
         record: Record,
+        reserved: Sequence[str] = (),
         timeout_s: float = 300.0,
     ) -> None:
-        """`query` runs a statement in a session of the gateway's own; it raises `refusal` (with `sqlstate`)
-        where Spark refuses. `connect` lends a connection to PostgreSQL. `record` may raise LedgerUnavailable:
-        then nothing is made."""
+        """`query` runs a statement in a session of the gateway's own, and in it one `before` and one `after`
+        it; it raises `refusal` (with `sqlstate`) where Spark refuses. `connect` lends a connection to
+        PostgreSQL. `record` may raise LedgerUnavailable: then nothing is made. `reserved` are URLs of
+        directories of which no table is made."""
         self._sources = tuple(sources)
         self._query = query
         self._refusal = refusal
@@ -76,16 +80,20 @@ class Promoter:
         self._connect = connect
         self._record = record
         self._timeout_s = timeout_s
+        self._taken = TakenPlaces(query, refusal=refusal, catalog=catalog, reserved=reserved)
 
     def covers(self, name: TableName) -> bool:
         """Whether the name of a table stands for files of a source."""
         return source_of(self._sources, name) is not None
 
-    async def promote(self, name: TableName, principal: Principal, decide: Decide) -> NotPromoted | None:
+    async def promote(
+        self, name: TableName, principal: Principal, decide: Decide, escaped: Escaped
+    ) -> NotPromoted | None:
         """Make a table of the files that `name` stands for, if they are there.
 
-        Returns why they cannot become one, or may not at this user's word; None when the name may be looked
-        up again. Raises BackendUnavailable when Spark or PostgreSQL does not answer.
+        `decide` and `escaped` are asked before anything is looked at. Returns why they cannot become one, or
+        may not at this user's word; None when the name may be looked up again. Raises BackendUnavailable when
+        Spark or PostgreSQL does not answer.
         """
         found = source_of(self._sources, name)
         if found is None:
@@ -93,7 +101,7 @@ class Promoter:
         source, path = found
         # Before anything is looked at: who may not is told the same, whatever is there.
         asked = (
-            (Resource.table(name.catalog, name.database, name.table), PROMOTE),
+            (_resource(name), PROMOTE),
             (Resource.url(source.url(path)), READ),
         )
         decisions = tuple(decide(resource, access) for resource, access in asked)
@@ -103,11 +111,20 @@ class Promoter:
             )
             told_ += f"`{PROMOTE}` on `{name}` and `{READ}` on its path"
             return NotPromoted(code="ACCESS_DENIED", sqlstate="42501", message=told_, decisions=decisions)
+        if _guards_escaped(source, path, name, escaped):
+            return NotPromoted(
+                code="ACCESS_DENIED",
+                sqlstate="42501",
+                message=f"`{'/'.join(path)}` of source `{source.name}` cannot become a table: policies mask, "
+                "filter or deny something by the name of a directory above it, or of something in it, that "
+                "they do not by its own",
+                decisions=decisions,
+            )
         # INVARIANT (audit first): whoever had Spark make a table is on record before Spark is asked.
         await self._record(principal, name, source.url(path), decisions)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._promoted(source, path, name, principal)
+                await self._promoted(source, path, name, principal, decide)
         except _Nothing:
             return None
         except _Refused as why:
@@ -124,7 +141,12 @@ class Promoter:
         return None
 
     async def _promoted(
-        self, source: FileSource, path: tuple[str, ...], name: TableName, principal: Principal
+        self,
+        source: FileSource,
+        path: tuple[str, ...],
+        name: TableName,
+        principal: Principal,
+        decide: Decide,
     ) -> None:
         if source.root.startswith("file:"):
             try:
@@ -140,11 +162,14 @@ class Promoter:
             self._catalog.invalidate([name], [])
             if (await self._catalog.look_up([name])).table(name) is not None:
                 return
-            await self._refuse_table_formats(url)
+            await self._refuse_table_formats(source, path)
             kinds = await self._kinds(url)
             if sum(kind[1] for kind in kinds) > source.files:
                 raise _Refused(f"it has more than the {source.files} files that its source allows")
             found = await self._format(kinds, source)
+            # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
+            await store.only_one_place(connection)
+            await self._refuse_taken(await store.datasets(connection), source, url, name, decide)
             table = await self._made(source, name, url, found)
             await store.save(
                 connection,
@@ -164,16 +189,52 @@ class Promoter:
             )
         log.info("dataset_promoted", source=source.name, format=found.name, files=sum(k[1] for k in kinds))
 
-    async def _refuse_table_formats(self, url: str) -> None:
-        for name, mark in TABLE_FORMATS.items():
-            try:
-                rows = await self._look("binaryFile", f"{url}/{mark}", "SELECT length FROM {view} LIMIT 1")
-            except self._refusal as refused:
-                if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
-                    continue
-                raise _Refused("Spark cannot look at it") from refused
-            if rows:
-                raise _Refused(f"it is a table of {name}, which has a catalog of its own to be named by")
+    async def _refuse_table_formats(self, source: FileSource, path: tuple[str, ...]) -> None:
+        """Refuse what a table format keeps, here or in a directory above, up to the source's root."""
+        above = ["/".join((*path[:depth], "")).lstrip("/") for depth in range(len(path) + 1)]
+        marks = ",".join(f"{directory}{mark}" for directory in above for mark in MARKS)
+        try:
+            rows = await self._look(
+                "binaryFile",
+                f"{source.root}/{{{marks}}}",
+                "SELECT DISTINCT regexp_replace(path, '/[^/]*$', '') FROM {view}",
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                return
+            raise _Refused("Spark cannot look at it") from refused
+        found: dict[str, set[str]] = {}
+        for row in rows:
+            directory, _, mark = str(row[0]).rpartition("/")
+            found.setdefault(directory, set()).add(mark)
+        for directory, seen in found.items():
+            format_ = table_format(seen)
+            if format_ is None:
+                continue
+            if place(directory) == place(source.url(path)):
+                raise _Refused(f"it is a table of {format_}, which has a catalog of its own to be named by")
+            raise _Refused(
+                f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
+            )
+
+    async def _refuse_taken(
+        self,
+        datasets: Sequence[Mapping[str, Any]],
+        source: FileSource,
+        url: str,
+        name: TableName,
+        decide: Decide,
+    ) -> None:
+        """Refuse what shares files with a table, a database, or what the gateway keeps for itself."""
+        try:
+            found = await self._taken.overlapped(url, name, datasets)
+        except NotTold as whose:
+            log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
+            raise _Refused("it cannot be told where all other tables lie") from None
+        if found is None:
+            return
+        log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
+        raise _Refused(_of_another(found, decide))
 
     async def _kinds(self, url: str) -> list[tuple[str, int, int, str, str]]:
         """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
@@ -262,6 +323,29 @@ async def forget(connection: Any, query: Query, catalog: Catalog, name: TableNam
                 raise Faults([f"`{name}` has other files by now than `{url}`; nothing was dropped"])
             await query(f"DROP TABLE IF EXISTS `{name.catalog}`.`{name.database}`.`{name.table}`")
         await store.forget(connection, name)
+
+
+def _guards_escaped(source: FileSource, path: tuple[str, ...], name: TableName, escaped: Escaped) -> bool:
+    """Say whether somebody may see more by this name than by that of a directory above, or of what is below.
+
+    Whether there is a table of the other name does not matter: policies are written before it is there.
+    """
+    own = _resource(name)
+    above = (_resource(source.table(path[:depth])) for depth in range(1, len(path)))
+    below = _resource(TableName(name.catalog, name.database, f"{name.table}__"))
+    return any(escaped(own, one) for one in above) or escaped(own, below, beginning=True)
+
+
+def _resource(name: TableName) -> Resource:
+    return Resource.table(name.catalog, name.database, name.table)
+
+
+def _of_another(taken: Taken, decide: Decide) -> str:
+    """Say whose the files are, where the user may read that table; of others not even that they are there."""
+    table = taken.table
+    if table is None or not decide(_resource(table), "select").allowed:
+        return "it shares files with another table or database, or with what the gateway keeps for itself"
+    return f"it shares files with the table `{table}`, which is how they are named"
 
 
 def signature(kinds: Sequence[tuple[str, int, int, str, str]]) -> str:

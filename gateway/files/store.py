@@ -43,6 +43,13 @@ async def only_one(connection: Any, table: TableName) -> AsyncIterator[None]:
         yield
 
 
+async def only_one_place(connection: Any) -> None:
+    """Within `only_one`: of all gateways one at a time finds out what is taken, makes its table and saves it.
+
+    Tables wait for each other here and not before: whoever holds this waits for none of theirs."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dataset places', 0))")
+
+
 async def save(connection: Any, dataset: Dataset) -> None:
     """Keep a dataset, in place of an older one of the same path."""
     await connection.execute(

@@ -124,9 +124,7 @@ def _tags_of(asked: Question, *, beginning: bool) -> frozenset[Entry]:
         return frozenset()
     if beginning:
         return frozenset(service.taggings.beginning(asked.levels, asked.values))
-    return frozenset(
-        entry for entry, _ in service.taggings.on(asked.levels, asked.values, asked, below=True)
-    )
+    return frozenset(entry for entry, _ in service.taggings.on(asked.levels, asked.values, asked, below=True))
 
 
 def _is_dynamic(entry: Entry) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model.policy import ResourceDef, ResourceSet, Zone
 from gateway.model.resource import ElementScope
 from gateway.policy.filing import entries_for
-from gateway.policy.hierarchy import MatchType, ways_down
+from gateway.policy.hierarchy import Entry, MatchType, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
 
@@ -67,8 +67,8 @@ class Zones:
         return (*zones, UNZONED) if below else tuple(zones)
 
     def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
-        """Return the entries, each of a zone's name, in whose zone something may lie, wholly or in part, whose
-        deepest name begins as here."""
+        """Return the entries, each of a zone's name, in whose zone something may lie, wholly or in part, the
+        deepest name of which begins as here."""
         return self._index.beginning(levels, values)
 
     def tag_zone(self, zone: str) -> str:

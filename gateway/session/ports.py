@@ -256,10 +256,14 @@ class Promotion(Protocol):
         ...
 
     async def promote(
-        self, name: TableName, principal: Principal, decide: Callable[[Resource, str], Decision]
+        self,
+        name: TableName,
+        principal: Principal,
+        decide: Callable[[Resource, str], Decision],
+        escaped: Callable[..., bool],
     ) -> NotPromoted | None:
         """Make a table of files that are there, or say why that may not be. None: the name may be looked up
-        again. `decide` is asked before anything is looked at."""
+        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at."""
         ...
 
 
@@ -278,4 +282,9 @@ class Authority(Protocol):
 
     def decide(self, request: AccessRequest) -> Decision:
         """Say whether the principal may, and which policy settled it."""
+        ...
+
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
+        one; with `beginning`, of any name that begins with it."""
         ...

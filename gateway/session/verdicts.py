@@ -231,7 +231,7 @@ class Verdicts:
         for name in names:
             if catalog.table(name) is not None or not promotion.covers(name):
                 continue
-            refused = await promotion.promote(name, statement.principal, decide)
+            refused = await promotion.promote(name, statement.principal, decide, authority.guards_escaped)
             if refused is not None:
                 return Refused(
                     statement=statement,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from gateway.files.places import overlap, place
 from gateway.model.files import FileSource, require_root
 from gateway.settings.section import Count, Section
 
@@ -62,6 +64,9 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
     for words, found in (("names", [s.name for s in made]), ("databases", [s.database for s in made])):
         if len(set(found)) != len(found):
             return f"two sources of `files` have the same {words}"
+    for one, other in combinations(made, 2):
+        if overlap(place(one.root), place(other.root)):
+            return f"the sources `{one.name}` and `{other.name}` of `files` lie in each other"
     databases = {source.database: source.name for source in made}
     for source in made:
         if databases.get(source.name, source.name) != source.name:

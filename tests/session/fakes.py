@@ -311,6 +311,9 @@ class FakeAuthority:
     def decide(self, request: AccessRequest) -> Decision:
         return Decision(request=request, allowed=self.visible(request.principal, request.resource))
 
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        return False
+
 
 class FakeJudge:
     """Clears what `refused` does not match; forwards the text in square brackets, so that it differs."""
