@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +60,7 @@ class PlayedSpark:
         self.tables: dict[TableName, Table] = {}
         self.others: dict[TableName, Table] = {}
         self.asked: list[str] = []
-        self.catalog: dict[str, Sequence[tuple[Any, ...]]] = {}
+        self.catalog: Mapping[str, Sequence[tuple[Any, ...]]] = {}
         """Statement → rows, of what else is in the catalog."""
         self.recorded: list[tuple[str, str, str, int]] = []
         """Who, the table, the URL, and what was asked of Spark until then."""
@@ -238,7 +238,7 @@ async def test_guards_of_other_names_of_the_files_are_not_escaped() -> None:
 
 def in_catalog(
     *tables: tuple[str, str], database: str = "file:/wh/hr.db"
-) -> dict[str, list[tuple[Any, ...]]]:
+) -> dict[str, Sequence[tuple[Any, ...]]]:
     """Play a database `hr` that lies there, with tables, each a name and what Spark tells of it."""
     return {
         "SHOW DATABASES IN `spark_catalog`": [("`h``r`",)],
