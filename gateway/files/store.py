@@ -75,6 +75,44 @@ async def save(connection: Any, dataset: Dataset) -> None:
     )
 
 
+async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
+    """Return the dataset of a table, None when there is none."""
+    folded = table.folded()
+    found: Mapping[str, Any] | None = await connection.fetchrow(
+        f"SELECT {_COLUMNS}, promoted_at FROM sluice.dataset WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+    )
+    return found
+
+
+async def renew(
+    connection: Any,
+    table: TableName,
+    *,
+    format: str,  # noqa: A002 - the column's name
+    options: Mapping[str, str],
+    columns: Sequence[tuple[str, str]],
+    files: int,
+    bytes: int,  # noqa: A002 - the column's name
+    signature: str,
+) -> None:
+    """Keep what a dataset's files are now."""
+    folded = table.folded()
+    await connection.execute(
+        "UPDATE sluice.dataset SET format = $3, options = $4::text::jsonb, columns = $5::text::jsonb,"
+        " files = $6, bytes = $7, signature = $8 WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+        format,
+        json.dumps(dict(options)),
+        json.dumps([{"name": name, "type": type_} for name, type_ in columns]),
+        files,
+        bytes,
+        signature,
+    )
+
+
 async def forget(connection: Any, table: TableName) -> bool:
     """Drop what is kept of a table's files; False when nothing was."""
     folded = table.folded()

@@ -32,6 +32,9 @@ class FileSourceSettings(Section):
     """Columns that a table may have, fields of structures counted one by one."""
     files: Count = 100_000
     """Files that a table may have when it is made."""
+    schema_learning: bool = False
+    """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
+    columns are seen by whoever may select all of them."""
 
     def made(self, name: str) -> FileSource:
         """Return the source of that name."""
@@ -43,6 +46,7 @@ class FileSourceSettings(Section):
             depth=self.depth,
             leaf_columns=self.leaf_columns,
             files=self.files,
+            schema_learning=self.schema_learning,
         )
 
 

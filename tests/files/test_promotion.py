@@ -3,148 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
-from gateway.database.migrate import migrate
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.errors import LedgerUnavailable
 from gateway.files.links import LeadsOut, require_no_links
-from gateway.files.promotion import Promoter, forget
-from gateway.files.store import datasets
-from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
-from gateway.model.files import FileSource
-from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
-from gateway.session.ports import BackendError
-
-LAKE = FileSource(
-    name="lake", root="s3a://b", database="lake", formats=("parquet", "csv"), depth=3, leaf_columns=2, files=9
-)
-EVENTS = TableName("spark_catalog", "lake", "raw__events")
-ALICE = Principal(user="alice")
-
-
-_CREATE_TABLE = re.compile(r"\.`(\w+)` USING .* LOCATION '(.*)'")
-
-
-def decide(resource: Resource, access: str, *, allowed: bool = True) -> Decision:
-    request = AccessRequest(principal=ALICE, resource=resource, access=access)
-    return Decision(request=request, allowed=allowed, reason="test")
-
-
-def not_escaped(new: Resource, old: Resource, *, beginning: bool = False) -> bool:
-    return False
-
-
-@dataclass
-class PlayedSpark:
-    """Answers the promoter's questions, and is the catalog of what it was told to make."""
-
-    kinds: Sequence[tuple[Any, ...]] = (("parquet", 3, 300, "AB", "s3a://b/raw/events/a.parquet"),)
-    head: bytes = b"PAR1"
-    marks: tuple[str, ...] = ()
-    """Directories of marks that there are."""
-    columns: int = 2
-    refuses: str = ""
-    """A statement that fails."""
-
-    def __post_init__(self) -> None:
-        self.tables: dict[TableName, Table] = {}
-        self.others: dict[TableName, Table] = {}
-        self.asked: list[str] = []
-        self.catalog: Mapping[str, Sequence[tuple[Any, ...]]] = {}
-        """Statement → rows, of what else is in the catalog."""
-        self.recorded: list[tuple[str, str, str, int]] = []
-        """Who, the table, the URL, and what was asked of Spark until then."""
-
-    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
-        self.asked.append(sql)
-        if sql == self.refuses:
-            raise BackendError("no", "XX000")
-        await asyncio.sleep(0)
-        if sql.startswith("SELECT DISTINCT"):
-            found = [mark for mark in self.marks if mark.removeprefix("s3a://b/") + "/" in before]
-            if found:
-                return [(mark,) for mark in found]
-            raise BackendError("there is no such path", "42K03")
-        if sql.startswith(("SHOW", "DESCRIBE", "SET")):
-            return self.catalog.get(sql, [])
-        if "USING binaryFile" in before:
-            return self.kinds
-        if "USING text" in before:
-            return [(self.head.hex(),)]
-        if sql.startswith("CREATE TABLE"):
-            columns = tuple(Column(name=f"c{n}", type="int") for n in range(self.columns))
-            table, location = _CREATE_TABLE.findall(sql)[0]
-            name = TableName("spark_catalog", "lake", table)
-            self.tables[name] = Table(name=name, kind=TableKind.TABLE, columns=columns, location=location)
-        if sql.startswith("DROP TABLE"):
-            self.tables.clear()
-        return []
-
-    @property
-    def made(self) -> int:
-        return sum(sql.startswith("CREATE TABLE") for sql in self.asked)
-
-    @property
-    def snapshot(self) -> CatalogSnapshot:
-        return CatalogSnapshot(
-            version=1, catalogs=frozenset({"spark_catalog"}), tables=self.tables | self.others
-        )
-
-    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
-        return self.snapshot
-
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
-        pass
-
-    async def databases(self, catalog: str) -> Sequence[str]:
-        return ()
-
-    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
-        return ()
-
-
-def promoter(
-    spark: PlayedSpark, dsn: str, source: FileSource = LAKE, reserved: Sequence[str] = ()
-) -> Promoter:
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Any]:
-        connection = await asyncpg.connect(dsn)
-        try:
-            await migrate(connection)
-            yield connection
-        finally:
-            await connection.close()
-
-    async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
-        spark.recorded.append((principal.user, str(table), url, len(spark.asked)))
-
-    return Promoter(
-        [source],
-        spark.query,
-        refusal=BackendError,
-        catalog=spark,
-        connect=connect,
-        record=record,
-        reserved=reserved,
-    )
-
-
-async def kept(dsn: str) -> list[tuple[str, str, str]]:
-    connection = await asyncpg.connect(dsn)
-    await migrate(connection)
-    found = [(row["source"], row["path"], row["promoted_by"]) for row in await datasets(connection)]
-    await connection.close()
-    return found
+from gateway.model.resource import Resource
+from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, kept, not_escaped, promoter
 
 
 async def test_a_promotion_is_on_record_before_spark_is_asked(database: str) -> None:
@@ -368,22 +239,6 @@ async def test_a_table_that_was_dropped_is_made_anew_and_kept_once(database: str
     await one.promote(EVENTS, replace(ALICE, user="bob"), decide, not_escaped)
     assert spark.made == 2
     assert await kept(database) == [("lake", "raw/events", "bob")]
-
-
-async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: str) -> None:
-    spark = PlayedSpark()
-    await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
-    connection = await asyncpg.connect(database)
-    ours = spark.tables[EVENTS]
-    spark.tables[EVENTS] = replace(ours, location="s3a://b/warehouse/own")
-    with pytest.raises(Faults, match="other files"):
-        await forget(connection, spark.query, spark, EVENTS, "s3a://b/raw/events")
-    assert spark.tables
-    spark.tables[EVENTS] = ours
-    await forget(connection, spark.query, spark, EVENTS, "s3a://b/raw/events")
-    await connection.close()
-    assert not spark.tables
-    assert await kept(database) == []
 
 
 def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
