@@ -13,8 +13,9 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, Faults
 from gateway.files import store
+from gateway.files.keeping import Keeper
 from gateway.files.looking import Looking, Nothing, Refused, signature
 from gateway.files.tables import Tables
 from gateway.files.taken import NotTold, Query, Taken, TakenPlaces
@@ -23,6 +24,7 @@ from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
+from gateway.model.statement import DatasetAction
 from gateway.session.ports import Catalog
 
 log = structlog.get_logger(__name__)
@@ -62,6 +64,7 @@ class Promoter:
         self._record = record
         self._timeout_s = timeout_s
         self._looking = Looking(query, refusal)
+        self._keeper = Keeper(sources, query, refusal=refusal, catalog=catalog, timeout_s=timeout_s)
         self._tables = Tables(query, refusal=refusal, catalog=catalog)
         self._taken = TakenPlaces(query, refusal=refusal, catalog=catalog, reserved=reserved)
 
@@ -122,6 +125,23 @@ class Promoter:
         finally:
             self._catalog.invalidate([name], [])
         return None
+
+    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+        """Look at the files of a table again, or forget them; return why that could not be done, or how many
+        columns differ that the table was not given."""
+        try:
+            if action == "forget":
+                await self._keeper.forget(self._connect(), name)
+                return None
+            found = await self._keeper.refresh(self._connect(), name)
+        except Faults as why:
+            return "; ".join(why.faults)
+        if found.is_applied:
+            return None
+        return (
+            f"the files of `{name}` are not as its table: {len(found.drift)} differences in format and "
+            "columns, which `sluice datasets refresh` tells; its source has no `schema_learning`"
+        )
 
     async def _promoted(
         self,

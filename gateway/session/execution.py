@@ -272,6 +272,7 @@ class Execution:
         operation.hold.forwarding()
         operation.forwarded, full = True, False
         try:
+            await self._verdicts.tend(cleared)
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -217,3 +219,65 @@ def test_masks_and_filters_of_other_names_are_not_escaped(files: RunningGateway,
 def test_what_lies_in_a_table_of_a_format_is_no_table(files: RunningGateway, root: Path) -> None:
     name = f"testlake.raw.delta.`{part_of(root / 'raw' / 'delta')}`"
     assert "lies in a table of Delta" in told(files, "alice", f"SELECT * FROM {name}")
+
+
+ALTER = "ALTER TABLE testlake.{} {} METADATA"
+
+
+def refused(gateway: RunningGateway, endpoint: str, user: str, text: str) -> str:
+    return told(gateway, user, text, endpoint)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_who_may_promote_may_have_files_looked_at_again(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    directory = f"again_{endpoint}"
+    write(root / directory / "a.csv", "id,name\n1,a\n")
+    with session(files, endpoint, "alice") as alice:
+        assert alice(f"SELECT * FROM testlake.{directory}") == [(1, "a")]
+        assert alice(ALTER.format(directory, "REFRESH")) == []
+        write(root / directory / "b.csv", "id,name\n2,b\n")
+        assert alice(ALTER.format(directory, "refresh")) == []
+        assert alice(f"SELECT * FROM testlake.{directory}") == [(1, "a"), (2, "b")]
+    assert "promote" in refused(files, endpoint, "bob", ALTER.format(directory, "REFRESH"))
+    assert "promote" in refused(files, endpoint, "bob", ALTER.format(directory, "FORGET"))
+    write(root / directory / "c.csv", "id,name\nx,c\n")
+    drifted = refused(files, endpoint, "alice", ALTER.format(directory, "REFRESH"))
+    assert "1 differences in format and columns" in drifted
+    # Forgotten, and named again, it is made anew.
+    with session(files, endpoint, "alice") as alice:
+        assert alice(ALTER.format(directory, "FORGET")) == []
+        assert alice(f"SELECT * FROM testlake.{directory} WHERE id = 'x'") == [("x", "c")]
+        assert alice(ALTER.format(directory, "FORGET")) == []
+    again = refused(files, endpoint, "alice", ALTER.format(directory, "FORGET"))
+    assert "no table that was made of files" in again
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_is_no_dataset_has_no_metadata_to_forget(files: RunningGateway, endpoint: str) -> None:
+    for name, why in (
+        ("testlake.never.named", "no table that was made of files"),
+        ("testwarehouse.hidden", "take the name of a table made of files"),
+    ):
+        for action in ("REFRESH", "FORGET"):
+            text = f"ALTER TABLE {name} {action} METADATA"
+            assert why in refused(files, endpoint, "alice", text), text
+    assert "PARSE" in refused(files, endpoint, "alice", "ALTER TABLE testlake.days FORGET METADATA x")
+
+
+def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway", "datasets", "-c", str(gateway.config), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
+    write(root / "kept" / "a.csv", "id,name\n1,a\n")
+    assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]
+    assert "is as it was" in run_datasets(files, "refresh", "testlake/kept").stdout
+    write(root / "kept" / "b.csv", "id,name\nx,b\n")
+    drifted = run_datasets(files, "refresh", "testlake/kept")
+    assert (drifted.returncode, "1 → 2 files" in drifted.stdout) == (1, True), drifted
+    assert "~ id int → string" in drifted.stdout
+    assert "forgotten" in run_datasets(files, "forget", "testlake/kept").stdout
+    assert "testlake/kept" not in run_datasets(files, "list").stdout
