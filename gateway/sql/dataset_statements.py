@@ -11,14 +11,17 @@ its part, and has no rows to answer with.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
-from gateway.model.files import FileSource, source_of
+from gateway.model.files import decoded
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
 from gateway.sql.wants import NotGovernable, Want, Wants
+
+Source = Callable[[tuple[str, ...]], TableName]
+"""Makes a table's name of a path, or raises ValueError."""
 
 _SPACE = r"[ \t\r\n]"
 _PART = r"(?:[A-Za-z0-9_]+|`(?:[^`]|``)+`)"
@@ -50,18 +53,27 @@ def dataset_statement(text: str) -> DatasetStatement | None:
 
 
 def dataset_wants(
-    statement: DatasetStatement, wants: Wants, sources: Iterable[FileSource]
+    statement: DatasetStatement, wants: Wants, sources: Mapping[str, Source]
 ) -> Wants | NotGovernable:
     """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
     which may be another one afterwards."""
     table = wants.pins[0].table if len(wants.pins) == 1 else None
-    if table is None or source_of(sources, table) is None:
+    if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
         return NotGovernable("REFRESH METADATA and FORGET METADATA take the name of a table made of files")
     return replace(
         wants,
         wants=(Want(_resource(table), "promote"),),
         effects=(CatalogChanged((table,)), TendDataset(statement.action, table)),
     )
+
+
+def _is_of(make: Source, table: TableName) -> bool:
+    """Say whether a table has the name of a path of the source."""
+    path = decoded(table.table)
+    try:
+        return path is not None and make(path) == table
+    except ValueError:
+        return False
 
 
 def _resource(table: TableName) -> Resource:

@@ -56,8 +56,8 @@ def test_anything_else_is_for_sparks_parser(text: str) -> None:
 
 
 def wants_of(*names: TableName) -> Wants | NotGovernable:
-    pins = tuple(Pin(name, None, ()) for name in names)  # type: ignore[arg-type]
-    return dataset_wants(DatasetStatement("refresh", ""), Wants(pins=pins), [LAKE])
+    pins = tuple(Pin(None, name) for name in names)  # type: ignore[arg-type]
+    return dataset_wants(DatasetStatement("refresh", ""), Wants(pins=pins), {"lake": LAKE.table})
 
 
 def test_it_takes_promote_on_a_table_of_a_source() -> None:
