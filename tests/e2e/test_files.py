@@ -32,8 +32,16 @@ policies:
     on: {catalog: spark_catalog, database: testlake, table: "*"}
     allow: [{groups: [promoters], access: [promote]}]
   - name: the source's files
-    on: {url: "file:ROOT/*"}
+    on: [{url: "file:ROOT/*"}, {url: "file:ABOVE/testlearned/*"}]
     allow: [{users: [alice], access: [read]}]
+  - name: files that get other columns
+    on:
+      - {catalog: spark_catalog, database: testlearned}
+      - {catalog: spark_catalog, database: testlearned, table: "*", column: "*"}
+    allow: [{users: [alice], access: [use, select, promote]}]
+  - name: one of which nobody sees
+    on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
+    mask: [{groups: [public], type: MASK_NULL}]
   - name: every other event
     on: {catalog: spark_catalog, database: testlake, table: raw__events}
     filter: [{groups: [public], where: "id % 2 = 0"}]
@@ -85,12 +93,18 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         "CREATE TABLE testwarehouse.hidden USING parquet AS SELECT 1 AS id",
         f"CREATE TABLE testwarehouse.far USING parquet LOCATION '{root}/far/in' AS SELECT 1 AS id",
     )
-    settings = {"files": {"testlake": {"root": f"file:{root}"}}}
-    pack = PACK.replace("ROOT", str(root))
+    learned = f"file:{open_directory}/testlearned"
+    sources = {
+        "testlake": {"root": f"file:{root}"},
+        "testlearned": {"root": learned, "schema_learning": True},
+    }
+    settings: dict[str, Any] = {"files": sources}
+    pack = PACK.replace("ROOT", str(root)).replace("ABOVE", str(open_directory))
     file = write_settings(open_directory / "files", spark, pack, USERS, **settings)
     with contextlib.ExitStack() as stack:
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlake CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testwarehouse CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
@@ -252,6 +266,22 @@ def test_who_may_promote_may_have_files_looked_at_again(
         assert alice(ALTER.format(directory, "FORGET")) == []
     again = refused(files, endpoint, "alice", ALTER.format(directory, "FORGET"))
     assert "no table that was made of files" in again
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_source_that_learns_gives_its_tables_other_columns(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    directory = open_directory / "testlearned" / endpoint
+    write(directory / "a.csv", "id,name\n1,a\n")
+    refresh = f"ALTER TABLE testlearned.{endpoint} REFRESH METADATA"
+    with session(files, endpoint, "alice") as alice:
+        assert alice(f"SELECT * FROM testlearned.{endpoint}") == [(1, "a")]
+        write(directory / "a.csv", "id,name,late\n1,a,x\n")
+        assert alice(refresh) == []
+        # Policies hold for what came, as for everything else.
+        assert alice(f"SELECT * FROM testlearned.{endpoint}") == [(1, "a", None)]
+        assert alice(refresh) == []
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
