@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -61,8 +62,16 @@ STOP_S = 30.0
 """What the lanes get to stop their servers after Ctrl-C, before what is left is killed."""
 
 
+def lake_of(nodeid: str) -> str:
+    """Return the name of the Spark that a test of the lake suites is before, its first argument, if any."""
+    found = re.search(r"tests/e2e/lake/[^[]*\[(\d\.\d(-paimon)?)[]-]", nodeid)
+    return found[1] if found else ""
+
+
 def world_of(nodeid: str) -> str:
     """Return what a test shares with those beside it in its lane."""
+    if lake := lake_of(nodeid):
+        return f"{END_TO_END}lake on Spark {lake}"
     module = str(PurePosixPath(nodeid.split("::")[0]).with_suffix(""))
     name = module.removeprefix(END_TO_END)
     return next((world for world, modules in WORLDS.items() if name in modules), module)

@@ -58,7 +58,7 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.rights import Accessing, own_rights
-from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
+from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
 from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
@@ -394,6 +394,8 @@ class _Plan:
         if named and kept:
             return NotGovernable("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
+        if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
+            return NotGovernable("a view or a kept result cannot rest on metadata or changes of a table")
         return shown_only(scans if keeps else (), bodies.values(), self.judging)
 
     async def _written(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gateway.model.spark_configuration import CATALOG_PREFIX, EXTENSIONS
-from gateway.model.spark_minors import NEWEST, Minor
+from gateway.model.spark_minors import NEWEST, SUPPORTED, Minor
 from gateway.model.table_formats import FORMATS
 from gateway.reader.extension_jars import kept_jars
 from gateway.reader.java_runtime import find_kept_spark, find_spark_home
@@ -15,12 +15,25 @@ KEPT = Path("~/.cache/sluice/spark-jars").expanduser()
 """Where `sluice spark-jars` puts jars, for all clones of a machine."""
 
 
+TOGETHER: Mapping[str, Sequence[str]] = {
+    **{str(minor): () for minor in SUPPORTED},
+    "3.5": ("delta", "iceberg"),
+    "3.5-paimon": ("paimon",),
+    "4.1": ("delta", "iceberg"),
+}
+"""Spark → its formats. All suites before one of a name share it. Iceberg and Paimon cannot be together."""
+
 CATALOGS: Mapping[str, Mapping[str, str]] = {
     "delta": {"spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
     "iceberg": {
         "ice": "org.apache.iceberg.spark.SparkCatalog",
         "ice.type": "hadoop",
         "ice.warehouse": "{}/ice",
+        # One that has views, in Spark's own metastore, which is Derby in the same process.
+        "over": "org.apache.iceberg.spark.SparkCatalog",
+        "over.type": "hive",
+        "over.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        "over.hadoop.datanucleus.connectionPoolingType": "none",
     },
     "paimon": {"paimon": "org.apache.paimon.spark.SparkCatalog", "paimon.warehouse": "{}/paimon"},
 }

@@ -21,9 +21,9 @@ policies:
 """
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("4.1", "delta", "iceberg")
+@pytest.fixture(scope="module", params=["4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     lake.spark.query(
         "CREATE DATABASE lk",
         "CREATE TABLE lk.people (id INT, ssn STRING) USING delta",

@@ -45,9 +45,9 @@ AS_SEEN = (
 )
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("4.1", "delta")
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     made = ["CREATE DATABASE hidden", "CREATE DATABASE one", "CREATE DATABASE two"]
     for db, rows in (("shop", "VALUES {}"), ("shop_copy", AS_SEEN)):
         made += [
@@ -69,7 +69,7 @@ def lake(lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    with lake.gateway("gateway", PACK, {"bob": ["analysts"], "stew": ["stewards"]}) as running:
+    with lake.gateway("delta", PACK, {"bob": ["analysts"], "stew": ["stewards"]}) as running:
         yield running
 
 
@@ -159,14 +159,36 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     ),
     "without nulls": lambda spark, db: spark.table("customer").na.fill("x"),
     "no such column": lambda spark, db: spark.table("customer").select("no_such"),
+    "a version by option": lambda spark, db: spark.read.option("versionAsOf", 1).table("customer"),
+    "a version by option of a format": lambda spark, db: (
+        spark.read.format("delta").option("VersionAsOf", "1").table(f"{db}.customer").filter("id > 1")
+    ),
+    "a time beyond the last": lambda spark, db: spark.read.option("timestampAsOf", "2099-01-01").table(
+        "customer"
+    ),
+    "changes by option": lambda spark, db: (
+        spark.read.option("readChangeFeed", "true")
+        .option("startingVersion", 1)
+        .table(f"{db}.plain")
+        .select("id", "note", "_change_type", "_commit_version")
+    ),
+    "changes between two": lambda spark, db: (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", 2)
+        .option("endingVersion", 2)
+        .table(f"{db}.plain")
+        .select("id", "_change_type")
+    ),
     "changes": lambda spark, db: spark.sql(
         f"SELECT id, note, _change_type FROM table_changes('{db}.plain', 0)"
     ),
 }
 
 
-def test_dataframes_are_those_of_copies(bob: Twins) -> None:
-    bob.all_same_frames(FRAMES)
+def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
+    if lake.spark.connect_port:
+        bob.all_same_frames(FRAMES)
 
 
 PAST = (
@@ -277,7 +299,9 @@ PAST = (
 def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text.replace("{place}", str(lake.warehouse / "shop.db")))
     assert CANARY not in message
-    if text.startswith("SELECT * FROM shop.customer@"):
+    if text.startswith("SELECT * FROM shop.customer@") or (
+        lake.minor < (4, 0) and "SCHEMA EVOLUTION" in text
+    ):
         assert "PARSE_SYNTAX_ERROR" in message
         return
     assert message.startswith("[SLUICE_"), message
@@ -317,21 +341,26 @@ CREATE TABLE x SHALLOW CLONE {db}.t VERSION AS OF 1
 CREATE OR REPLACE TABLE x SHALLOW CLONE t
 CREATE TABLE y (a INT, b INT) USING delta CLUSTER BY (a)
 """.replace("\\\n", "")
+CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "RESTORE"})
+"""What such statements begin with that change the rows of `t`; each statement of Delta's takes seconds."""
 
 
-@pytest.mark.night
-def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
+def test_who_may_do_all_does_what_a_direct_session_does(lake: LakeSpark, steward: Twins) -> None:
     for text in WRITES.strip().splitlines():
-        steward.all_same([text, "SELECT * FROM t ORDER BY id"])
-    for text in ("w", "x", "y"):
-        assert not steward.same(f"SELECT * FROM {text}").error
+        if lake.minor < (4, 0) and "CLUSTER BY" in text:
+            assert steward.refusal(text).startswith("[SLUICE_TWO_READINGS]")
+            continue
+        steward.same(text)
+        if text.split()[0] in CHANGING:
+            steward.same("SELECT * FROM t ORDER BY id")
+    for table in ("w", "x") if lake.minor < (4, 0) else ("w", "x", "y"):
+        assert not steward.same(f"SELECT * FROM {table}").error
     for text in (
         "OPTIMIZE one.t",
         "OPTIMIZE t ZORDER BY (id)",
         "OPTIMIZE one.t WHERE day = DATE'2024-01-01'",
         "VACUUM one.t",
         "VACUUM t DRY RUN",
-        "REORG TABLE one.t APPLY (PURGE)",
         "GENERATE symlink_format_manifest FOR TABLE one.t",
         "DESCRIBE HISTORY one.t",
         "DESCRIBE DETAIL one.t",
@@ -339,6 +368,11 @@ def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
         assert steward.ours.ask(text).error == steward.theirs.ask(text.replace("one.", "two.")).error == "", (
             text
         )
+    if lake.minor < (4, 0):
+        # Delta's parser forgets the catalog that was written, so that the name means the current one's.
+        assert "could not be proved" in steward.refusal("REORG TABLE one.t APPLY (PURGE)")
+    else:
+        assert steward.ours.ask("REORG TABLE one.t APPLY (PURGE)").error == ""
     for condition in ("day = (SELECT DATE'2024-01-01')", "reflect('a', 'b') = 1"):
         assert "[" in steward.refusal(f"OPTIMIZE one.t WHERE {condition}")
 
@@ -381,12 +415,20 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
     "the files": lambda spark, place: spark.read.parquet(f"{place}/customer/day=2024-01-01"),
     "the log": lambda spark, place: spark.read.json(f"{place}/customer/_delta_log"),
     "a version by path": lambda spark, place: spark.read.format("delta").load(f"{place}/customer@v1"),
-    "a version by option": lambda spark, place: spark.read.option("versionAsOf", 1).table("customer"),
-    "a time by option": lambda spark, place: spark.read.option("timestampAsOf", "2099-01-01").table(
-        "customer"
-    ),
     "changes by option": lambda spark, place: (
-        spark.read.option("readChangeFeed", "true").option("startingVersion", 0).table("customer")
+        spark.read.option("readChangeFeed", "true").option("startingVersion", 0).table("shop.customer")
+    ),
+    "changes without a beginning": lambda spark, place: spark.read.option("readChangeFeed", "true").table(
+        "shop.plain"
+    ),
+    "changes and a version": lambda spark, place: (
+        spark.read.option("readChangeFeed", "true")
+        .option("startingVersion", 0)
+        .option("versionAsOf", 1)
+        .table("shop.plain")
+    ),
+    "a version of a hidden one": lambda spark, place: spark.read.option("versionAsOf", 1).table(
+        "hidden.secret"
     ),
     "changes of another": lambda spark, place: (
         spark.read.format("delta").option("readChangeFeed", "true").load("shop.customer")
@@ -400,6 +442,8 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
 def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     from pyspark.errors import PySparkException
 
+    if not lake.spark.connect_port:
+        return
     passed = []
     for name, program in FRAMES_PAST.items():
         try:

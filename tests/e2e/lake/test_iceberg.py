@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,9 @@ LATER = f"""(4, 'Zoe', 'zoe@{CANARY}', '1', 'EMEA', DATE'2024-01-03'),
 COPIED = "SELECT id, name, sha2(email, 256) AS email, CAST(NULL AS STRING) AS phone, region, day"
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("4.1", "iceberg")
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING iceberg"
     lake.spark.query(
         "CREATE DATABASE ice.shop",
@@ -73,7 +74,7 @@ def lake(lakes: OpenLake) -> LakeSpark:
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
     users = {"bob": ["analysts"], "stew": ["stewards"]}
-    with lake.gateway("gateway", PACK, users) as running:
+    with lake.gateway("iceberg", PACK, users) as running:
         yield running
 
 
@@ -191,10 +192,193 @@ PAST = (
 
 
 @pytest.mark.parametrize("text", PAST)
-def test_there_is_no_way_past_a_filter_or_mask(bob: Twins, text: str) -> None:
+def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text: str) -> None:
     message = bob.refusal(text)
-    assert message.startswith("[SLUICE_"), message
+    # Iceberg for Spark 3.5 reads CALL of its own procedures alone; Spark 3.5 has no CALL.
+    unread = lake.minor < (4, 0) and "no_such" in text and "[PARSE_SYNTAX_ERROR]" in message
+    assert message.startswith("[SLUICE_") or unread, message
     assert CANARY not in message
+
+
+FRAMES: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.table("customer").orderBy("id"),
+    "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
+    "of a format": lambda spark, db: spark.read.format("iceberg").table(f"{db}.customer"),
+    "loaded by name": lambda spark, db: spark.read.format("iceberg").load(f"{db}.customer"),
+    "loaded by its own name": lambda spark, db: spark.read.format("iceberg").load("customer"),
+    "columns": lambda spark, db: spark.table("customer").select("id", "email", "phone"),
+    "grouped": lambda spark, db: spark.table("customer").groupBy("region").count(),
+    "pruned": lambda spark, db: spark.table("customer").filter("day = DATE'2024-01-02'"),
+    "masked in a condition": lambda spark, db: spark.table("customer").filter("email LIKE 'ann%'"),
+    "joined": lambda spark, db: spark.table("customer").join(spark.table("plain"), "id", "left"),
+    "with itself": lambda spark, db: (
+        spark.table("customer").alias("a").join(spark.table("customer").alias("b"), "email")
+    ),
+    "union": lambda spark, db: spark.table("customer").select("id").union(spark.table("plain").select("id")),
+    "of a text": lambda spark, db: spark.sql("SELECT * FROM customer VERSION AS OF 'first'"),
+    "described": lambda spark, db: spark.table("customer").summary("count", "min", "max"),
+    "sampled": lambda spark, db: spark.table("customer").sample(1.0, seed=3),
+    "renamed": lambda spark, db: spark.table("customer").withColumnRenamed("email", "e").drop("day"),
+    "crosstab": lambda spark, db: spark.table("customer").crosstab("region", "day"),
+    "window": lambda spark, db: spark.table("customer").selectExpr(
+        "id", "lag(email) OVER (ORDER BY id) AS l"
+    ),
+    "no such column": lambda spark, db: spark.table("customer").select("no_such"),
+    "a version by option, of a format": lambda spark, db: (
+        spark.read.format("iceberg").option("versionAsOf", "first").load(f"{db}.customer").select("email")
+    ),
+    "a branch by option": lambda spark, db: spark.read.option("branch", "main").table(f"{db}.customer"),
+    "a branch by option, loaded": lambda spark, db: (
+        spark.read.format("iceberg").option("branch", "main").load(f"{db}.customer").filter("id > 2")
+    ),
+    "a version by option": lambda spark, db: spark.read.option("versionAsOf", "first").table("customer"),
+    "a time by option": lambda spark, db: (
+        spark.read.option("timestampAsOf", "2099-01-01").table("customer").select("id")
+    ),
+    "two times joined": lambda spark, db: (
+        spark.read.option("versionAsOf", "first").table("customer").join(spark.table("customer"), "email")
+    ),
+    "a column of it": lambda spark, db: (
+        (then := spark.read.option("versionAsOf", "first").table("customer"))
+        .where(then["id"] > 1)
+        .select(then["name"])
+    ),
+    "snapshots": lambda spark, db: spark.table(f"{db}.plain.snapshots").select("operation"),
+    "files": lambda spark, db: spark.read.format("iceberg").load(f"{db}.plain.files").select("record_count"),
+    "history, counted": lambda spark, db: spark.read.table(f"{db}.plain.history").groupBy().count(),
+}
+
+
+def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    bob.all_same_frames(FRAMES)
+    snapshots = {
+        db: lake.spark.query(f"SELECT min_by(snapshot_id, committed_at) FROM {db}.customer.snapshots")[0][0]
+        for db in ("ice.shop", "ice.shop_copy")
+    }
+    # Iceberg 1.12 says of its own options to write `versionAsOf` instead; older ones answer as Sluice does.
+    for key, values in (
+        ("snapshot-id", snapshots),
+        ("tag", dict.fromkeys(snapshots, "first")),
+        ("branch", dict.fromkeys(snapshots, "main")),
+    ):
+        frame = bob.same_frame(
+            key,
+            lambda spark, db, key=key, values=values: spark.read.option(
+                key if db == "ice.shop" else "versionAsOf", values[db]
+            ).table(f"{db}.customer"),
+        )
+        assert len(frame.rows) == (3 if key == "branch" else 2)
+    later = bob.same_frame(
+        "as-of-timestamp",
+        lambda spark, db: (
+            spark.read.format("iceberg")
+            .option(
+                *("as-of-timestamp", 4070908800000) if db == "ice.shop" else ("timestampAsOf", "2099-01-01")
+            )
+            .load(f"{db}.customer")
+        ),
+    )
+    assert len(later.rows) == 3
+
+
+FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
+    "hidden": lambda spark, place: spark.read.format("iceberg").load("ice.hidden.secret"),
+    "by path": lambda spark, place: spark.read.format("iceberg").load(f"{place}/shop/customer"),
+    "its files": lambda spark, place: spark.read.parquet(f"{place}/shop/customer/data"),
+    "files": lambda spark, place: spark.read.format("iceberg").load("ice.shop.customer.files"),
+    "files by name": lambda spark, place: spark.table("ice.shop.customer.files"),
+    "partitions at a tag": lambda spark, place: spark.read.option("tag", "first").table(
+        "ice.shop.customer.partitions"
+    ),
+    "entries": lambda spark, place: spark.read.table("customer.entries"),
+    "between snapshots": lambda spark, place: (
+        spark.read.format("iceberg").option("start-snapshot-id", "1").load("ice.shop.customer")
+    ),
+    "two versions": lambda spark, place: (
+        spark.read.option("tag", "first").option("branch", "main").table("customer")
+    ),
+    "the same twice": lambda spark, place: (
+        spark.read.option("path", "ice.shop.plain").format("iceberg").load("ice.hidden.secret")
+    ),
+    "a number for a tag": lambda spark, place: spark.read.option("tag", "1").table("customer"),
+    "no number": lambda spark, place: spark.read.option("snapshot-id", "1 OR 1").table("customer"),
+    "other columns": lambda spark, place: (
+        spark.read.format("iceberg").schema("id INT").load("ice.shop.customer")
+    ),
+    "a path as an option": lambda spark, place: spark.read.option("path", "x").table("customer"),
+    "kept": lambda spark, place: (
+        spark.table("ice.shop.plain.files").createTempView("kept") or spark.table("kept")
+    ),
+}
+
+
+def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
+    from pyspark.errors import PySparkException
+
+    if not lake.spark.connect_port:
+        return
+    passed = []
+    for name, program in FRAMES_PAST.items():
+        try:
+            passed.append((name, program(bob.ours.frames, str(lake.warehouse / "ice")).collect()))
+        except PySparkException as error:
+            if "SLUICE_" not in str(error) or CANARY in str(error):
+                passed.append((name, str(error)))
+    assert not passed, passed
+    with pytest.raises(PySparkException, match="SLUICE_NOT_GOVERNABLE"):
+        bob.ours.frames.table("ice.shop.plain.files").cache()
+
+
+FRAME_WRITES: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    ("created", lambda spark, db: rows(spark, 1).writeTo(f"{db}.f").using("iceberg").create()),
+    ("appended", lambda spark, db: rows(spark, 2).writeTo(f"{db}.f").append()),
+    ("inserted", lambda spark, db: rows(spark, 3).write.insertInto(f"{db}.f")),
+    ("saved", lambda spark, db: rows(spark, 4).write.format("iceberg").mode("append").saveAsTable("f")),
+    ("a branch is made", lambda spark, db: spark.sql(f"ALTER TABLE {db}.f CREATE BRANCH side")),
+    ("a branch is appended to", lambda spark, db: rows(spark, 5).writeTo(f"{db}.f.branch_side").append()),
+    ("a branch is inserted into", lambda spark, db: rows(spark, 6).write.insertInto(f"{db}.f.branch_side")),
+    ("overwritten where", lambda spark, db: rows(spark, 7).writeTo("f").overwrite(_is(spark, 2))),
+    ("partitions overwritten", lambda spark, db: rows(spark, 8).writeTo(f"{db}.f").overwritePartitions()),
+    (
+        "merged",
+        lambda spark, db: (
+            rows(spark, 9)
+            .mergeInto(f"{db}.f", _is(spark, 9, f"{db}.f.id"))
+            .whenNotMatched()
+            .insertAll()
+            .merge()
+        ),
+    ),
+    ("replaced", lambda spark, db: rows(spark, 10).writeTo(f"{db}.f").using("iceberg").createOrReplace()),
+)
+
+
+def rows(spark: Any, number: int) -> Any:
+    return spark.range(number, number + 1).selectExpr("CAST(id AS INT) AS id", "'n' || id AS name")
+
+
+def _is(spark: Any, number: int, column: str = "id") -> Any:
+    from pyspark.sql import functions
+
+    return functions.expr(f"{column} = {number}")
+
+
+def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for name, program in FRAME_WRITES:
+        for side in (steward.ours, steward.theirs):
+            program(side.frames, side.database)
+        answer = steward.same_frame(
+            name, lambda spark, db: spark.table(f"{db}.f").orderBy("id"), ordered=True
+        )
+        assert not answer.error, name
+        if name.startswith("a branch"):
+            steward.same_frame(
+                f"{name}, its rows", lambda spark, db: spark.read.option("branch", "side").table("f")
+            )
 
 
 WRITES = (

@@ -98,9 +98,9 @@ DESCRIBE orders
 """
 
 
-@pytest.fixture(scope="module")
-def lake(lakes: OpenLake) -> LakeSpark:
-    lake = lakes("3.5", "paimon")
+@pytest.fixture(scope="module", params=["3.5-paimon"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    lake = lakes(request.param)
     made = []
     for db, rows in (("shop", "VALUES {}"), ("shop_copy", AS_SEEN)):
         made += [
@@ -119,7 +119,7 @@ def lake(lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    with lake.gateway("gateway", PACK, {"bob": ["analysts"], "dan": ["engineers"]}) as running:
+    with lake.gateway("paimon", PACK, {"bob": ["analysts"], "dan": ["engineers"]}) as running:
         yield running
 
 

@@ -14,16 +14,16 @@ PACK = """
 service: spark
 policies:
   - name: analysts read the shop
-    on: {catalog: spark_catalog, database: shop, table: customer, column: "*"}
+    on: {catalog: spark_catalog, database: smoke, table: customer, column: "*"}
     allow: [{groups: [analysts], access: [select, show]}]
   - name: customers of a region
-    on: {catalog: spark_catalog, database: shop, table: customer}
+    on: {catalog: spark_catalog, database: smoke, table: customer}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
   - name: addresses
-    on: {catalog: spark_catalog, database: shop, table: customer, column: email}
+    on: {catalog: spark_catalog, database: smoke, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
   - name: numbers
-    on: {catalog: spark_catalog, database: shop, table: customer, column: phone}
+    on: {catalog: spark_catalog, database: smoke, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_SHOW_LAST_4}]
 """
 ROWS = """(1, 'Ann', 'ann@x.example', '555-0123', 'EMEA', DATE'2024-01-01'),
@@ -46,15 +46,15 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
     lake = lakes(request.param)
     columns = "(id INT, name STRING, email STRING, phone STRING, region STRING, day DATE) USING parquet"
     lake.spark.query(
-        "CREATE DATABASE shop",
-        f"CREATE TABLE shop.customer {columns} PARTITIONED BY (day)",
-        f"INSERT INTO shop.customer VALUES {ROWS}",
-        "CREATE TABLE shop.secret (id INT) USING parquet",
-        "CREATE DATABASE shop_copy",
-        f"CREATE TABLE shop_copy.customer {columns} PARTITIONED BY (day)",
-        "INSERT INTO shop_copy.customer SELECT id, name, sha2(email, 256), "
+        "CREATE DATABASE smoke",
+        f"CREATE TABLE smoke.customer {columns} PARTITIONED BY (day)",
+        f"INSERT INTO smoke.customer VALUES {ROWS}",
+        "CREATE TABLE smoke.secret (id INT) USING parquet",
+        "CREATE DATABASE smoke_copy",
+        f"CREATE TABLE smoke_copy.customer {columns} PARTITIONED BY (day)",
+        "INSERT INTO smoke_copy.customer SELECT id, name, sha2(email, 256), "
         "regexp_replace(left(phone, length(phone) - 4), '[0-9]', 'x') || right(phone, 4), region, day "
-        "FROM shop.customer WHERE region = 'EMEA'",
+        "FROM smoke.customer WHERE region = 'EMEA'",
         user="loader",
     )
     return lake
@@ -62,13 +62,13 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
 
 @pytest.fixture(scope="module")
 def gateway(lake: LakeSpark) -> Iterator[RunningGateway]:
-    with lake.gateway("gateway", PACK, {"bob": ["analysts"], "eve": []}) as running:
+    with lake.gateway("smoke", PACK, {"bob": ["analysts"], "eve": []}) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def twins(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
-    with Twins.open(lake, gateway, "bob", governed="shop", copies="shop_copy") as twins:
+    with Twins.open(lake, gateway, "bob", governed="smoke", copies="smoke_copy") as twins:
         yield twins
 
 

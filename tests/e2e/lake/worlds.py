@@ -1,12 +1,13 @@
 """Sparks of other minors with table formats, gateways before them, and what both have to answer alike.
 
-A module has one Spark, one gateway with one pack, and two sets of tables: the governed ones, and copies that
-were filtered and masked beforehand. The same text gives the same over both.
+All modules on a minor share its Spark, with all formats that are tried there, so their databases have names
+of their own. A module has one gateway with one pack, and two sets of tables: the governed ones, and copies
+that were filtered and masked beforehand. The same text gives the same over both.
 
 ```python
-@pytest.fixture(scope="module")
-def twins(lakes: OpenLake) -> Iterator[Twins]:
-    lake = lakes("4.1", "iceberg")
+@pytest.fixture(scope="module", params=["3.5", "4.1"])
+def twins(request: pytest.FixtureRequest, lakes: OpenLake) -> Iterator[Twins]:
+    lake = lakes(request.param)
     with lake.gateway("shop", PACK, {"bob": ["analysts"]}) as gateway:
         with Twins.open(lake, gateway, "bob", governed="ice.shop", copies="ice.shop_copy") as twins:
             yield twins
@@ -29,7 +30,7 @@ from gateway.model.spark_minors import Minor, minor_of
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
 from tests.e2e import one_pack
-from tests.e2e.lake.formats import catalogs_of, conf_of, jars_of, spark_home_of
+from tests.e2e.lake.formats import TOGETHER, catalogs_of, conf_of, jars_of, spark_home_of
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
@@ -42,10 +43,12 @@ OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATA
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Delta reads what a table is in 50 tasks.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Delta lists a table's files for VACUUM in 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
-OpenLake = Callable[..., "LakeSpark"]
-"""`lakes(minor, *formats)`, as `Lakes` has it."""
+OpenLake = Callable[[str], "LakeSpark"]
+"""`lakes(name)`, as `Lakes` has it."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,13 @@ class Lakes:
         self._process: EmbeddedSpark | None = None
         self._lake: LakeSpark | None = None
 
-    def __call__(self, minor: str, *formats: str) -> LakeSpark:
-        """Return a Spark of this minor with these formats, their extensions in this order."""
+    def __call__(self, name: str) -> LakeSpark:
+        """Return the Spark of a name in `formats.TOGETHER`; another is stopped."""
+        minor, formats = minor_of(name.partition("-")[0]), tuple(TOGETHER[name])
         lake = self._lake
-        if lake is None or (lake.minor, lake.formats) != (minor_of(minor), formats):
+        if lake is None or (lake.minor, lake.formats) != (minor, formats):
             self.stop()
-            lake = self._lake = self._start(minor_of(minor), formats)
+            lake = self._lake = self._start(minor, formats)
         return lake
 
     def stop(self) -> None:
