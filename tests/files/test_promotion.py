@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -254,3 +255,19 @@ def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
             require_no_links(str(tmp_path), path, 9)
     with pytest.raises(LeadsOut, match="nothing"):
         require_no_links(str(tmp_path), ("absent",), 9)
+
+
+def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raw" / "events").mkdir(parents=True)
+    opened = os.open
+
+    def open_any_case(name: str, flags: int, **more: Any) -> int:
+        return opened(name.lower() if "dir_fd" in more else name, flags, **more)
+
+    monkeypatch.setattr("gateway.files.links.os.open", open_any_case)
+    require_no_links(str(tmp_path), ("raw", "events"), 9)
+    for path in (("Raw", "events"), ("raw", "Events")):
+        with pytest.raises(LeadsOut, match="nothing"):
+            require_no_links(str(tmp_path), path, 9)

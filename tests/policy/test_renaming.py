@@ -158,9 +158,10 @@ def test_guards_of_one_name_hold_for_the_other(
 
 
 def test_a_guard_of_all_names_but_one() -> None:
-    others = on("c", "hr", "old__new") | {"table": ResourceValues(values=("old__new",), excludes=True)}
+    but = on("c", "hr", "old__new")
+    others = {**but, "table": ResourceValues(values=("old__new",), excludes=True)}
     assert escaped(policy(1, others, **ROWS)) == (True, False)
-    others |= {"table": ResourceValues(values=("old",), excludes=True)}
+    others = {**others, "table": ResourceValues(values=("old",), excludes=True)}
     assert escaped(policy(1, others, **ROWS)) == (False, True)
 
 
