@@ -23,5 +23,7 @@ TAMPERED = 1
 """`audit verify`: the record is not what it was."""
 VERIFY_TROUBLE = 2
 """`audit verify`: it cannot be verified."""
+DRIFTED = 1
+"""`datasets refresh`: the files have other columns than their table."""
 INTERRUPTED = 130
 """Ctrl-C."""

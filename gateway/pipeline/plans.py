@@ -42,6 +42,7 @@ from gateway.pipeline.judging import (
     distinct,
     not_governable,
     not_there,
+    promotes,
     together,
     wanted_tables,
 )
@@ -216,7 +217,7 @@ class _Plan:
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
         tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
-            return NeedsCatalog(unknown)
+            return NeedsCatalog(unknown, promotes=promotes(p.wants for p in texts.all))
         return all(known)
 
     def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:
