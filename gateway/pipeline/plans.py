@@ -316,6 +316,9 @@ class _Plan:
         plain = not (self.reading.handles or self.reading.code or texts.statements)
         if relation is None or not plain or PERSISTED in self.context.handles:
             return {}
+        filters = (view.row_filter for view in policies.views.values() if view is not None)
+        if not policies.reading and all(one is None for one in filters):
+            return {}
         nodes = {}
         scans = {}
         for position, one in enumerate(facts.reads):
