@@ -33,7 +33,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
-    "jobs": frozenset({"errors", "model", "policy"}),
+    # The form of the record is `audit`'s; jobs read it where it lies.
+    "jobs": frozenset(
+        {
+            "errors",
+            "model",
+            "policy",
+            "database",
+            "reader.port",
+            "audit.chain",
+            "audit.erasing",
+            "audit.rows",
+            "audit.seals",
+        }
+    ),
     # The composition level.
     "settings": EVERYTHING,
     "app": EVERYTHING,
