@@ -1,8 +1,8 @@
 """`archive`: days of the record go from PostgreSQL's partitions to Parquet, by day and hour, exactly once.
 
-A day is copied in one snapshot of the database, sorted and written by Spark, read again by Spark, and held to
-what PostgreSQL has: the number of its events, the sum of their links, the sum of their digests. Late events of
-a day have the whole day written again. `archive_dropping` says when a day may go from PostgreSQL.
+A day is copied in one snapshot of the database, sorted and written by Spark, read again by Spark, and held
+to what PostgreSQL has: the number of its events, the sum of their links, the sum of their digests. Late
+events of a day have the whole day written again. `archive_dropping` says when a day may go from PostgreSQL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When a day of the record may go from PostgreSQL: kept long enough, archived, read again, sealed, on no hold.
+"""When a day of the record may go from PostgreSQL: old enough, archived, read again, sealed, on no hold.
 
 Whatever cannot be told keeps the day.
 """

@@ -93,7 +93,8 @@ def event_digest(row: Mapping[str, Any]) -> bytes:
 
 
 _LANES = ", ".join(
-    f"coalesce(sum(('x' || encode(substring(link, {4 * lane + 1}, 4), 'hex'))::bit(32)::bigint), 0) AS l{lane}"
+    f"coalesce(sum(('x' || encode(substring(link, {4 * lane + 1}, 4), 'hex'))::bit(32)::bigint), 0)"
+    f" AS l{lane}"
     for lane in range(8)
 )
 
@@ -120,7 +121,8 @@ async def land(
     from pyarrow import parquet
 
     schema = arrow_schema(names)
-    rows, size, total, spoken = [], 0, 0, time.monotonic()
+    rows: list[Any] = []
+    size, total, spoken = 0, 0, time.monotonic()
     with parquet.ParquetWriter(directory / "events.parquet", schema, compression="zstd") as writer:
 
         def write() -> None:

@@ -171,8 +171,8 @@ async def _failed(work: Work, state: str, error: BaseException, seconds: float) 
     try:
         async with asyncio.timeout(10):
             await work.connection.execute(
-                "UPDATE sluice.job_run SET state = $2, ended_at = clock_timestamp(), seconds = $3, error = $4,"
-                " application = $5 WHERE id = $1 AND state = 'running'",
+                "UPDATE sluice.job_run SET state = $2, ended_at = clock_timestamp(), seconds = $3,"
+                " error = $4, application = $5 WHERE id = $1 AND state = 'running'",
                 work.run,
                 state,
                 seconds,

@@ -1,4 +1,4 @@
-"""What `jobs:` of the settings may hold: where jobs run and write, when, and for how long the record is kept."""
+"""What `jobs:` of the settings may hold: where jobs run and write, when, and how long records are kept."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class JobsSettings(Section):
     directory: Path = Path("run/lake")
     """Where their tables are; Spark sees the same files under the same path."""
     master: Name = "local[*]"
-    """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process, on all cores."""
+    """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process."""
     remote: Name | None = None
     """`sc://HOST:PORT` of a Spark Connect server that runs them instead."""
     driver_memory: Heap = "1g"
