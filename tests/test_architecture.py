@@ -222,6 +222,19 @@ def test_only_the_pipeline_makes_a_cleared_verdict() -> None:
     assert makers <= {"pipeline.py", "pipeline"}, makers
 
 
+def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
+    """The gateway imports the room for its schedule."""
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path in modules()
+        if room_of(path) == "jobs"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and ast.unparse(node).split()[1].split(".")[0] in {"pyspark", "pyarrow"}
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 MESSAGES = ("gateway.wire.connect.pb", "gateway.wire.connect.Message", "pyspark.sql.connect")
 """What has messages of Spark Connect."""
 HANDED_ON = ("gateway.plan.reading.ExpressionString", "gateway.plan.reading.StreamStart")
