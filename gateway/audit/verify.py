@@ -266,7 +266,7 @@ async def _range(
         " UNION ALL SELECT min(c.first), max(c.last) FROM sluice.archive_chain c"
         " JOIN sluice.archive_day d USING (day) WHERE gateway = $1 AND d.dropped_events > 0"
         " AND ($2::timestamptz IS NULL OR day >= ($2::timestamptz AT TIME ZONE 'UTC')::date)"
-        " AND ($3::timestamptz IS NULL OR day <= ($3::timestamptz AT TIME ZONE 'UTC')::date)) AS both",
+        " AND ($3::timestamptz IS NULL OR day <= ($3::timestamptz AT TIME ZONE 'UTC')::date)) AS places",
         gateway,
         since,
         until,

@@ -1,4 +1,4 @@
-"""Days of the record are in the archive exactly once, and PostgreSQL lets go of none before that is proved."""
+"""Days of the record are in the archive exactly once, and PostgreSQL lets none go before that is proved."""
 
 from __future__ import annotations
 
