@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import gateway
-from gateway.cli import exit_codes
+from gateway.cli import exit_codes, job_arguments
 from gateway.cli.terminal import Terminal
 
 Run = Callable[[argparse.Namespace, Terminal], int]
@@ -54,7 +54,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _tags(commands)
     _catalogs(commands)
     _datasets(commands)
-    _jobs(commands)
+    job_arguments.add(commands, _command, _with_config)
     _users(commands)
     _spark_jars(commands)
     _version(commands)
@@ -500,29 +500,6 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     _with_config(parser)
     parser.add_argument("action", choices=("list", "show", "forget"))
     parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="show, forget: which one")
-
-
-def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
-        commands,
-        "jobs",
-        "`run` a job on Spark, `list` what there is, or show the last `runs`",
-        "  sluice jobs list\n"
-        "  sluice jobs run archive                  days of the record to the lake\n"
-        "  sluice jobs run archive --remote sc://spark:15002\n"
-        "  sluice jobs runs --limit 5\n"
-        "\nexit codes of run: 0 done, 4 faults in files, 5 PostgreSQL or Spark cannot be reached,\n"
-        "6 somebody else runs the job, 1 anything else\n",
-        "jobs",
-    )
-    _with_config(parser)
-    parser.add_argument("action", choices=("run", "list", "runs"), metavar="run|list|runs")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` shows all jobs' without")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
-    where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
-    parser.add_argument("--limit", type=int, default=20, help="runs to show; default 20")
-    parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -185,10 +185,9 @@ async def killed_at(config: Path, line: str) -> bool:
 
 
 async def table(worker: Worker, config: Path) -> Sequence[dict[str, Any]]:
-    rows = await worker.rows(
+    return await worker.rows(
         config.parent / "lake" / TABLE, "SELECT * FROM lake ORDER BY gateway, chain_position"
     )
-    return rows
 
 
 async def test_killed_anywhere_it_ends_with_the_same_table(
@@ -238,7 +237,7 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     schedule = {"archive": ScheduleSettings(cron="* * 1 1 *")}
     gateways = [asyncio.create_task(keep_running(schedule, database, config, poll_s=0.2)) for _ in range(2)]
     async with asyncio.timeout(120):
-        while not [row for row in await runs(connection) if row["state"] == "done"]:
+        while not [row for row in await runs(connection) if row["state"] == "done"]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
         await asyncio.sleep(3)
     for gateway in gateways:
