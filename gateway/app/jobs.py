@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from typing import Any
 import asyncpg
 import structlog
 
+from gateway.app.explaining import named_parsers, reader_of
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.job import Job
+from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
 from gateway.reader.java_runtime import find_java
@@ -37,7 +40,8 @@ STOP_S = 20.0
 
 def jobs(settings: Settings) -> dict[str, Job]:
     """Return all jobs, by name."""
-    return {job.name: job for job in (archive(_archive_options(settings)),)}
+    made = (archive(_archive_options(settings)), rollups(_rollup_options(settings)))
+    return {job.name: job for job in made}
 
 
 def _archive_options(settings: Settings) -> ArchiveOptions:
@@ -55,6 +59,16 @@ def _archive_options(settings: Settings) -> ArchiveOptions:
             key=signing_key(key.reveal()).public_key() if key is not None else None,
         ),
     )
+
+
+def _rollup_options(settings: Settings) -> RollupOptions:
+    @asynccontextmanager
+    async def reader() -> AsyncIterator[Fingerprint]:
+        # Shapes of texts do not depend on extensions: Spark's own lexer, of the version that we came with.
+        async with reader_of(settings.reader, named_parsers(settings.reader, extensions=())) as pool:
+            yield pool.fingerprint
+
+    return RollupOptions(reader=reader, statements=settings.jobs.rollups.statements)
 
 
 def _date(text: str | None) -> date | None:

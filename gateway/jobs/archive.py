@@ -25,6 +25,7 @@ from gateway.jobs.events import (
     arrow_schema,
     land,
     links_in_database,
+    stored_by,
     sums_in_spark,
     sums_of,
 )
@@ -274,20 +275,6 @@ async def partitions(connection: Any) -> dict[date, str]:
         datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date(): name
         for name in sorted(names)
     }
-
-
-async def stored_by(connection: Any) -> datetime:
-    """Return a moment before which whatever was stored can be seen by a snapshot that is taken after this.
-
-    `stored_at` is the beginning of a transaction, which may end much later. Of a transaction that we may not
-    look at, an hour is taken for granted.
-    """
-    found: datetime = await connection.fetchval(
-        "SELECT least(now(), min(CASE WHEN backend_type = 'client backend' AND state IS NULL"
-        " THEN now() - interval '1 hour' ELSE xact_start END))"
-        " FROM pg_stat_activity WHERE datname = current_database()"
-    )
-    return found
 
 
 async def _erasures(connection: Any, known: int, day: date) -> list[tuple[str, datetime]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,20 @@ async def links_in_database(connection: Any, relation: str) -> tuple[int, int]:
     row = await connection.fetchrow(f"SELECT count(*) AS events, {_LANES} FROM {relation}")
     total = sum(int(row[f"l{lane}"]) << 32 * (7 - lane) for lane in range(8))
     return int(row["events"]), total % MODULUS
+
+
+async def stored_by(connection: Any) -> datetime:
+    """Return a moment before which whatever was stored can be seen by a snapshot that is taken after this.
+
+    `stored_at` is the beginning of a transaction, which may end much later. Of a transaction that we may not
+    look at, an hour is taken for granted.
+    """
+    found: datetime = await connection.fetchval(
+        "SELECT least(now(), min(CASE WHEN backend_type = 'client backend' AND state IS NULL"
+        " THEN now() - interval '1 hour' ELSE xact_start END))"
+        " FROM pg_stat_activity WHERE datname = current_database()"
+    )
+    return found
 
 
 async def land(

@@ -54,6 +54,10 @@ class LakeTable:
         """Return a place that is not there yet, for the partition's new files."""
         return self._fresh(STAGING, partition)
 
+    def staging_of_all(self) -> Path:
+        """Return a place that is not there yet, for the new files of several partitions."""
+        return self._fresh(STAGING, "")
+
     def landing(self, partition: str) -> Path:
         """Return an empty directory for what the partition is made of."""
         made = self._fresh(LANDING, partition)

@@ -79,6 +79,13 @@ class ArchiveSettings(Section):
     """Events in one file."""
 
 
+class RollupSettings(Section):
+    """The job `rollups`: who read what, what was refused, what was slow."""
+
+    statements: Count = 10_000
+    """Fingerprints, by user, that PostgreSQL keeps of a day: those that took most time. The lake has all."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -97,3 +104,4 @@ class JobsSettings(Section):
     poll_s: Seconds = 30.0
     """Seconds between looks at what is due."""
     archive: ArchiveSettings = ArchiveSettings()
+    rollups: RollupSettings = RollupSettings()

@@ -75,5 +75,79 @@ CREATE TABLE sluice.archive_chain (
     PRIMARY KEY (day, gateway)
 );
 
+-- Summaries of the record by day (UTC), of what stands by hour in the lake.
+CREATE TABLE sluice.rollup_usage (
+    day         date        NOT NULL,
+    user_name   text        NOT NULL,
+    groups      text[]      NOT NULL,
+    -- Dotted.
+    table_name  text        NOT NULL,
+    -- `*` where it is not known which were used.
+    column_name text        NOT NULL,
+    endpoint    text        NOT NULL,
+    tool        text        NOT NULL,
+    -- `TYPE policy` of each mask of the column; names of the policies that filtered the table.
+    masks       text[]      NOT NULL,
+    filters     text[]      NOT NULL,
+    statements  bigint      NOT NULL,
+    finished    bigint      NOT NULL,
+    -- Of the statements, which may have read other tables, too.
+    rows        bigint      NOT NULL,
+    bytes       bigint      NOT NULL,
+    first_at    timestamptz NOT NULL,
+    last_at     timestamptz NOT NULL
+);
+CREATE INDEX rollup_usage_day ON sluice.rollup_usage (day);
+CREATE INDEX rollup_usage_user ON sluice.rollup_usage (user_name, day);
+CREATE INDEX rollup_usage_table ON sluice.rollup_usage (table_name, day);
+
+CREATE TABLE sluice.rollup_refusal (
+    day       date        NOT NULL,
+    user_name text        NOT NULL,
+    code      text        NOT NULL,
+    resource  text        NOT NULL,
+    action    text        NOT NULL,
+    policy    text        NOT NULL,
+    endpoint  text        NOT NULL,
+    tool      text        NOT NULL,
+    attempts  bigint      NOT NULL,
+    first_at  timestamptz NOT NULL,
+    last_at   timestamptz NOT NULL
+);
+CREATE INDEX rollup_refusal_day ON sluice.rollup_refusal (day);
+CREATE INDEX rollup_refusal_user ON sluice.rollup_refusal (user_name, day);
+
+CREATE TABLE sluice.rollup_statement (
+    day               date             NOT NULL,
+    -- The statement without its literals; empty where its text is not there.
+    fingerprint       text             NOT NULL,
+    user_name         text             NOT NULL,
+    statements        bigint           NOT NULL,
+    finished          bigint           NOT NULL,
+    rows              bigint           NOT NULL,
+    bytes             bigint           NOT NULL,
+    judge_ms          double precision NOT NULL,
+    run_ms            double precision NOT NULL,
+    slowest_ms        double precision NOT NULL,
+    slowest_statement text             NOT NULL
+);
+CREATE INDEX rollup_statement_day ON sluice.rollup_statement (day);
+CREATE INDEX rollup_statement_user ON sluice.rollup_statement (user_name, day);
+
+CREATE TABLE sluice.rollup_latency (
+    hour       timestamptz      NOT NULL,
+    -- `all`, `user`, `group`, `table`, `tag`.
+    dimension  text             NOT NULL,
+    name       text             NOT NULL,
+    -- `judge`: the gateway's own; `run`: from the verdict to the end, by Spark and on the way to the client.
+    phase      text             NOT NULL,
+    statements bigint           NOT NULL,
+    total_ms   double precision NOT NULL,
+    max_ms     double precision NOT NULL,
+    -- An object: how many took less than 2^(key/8) milliseconds and not less than 2^((key-1)/8).
+    buckets    jsonb            NOT NULL
+);
+CREATE INDEX rollup_latency_hour ON sluice.rollup_latency (hour);
+
 COMMENT ON TABLE sluice.job_run IS 'Runs of jobs on Spark';
 COMMENT ON TABLE sluice.archive_day IS 'Days of the record that are in the lake';
