@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 EVENTS = (
@@ -191,7 +192,7 @@ def _usage(f: Any, reads: Any) -> Any:
 
 
 def _refusals(f: Any, read: Any) -> Any:
-    """Return refused statements by what they were refused, refused logins, and what honest clients do not do."""
+    """Return refused statements by what they were refused, refused logins, and other rejected acts."""
     none = f.array().cast("array<struct<resource: string, action: string, policy_name: string>>")
     denied = f.transform(
         f.filter(f.col("told.decisions"), lambda one: one["result"] == 0),
@@ -256,12 +257,15 @@ def _latency(f: Any, statements: Any, reads: Any, tags: Any) -> Any:
         ("table", reads.withColumn("name", f.col("table_name"))),
         ("tag", tagged.withColumn("name", f.col("tag"))),
     )
-    every = None
-    for dimension, frame in of_dimensions:
-        named = frame.select(*times, "name").dropDuplicates(["event_id", "name"])
-        one = named.withColumn("dimension", f.lit(dimension))
-        every = one if every is None else every.unionByName(one)
-    assert every is not None
+    every = reduce(
+        lambda one, more: one.unionByName(more),
+        (
+            frame.select(*times, "name")
+            .dropDuplicates(["event_id", "name"])
+            .withColumn("dimension", f.lit(dimension))
+            for dimension, frame in of_dimensions
+        ),
+    )
     phases = f.array(
         f.struct(f.lit("judge").alias("phase"), f.col("judge_ms").alias("ms")),
         f.struct(f.lit("run").alias("phase"), f.col("run_ms").alias("ms")),

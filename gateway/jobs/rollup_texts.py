@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ async def write_fingerprints(
     rows, count = texts.toLocalIterator(), 0
     with parquet.ParquetWriter(directory / "fingerprints.parquet", schema) as writer:
         while True:
-            batch = await asyncio.to_thread(_next, rows)
+            batch = await asyncio.to_thread(lambda: list(islice(rows, AT_ONCE)))
             if not batch:
                 return count
             found = await asyncio.gather(*(fingerprint(text) for _, text in batch))
@@ -36,12 +37,3 @@ async def write_fingerprints(
             }
             writer.write_table(pyarrow.table(columns, schema=schema))
             count += len(batch)
-
-
-def _next(rows: Any) -> list[tuple[str, str]]:
-    found = []
-    for row in rows:
-        found.append((row["text_digest"], row["statement"]))
-        if len(found) == AT_ONCE:
-            break
-    return found

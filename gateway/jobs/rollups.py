@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,9 @@ NAMES = (
 )
 """What roll-ups need of an event; of the body, `scans`, `decisions` and `action`."""
 SUMMARY_ROWS = 1_000
-_SELECT = ", ".join(
-    "jsonb_build_object('scans', body -> 'scans', 'decisions', body -> 'decisions', 'action', body -> 'action')"
-    "::text AS body"
-    if name == "body"
-    else name
-    for name in NAMES
-)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action"))
+_SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
 
 Fingerprint = Callable[[str], Awaitable[str | None]]
 Reader = Callable[[], AbstractAsyncContextManager[Fingerprint]]
@@ -235,26 +231,24 @@ class _Rollups:
 
 async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
     """Bring the rows of a frame here, few at a time."""
-    rows = frame.toLocalIterator()
+    from pyspark.sql import functions
+
+    # A time would come without its zone.
+    times = {at for at, (_, kind) in enumerate(frame.dtypes) if kind == "timestamp"}
+    rows = frame.select(
+        *(functions.unix_micros(name) if at in times else name for at, name in enumerate(frame.columns))
+    ).toLocalIterator()
     while True:
-        batch = await asyncio.to_thread(_next, rows)
+        batch = await asyncio.to_thread(lambda: list(islice(rows, SUMMARY_ROWS)))
         if not batch:
             return
-        yield batch
-
-
-def _next(rows: Any) -> list[tuple[Any, ...]]:
-    found = []
-    for row in rows:
-        found.append(tuple(_in_database(value) for value in row))
-        if len(found) == SUMMARY_ROWS:
-            break
-    return found
-
-
-def _in_database(value: Any) -> Any:
-    """Return what PostgreSQL takes: Spark's times here have no zone, and are UTC."""
-    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+        yield [
+            tuple(
+                _EPOCH + timedelta(microseconds=value) if at in times else value
+                for at, value in enumerate(row)
+            )
+            for row in batch
+        ]
 
 
 def _write(frame: Any, place: Path) -> None:

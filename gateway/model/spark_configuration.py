@@ -96,9 +96,7 @@ def parsers_in(frames: Iterable[Frame]) -> tuple[str, ...]:
     The lines tell builds of an extension apart, whose classes have the same names. Those of Spark's classes
     differ between patches of a minor version, and are left out.
     """
-    return tuple(
-        dict.fromkeys(name if name in PARSER_CLASSES else f"{name}:{line}" for name, line in frames)
-    )
+    return tuple(dict.fromkeys(name if name in PARSER_CLASSES else f"{name}:{line}" for name, line in frames))
 
 
 def extensions_of(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -192,7 +190,7 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
 
 
 def _other_builds(found: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return the classes of which no line is the same; Spark may come in by another method than the reader."""
+    """Return the classes none of whose lines is the same; Spark may come in by another method."""
     known = {name.partition(":")[0] for name in set(found) & set(own)}
     return [name for name in _classes(found) if name not in known]
 
