@@ -43,8 +43,8 @@ def _report(commands: Commands, command: Command, with_config: WithConfig) -> No
     parser = command(
         commands,
         "report",
-        "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long it took "
-        "(`latency`), or all of one `user`",
+        "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
+        "it took (`latency`), or all of one `user`",
         "  sluice report usage --table spark_catalog.hr --since 30d\n"
         "  sluice report usage --tag PII --json\n"
         "  sluice report refused --user bob\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,9 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.job import Job
+from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.reader.java_runtime import find_java
+from tests.readers import patient_reader
 
 HEAP = "700m"
 
@@ -83,3 +85,14 @@ def archive_of(chosen: dict[str, Any]) -> Job:
     key = chosen.pop("key", None)
     public = Ed25519PublicKey.from_public_bytes(key) if key is not None else None
     return archive(ArchiveOptions(keeping=Keeping(key=public, **chosen), file_rows=50))
+
+
+def rollups_of(chosen: dict[str, Any]) -> Job:
+    """Make the job, with a parser of its own."""
+
+    @asynccontextmanager
+    async def reader() -> AsyncIterator[Any]:
+        async with patient_reader() as pool:
+            yield pool.fingerprint
+
+    return rollups(RollupOptions(reader=reader, **chosen))
