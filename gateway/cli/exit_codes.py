@@ -11,6 +11,8 @@ FAULTS = 4
 """Faults in settings, packs or the user file; each was printed with its place."""
 UNAVAILABLE = 5
 """Spark, PostgreSQL or the parser cannot be reached."""
+BUSY = 6
+"""`jobs run`: somebody else runs the job."""
 DIFF_CHANGES = 1
 """`policy diff`: some decision changes; as `diff` does."""
 DIFF_TROUBLE = 2
