@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TypeAlias
 
-Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse names the type only so
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse names the type only so
 Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
 WithConfig = Callable[[argparse.ArgumentParser], None]
 

@@ -32,6 +32,8 @@ def options() -> SparkOptions:
         driver_memory=HEAP,
         shuffle_partitions=2,
         java_home=find_java().resolve().parent.parent,
+        # A few events are sooner read than code for them is compiled.
+        conf={"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
         stop=False,
     )
 
