@@ -96,9 +96,7 @@ def parsers_in(frames: Iterable[Frame]) -> tuple[str, ...]:
     The lines tell builds of an extension apart, whose classes have the same names. Those of Spark's classes
     differ between patches of a minor version, and are left out.
     """
-    return tuple(
-        dict.fromkeys(name if name in PARSER_CLASSES else f"{name}:{line}" for name, line in frames)
-    )
+    return tuple(dict.fromkeys(name if name in PARSER_CLASSES else f"{name}:{line}" for name, line in frames))
 
 
 def extensions_of(settings: Mapping[str, str]) -> tuple[str, ...]:
