@@ -50,7 +50,7 @@ class KnownTables:
         self._snapshot_until = 0.0
 
     def relist(self, listed: ListedCatalogs) -> frozenset[str]:
-        """Take the catalogs that come and go as they are now; return those of which nothing is known any more.
+        """Take the catalogs that come and go as they are now; return those of which all is forgotten.
 
         The version rises: verdicts that were kept may rest on catalogs that are others now.
         """

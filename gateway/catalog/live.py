@@ -55,7 +55,8 @@ _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
 
 Owners = Callable[[Table], Awaitable[str | None]]
-"""Tells who owns a table of a catalog that comes and goes, None for nobody who is known. It does not raise."""
+"""Tells who owns a table of a catalog that comes and goes, None where nobody is known.
+It does not raise."""
 
 _Key = TableName | tuple[str, ...]
 

@@ -87,7 +87,7 @@ class CatalogSnapshot:
     """First parts of names (lower case) that mean files, with what makes a table's name of a path; it raises
     ValueError, in words, for a path that can have none."""
     listed: ListedCatalogs = NONE_LISTED
-    """Those of the catalogs that come and go while the gateway runs; the refused ones are not in `catalogs`."""
+    """Catalogs that come and go while the gateway runs; those that are refused are not in `catalogs`."""
 
     def table(self, name: TableName) -> Table | None:
         return self.tables.get(name.folded())
