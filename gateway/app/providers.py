@@ -12,6 +12,7 @@ from gateway.catalog.providers import PropertyRule, Provider, Providers
 from gateway.catalog.types import NotUnderstood, checked_ddl
 from gateway.model.spark_minors import SUPPORTED, Minor
 from gateway.policy.documents import FaultList, Path, parse_document, unknown_keys
+from gateway.settings.metalakes import PROVIDER_SWITCHES
 
 SHIPPED = "catalog_providers.yaml"
 _MINORS: Mapping[str, Minor] = {str(minor): minor for minor in SUPPORTED}
@@ -57,8 +58,8 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: FaultList) -> Pro
     if not isinstance(kind, str) or kind not in KINDS or not KINDS[kind].on_spark:
         faults.add((*at, "kind"), f"there is no kind `{kind}`")
         return None
-    if not isinstance(enabled_by, str):
-        faults.add((*at, "enabled_by"), "`enabled_by` is the name of a parameter")
+    if enabled_by not in ("", *PROVIDER_SWITCHES):
+        faults.add((*at, "enabled_by"), f"`enabled_by` is one of {', '.join(PROVIDER_SWITCHES)}")
     minors = [_minor(one, (*at, "minors"), faults) for one in row.get("minors") or ()]
     if not minors:
         faults.add(at, "`minors` says for which versions of Spark it holds")

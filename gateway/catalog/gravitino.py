@@ -149,13 +149,12 @@ class GravitinoMetalake:
     async def _members(self, what: str) -> dict[str, tuple[str, ...]]:
         """Return users or groups with their roles."""
         answer = await self._asked(what, {"details": "true"})
-        told = [mapping(one, what) for one in items(answer.get(what), what)]
-        return {
-            text(one.get("name"), "name"): tuple(
-                text(r, "role") for r in items(one.get("roles") or [], "roles")
-            )
-            for one in told
-        }
+        found = {}
+        for told in items(answer.get(what), what):
+            one = mapping(told, what)
+            roles = items(one.get("roles") or [], "roles")
+            found[text(one.get("name"), "name")] = tuple(text(role, "role") for role in roles)
+        return found
 
     def _object(self, told: Any) -> MetadataObject:
         """Return an object by its type and full name, whose parts the server joins by dots."""

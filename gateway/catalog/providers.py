@@ -1,4 +1,4 @@
-"""What Spark is told of a catalog of a metalake: by its provider and Spark's minor, from a table of `rules/`."""
+"""What Spark is told of a catalog of a metalake: by provider and Spark's minor, from a table of `rules/`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Wishes:
 def spark_catalog(
     catalog: MetalakeCatalog, providers: Providers, minor: Minor, wishes: Wishes
 ) -> NamedCatalog | str:
-    """Return a catalog as Spark is told of it, or why it is not: it continues `the catalog x is left out: `."""
+    """Return a catalog as Spark is told of it, or why it is left out, in words that go on."""
     if catalog.type != RELATIONAL:
         return f"of type {catalog.type or 'unknown'}, which holds no tables"
     if not catalog.in_use:

@@ -21,6 +21,8 @@ from gateway.settings.section import Name, Secret, Section
 
 DEFAULT_SERVICE = "spark"
 _NAME = CATALOG_NAME
+_NO_SECRETS = frozenset({"oauth2-token-path"})
+"""Parameters that only look like secrets by their names."""
 
 
 class CatalogConnection(Section):
@@ -182,9 +184,9 @@ def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
         faults.add(at, f"`{key}` is a text, a number, true or false, or a secret")
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if may_hold_secret(key):
+    if may_hold_secret(key) and key.lower() not in _NO_SECRETS:
         faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
-    elif is_secret(key, text):
+    elif is_secret("", text):
         faults.add(at, f"`{key}` holds a password: it has a parameter of its own, as `{{env: NAME}}`")
     elif any(ord(c) < 32 for c in text):
         faults.add(at, f"`{key}` holds a character that no parameter has")

@@ -22,13 +22,16 @@ LOGINS: Mapping[str, frozenset[str]] = {
 }
 """How a server is logged in to → parameters that it needs."""
 CONNECTORS = ("native", "gravitino")
-_SWITCHES = ("iceberg", "tags", "owners", "privileges")
-_NUMBERS: Mapping[str, tuple[float, float]] = {
-    "poll-s": (1, 86_400),
-    "timeout-s": (0.1, 600),
-    "max-stale-s": (1, 31_536_000),
-    "max-bytes": (1024, 2**30),
+PROVIDER_SWITCHES = ("iceberg",)
+"""What rows of the table of providers may ask for by `enabled_by`."""
+_SWITCHES = (*PROVIDER_SWITCHES, "tags", "owners", "privileges")
+_NUMBERS: Mapping[str, tuple[float, float, float]] = {
+    "poll-s": (0.1, 86_400, 30),
+    "timeout-s": (0.1, 600, 30),
+    "max-stale-s": (1, 31_536_000, 86_400),
+    "max-bytes": (1024, 2**30, 64 * 1024**2),
 }
+"""Parameter → least, most, and what it is where nothing is said."""
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "auth": tuple(LOGINS),
     "connectors": CONNECTORS,
@@ -51,13 +54,13 @@ class MetalakeSettings:
     owners: bool = True
     privileges: bool = False
     """Whether its roles allow and deny."""
-    poll_s: float = 30.0
+    poll_s: float
     """Seconds between questions."""
-    timeout_s: float = 30.0
+    timeout_s: float
     """Seconds for one answer."""
-    max_stale_s: float = 86_400.0
+    max_stale_s: float
     """Seconds without a whole answer after which its catalogs are refused."""
-    max_bytes: int = 64 * 1024**2
+    max_bytes: int
     """Largest answer."""
     set_parameters: Mapping[str, Mapping[str, str | Secret]] = field(default_factory=dict, repr=False)
     """Catalog (lower case) → parameters."""
@@ -75,20 +78,21 @@ def metalake_settings(parameters: Mapping[str, str | Secret]) -> MetalakeSetting
     def on(switch: str, default: str) -> bool:
         return plain.get(switch, default).lower() == "true"
 
+    numbers = {key: float(plain.get(key, usual)) for key, (_, _, usual) in _NUMBERS.items()}
     return MetalakeSettings(
         uri=plain["uri"],
         metalake=plain["metalake"],
         auth=plain.get("auth", "simple").lower(),
         own_connectors=plain.get("connectors", "native").lower() == "gravitino",
-        enabled=frozenset(one for one in ("iceberg",) if on(one, "false")),
+        enabled=frozenset(one for one in PROVIDER_SWITCHES if on(one, "false")),
         tags=on("tags", "true"),
         owners=on("owners", "true"),
         privileges=on("privileges", "false"),
-        poll_s=float(plain.get("poll-s", MetalakeSettings.poll_s)),
-        timeout_s=float(plain.get("timeout-s", MetalakeSettings.timeout_s)),
-        max_stale_s=float(plain.get("max-stale-s", MetalakeSettings.max_stale_s)),
-        max_bytes=int(float(plain.get("max-bytes", MetalakeSettings.max_bytes))),
+        max_bytes=int(numbers["max-bytes"]),
         set_parameters=own,
+        poll_s=numbers["poll-s"],
+        timeout_s=numbers["timeout-s"],
+        max_stale_s=numbers["max-stale-s"],
     )
 
 
@@ -99,7 +103,7 @@ def check_metalake(parameters: Mapping[str, Any], at: Path, faults: FaultList) -
         key, value = folded.get(name, (name, choices[0]))
         if not isinstance(value, str) or value.lower() not in choices:
             faults.add((*at, key), f"`{key}` is {' or '.join(choices)}, and not `{value}`")
-    for name, (least, most) in _NUMBERS.items():
+    for name, (least, most, _) in _NUMBERS.items():
         key, value = folded.get(name, (name, ""))
         if name in folded and not _between(value, least, most):
             faults.add((*at, key), f"`{key}` is a number from {least:g} to {most:g}")
