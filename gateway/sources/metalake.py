@@ -7,6 +7,7 @@ may hold one are left out, and told by name.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,10 +50,12 @@ class MetalakeOptions:
     """Of the entry in `catalogs:`."""
     poll_s: float
     max_stale_s: float
+    asked: str = ""
+    """Which server is asked for what. A file of other answers is not used: denials might be missing in it."""
     look_s: float = 600.0
     """Seconds for everything together."""
     cache: Path | None = None
-    """File of the last good answer; when it was confirmed stands beside it."""
+    """File of the last good answer; when it was confirmed stands in it."""
     read_only: bool = False
     """Nothing is written: for a command beside the gateway whose file it is."""
 
@@ -104,9 +107,8 @@ class MetalakeSource:
             return "which the metalake has never been asked for"
         if age <= limit:
             return None
-        return (
-            f"whose metalake `{self.name}` last answered {round(age)} seconds ago, and {limit:g} is the limit"
-        )
+        # Always the same words: what is known of catalogs changes when they do.
+        return f"whose metalake `{self.name}` has not answered for more than {limit:g} seconds"
 
     # -- the task --------------------------------------------------------------------------------------------
 
@@ -134,8 +136,7 @@ class MetalakeSource:
             self._failed(error.message)
         except TimeoutError:
             self._failed(f"not all was answered within {self._options.look_s:g} s")
-        except Exception as error:  # the root of a task: nothing from there ends the gateway
-            _log.exception("metalake_broke", metalake=self.name)
+        except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
             self._failed(f"what it answers cannot be used ({type(error).__name__})")
         else:
             if self.trouble:
@@ -170,6 +171,8 @@ class MetalakeSource:
             found = await asyncio.to_thread(kept, path)
             if found is None:
                 return
+            if found.asked != self._options.asked:
+                raise CacheTrouble(f"{path} is not used: it is of another server, or holds something else")
             await self._put(found.metalake)
         except CacheTrouble as error:
             self._cache_failed(error.message)
@@ -187,7 +190,9 @@ class MetalakeSource:
         if path is None or self._options.read_only:
             return
         try:
-            await asyncio.to_thread(keep, path, without_secrets(found, self._is_secret), self._wall_clock())
+            shown = without_secrets(found, self._is_secret)
+            own = Kept(metalake=shown, confirmed=self._wall_clock(), asked=self._options.asked)
+            await asyncio.to_thread(keep, path, own)
             self.cache_trouble = ""
         except CacheTrouble as error:
             self._cache_failed(error.message)
@@ -215,11 +220,18 @@ class Kept:
 
     metalake: Metalake
     confirmed: float
+    asked: str
 
 
-def keep(path: Path, metalake: Metalake, confirmed: float) -> None:
+def keep(path: Path, own: Kept) -> None:
     """Replace the file, whole or not at all, for its owner alone. Raises CacheTrouble."""
-    replace_file(path, (orjson.dumps({"confirmed": confirmed, **_written(metalake)}),))
+    told = {"confirmed": own.confirmed, "asked": own.asked, **_written(own.metalake)}
+    replace_file(path, (orjson.dumps(told),))
+
+
+def digest(metalake: Metalake) -> str:
+    """Return twelve hexadecimal digits that are others when anything that is told is."""
+    return hashlib.sha256(orjson.dumps(_written(metalake), option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
 def kept(path: Path) -> Kept | None:
@@ -230,7 +242,7 @@ def kept(path: Path) -> Kept | None:
     try:
         if found["form"] != _FORM:
             raise CacheTrouble(f"{path}: is of a form that is not read here")
-        return Kept(metalake=_read(found), confirmed=float(found["confirmed"]))
+        return Kept(metalake=_read(found), confirmed=float(found["confirmed"]), asked=str(found["asked"]))
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CacheTrouble(f"{path}: holds something else than a metalake") from None
 
@@ -307,7 +319,7 @@ def _read(found: Mapping[str, Any]) -> Metalake:
                 grants=tuple(
                     (
                         _read_object(one),
-                        tuple(Privilege(str(name), denied is not False) for name, denied in given),
+                        tuple(Privilege(str(name), no is not False) for name, no in given),
                     )
                     for one, given in role["grants"]
                 ),

@@ -162,8 +162,8 @@ class _Grants:
         for place in given["CREATE_SCHEMA"]:
             if place in usable:
                 self._allow(_filled(place, 2), frozenset({"create"}), who)
-        for privilege, accesses in _TABLE_ALLOWS.items():
-            for place in given[privilege]:
+        for named, accesses in _TABLE_ALLOWS.items():
+            for place in given[named]:
                 # In as much of the place as there is USE_SCHEMA for.
                 for schema in schemas:
                     narrower = max(place, schema, key=len)
