@@ -100,8 +100,8 @@ class Sessions:
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
         are those of every endpoint of the process; `principals` are those who may log in now;
-        `first_context` is where sessions begin; `told_catalogs` are the catalogs that come and go, as a session
-        that is opened now is told of them."""
+        `first_context` is where sessions begin; `told_catalogs` are the catalogs that come and go, as a
+        session that is opened now is told of them."""
         self._told_catalogs = told_catalogs
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()

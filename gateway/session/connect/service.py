@@ -74,8 +74,8 @@ class ConnectSessions:
     ) -> None:
         """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
         old to be relied on, if they are; `principals` are those who may log in now; `secrets` is what no
-        client may read in what Spark says, as its token; `told_catalogs` are the catalogs that come and go, as
-        a session that is opened now is told of them."""
+        client may read in what Spark says, as its token; `told_catalogs` are the catalogs that come and
+        go, as a session that is opened now is told of them."""
         self._told_catalogs = told_catalogs
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
