@@ -106,10 +106,13 @@ class Metalakes:
         minor: Minor,
         *,
         read_only: bool = False,
+        only: CatalogEntry | None = None,
         make_source: Callable[..., MetalakeSource] = MetalakeSource,
     ) -> None:
         """`minor`: of the Spark that is told. `read_only`: files are read and not written, and no server is
-        asked: for a command beside the gateway."""
+        asked; `only`: one server is asked, and no file is read or written. Both are for commands beside the
+        gateway."""
+        self._only = only
         self._minor = minor
         self._providers = shipped_providers()
         self._read_only = read_only
@@ -117,7 +120,7 @@ class Metalakes:
         self._lakes = [
             self._made(entry, settings.ledger.directory, make_source)
             for entry in settings.catalogs
-            if entry.catalog.type == "gravitino"
+            if entry.catalog.type == "gravitino" and only in (None, entry)
         ]
         self._take: Take | None = None
         self._changing = asyncio.Lock()
@@ -300,6 +303,8 @@ class Metalakes:
         while len(self._gone) > GONE_KEPT:
             self._gone.popitem(last=False)
         self._in_force = new
+        for table in [table for table in self._owners if table.catalog in old.keys() - same]:
+            del self._owners[table]
         for one in new.values():
             self._remember(one)
         self._listed = ListedCatalogs(
@@ -444,12 +449,33 @@ class Metalakes:
             name=entry.name,
             poll_s=settings.poll_s,
             max_stale_s=settings.max_stale_s,
-            cache=metalake_path(directory, entry.name),
+            cache=metalake_path(directory, entry.name) if self._only is None else None,
             read_only=self._read_only,
             asked=asked,
         )
         source = make_source(options, _fetch(client, settings), is_secret=is_secret)
         return _Lake(entry=entry, settings=settings, source=source, client=client)
+
+
+async def kept_metalakes(settings: Settings, minor: Minor) -> list[MetalakeState]:
+    """Return what the files of the gateway of these settings hold: for a command beside it."""
+    metalakes = Metalakes(settings, minor, read_only=True)
+    await metalakes.start(_take_nothing)
+    return metalakes.states()
+
+
+async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
+    """Return what the server of one entry says now; nothing is kept."""
+    metalakes = Metalakes(settings, minor, only=entry)
+    try:
+        await metalakes.start(_take_nothing)
+        return metalakes.states()[0]
+    finally:
+        await metalakes.close()
+
+
+async def _take_nothing(_: str, __: Part) -> None:
+    return None
 
 
 def metalake_path(directory: Path, name: str) -> Path:

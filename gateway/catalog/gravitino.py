@@ -63,6 +63,10 @@ class GravitinoMetalake:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
     async def catalogs(self) -> tuple[MetalakeCatalog, ...]:

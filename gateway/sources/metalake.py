@@ -57,7 +57,7 @@ class MetalakeOptions:
     cache: Path | None = None
     """File of the last good answer; when it was confirmed stands in it."""
     read_only: bool = False
-    """Nothing is written: for a command beside the gateway whose file it is."""
+    """The file is read, and nobody is asked: for a command beside the gateway whose file it is."""
 
 
 class MetalakeSource:
@@ -116,7 +116,8 @@ class MetalakeSource:
         """Take what the file holds, then ask once. Whatever they say, this does not raise."""
         self._offer = offer
         await self._take_cache()
-        await self.look()
+        if not self._options.read_only:
+            await self.look()
 
     async def run(self) -> None:
         """Ask whenever it is time, until cancelled."""
