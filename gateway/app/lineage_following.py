@@ -32,6 +32,12 @@ def lineage_input(settings: LineageSettings) -> recorder.LineageInput:
     return LineageInput(queries=settings.queries, tables_bytes=settings.tables_bytes)
 
 
+def named_now(catalog: LiveCatalog) -> frozenset[str]:
+    """Return the catalogs that names may begin with now, and those that there were."""
+    snapshot = catalog.snapshot
+    return snapshot.catalogs | snapshot.listed.refused.keys()
+
+
 def make_follower(
     settings: LineageSettings,
     dsn: str,
@@ -45,7 +51,12 @@ def make_follower(
     return Follower(
         connect=lambda: _connect(dsn),
         queue=LineageQueue(gateway),
-        gatherer=Gatherer(reader=reader, look_up=catalog.look_up, catalogs=catalog.snapshot.catalogs),
+        gatherer=Gatherer(
+            reader=reader,
+            look_up=catalog.look_up,
+            catalogs=catalog.snapshot.catalogs,
+            listed=lambda: named_now(catalog),
+        ),
         workers=workers,
         sinks=sinks,
         limits=FollowerLimits(batch=settings.batch),
