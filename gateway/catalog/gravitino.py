@@ -126,7 +126,7 @@ class GravitinoMetalake:
                 if error.status == 404:
                     continue  # dropped since the list was made
                 raise unavailable(error) from None
-            objects = [self._object(one) for one in items(listed.get("metadataObjects") or [], "objects")]
+            objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             found.append(
                 MetalakeTag(name=name, properties=properties(tag.get("properties")), objects=tuple(objects))
             )
@@ -145,7 +145,7 @@ class GravitinoMetalake:
                     continue
                 raise unavailable(error) from None
             role = mapping(answer.get("role"), "role")
-            told = [mapping(o, "object") for o in items(role.get("securableObjects") or [], "objects")]
+            told = [mapping(o, "object") for o in items(role.get("securableObjects"), "objects")]
             grants = tuple((self._object(one), _privileges(one)) for one in told)
             found.append(MetalakeRole(name=name, grants=grants))
         return tuple(found)
@@ -317,7 +317,7 @@ def _told(answer: Any) -> tuple[str, str]:
 
 def _privileges(told: Mapping[str, Any]) -> tuple[Privilege, ...]:
     found = []
-    for one in items(told.get("privileges") or [], "privileges"):
+    for one in items(told.get("privileges"), "privileges"):
         privilege = mapping(one, "privilege")
         condition = text(privilege.get("condition"), "condition").upper()
         # What is not known to allow does not.

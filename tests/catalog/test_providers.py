@@ -166,7 +166,7 @@ def test_secrets_are_known_by_key_and_by_value(key: str, value: str, secret: boo
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['2.4']}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], colour: red}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], properties: {k: {to: nope}}}]",
-        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], types: {k: nope}}]",
+        "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], types: {k: 'a?b'}}]",
         "bypass: x.\nproviders: [{provider: a, kind: jdbc, minors: ['3.5'], enabled_by: nope}]",
     ],
 )
