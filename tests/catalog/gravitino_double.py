@@ -1,6 +1,7 @@
 """A Gravitino server by its OpenAPI documents (`docs/open-api`, 1.3): a double and not the real server.
 
-Its PyPI client, `apache-gravitino` 1.3.1, has made and read catalogs, tags, roles, users, groups and owners of it.
+Its PyPI client, `apache-gravitino` 1.3.1, has made and read catalogs, tags, roles, users, groups and owners
+of it.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ def test_gravitinos_own_connector_is_told_its_class_alone() -> None:
 def test_types_are_those_of_the_provider() -> None:
     hive, pg = (PROVIDERS.row(name, SUPPORTED[0]) for name in ("hive", "jdbc-postgresql"))
     iceberg = PROVIDERS.row("lakehouse-iceberg", SUPPORTED[0])
-    assert hive is not None and pg is not None and iceberg is not None
+    assert hive is not None
+    assert pg is not None
+    assert iceberg is not None
     assert (hive.types["timestamp"], iceberg.types["timestamp"]) == ("timestamp", "timestamp_ntz")
     assert (pg.types["time"], pg.types["long"]) == ("timestamp", "bigint")
     assert "time" not in hive.types

@@ -43,9 +43,7 @@ def lake(
     users: Mapping[str, tuple[str, ...]] | None = None,
     **more: Any,
 ) -> Metalake:
-    return Metalake(
-        roles=(MetalakeRole(name="r", grants=grants),), users=users or {"ann": ("r",)}, **more
-    )
+    return Metalake(roles=(MetalakeRole(name="r", grants=grants),), users=users or {"ann": ("r",)}, **more)
 
 
 def rules(metalake: Metalake, *taken: str, service: str = "spark") -> MetalakeRules:
@@ -233,4 +231,5 @@ def test_a_definition_that_lacks_an_access_type_allows_less_and_denies_all() -> 
     made = combine((base, Part(name="m", services={}, policies=found.policies)), 1, {})
     known = {access.name for access in DEFINITIONS["paimon"].access_types}
     items = [item for policy in made.services["paimon"].policies for item in (*policy.allow, *policy.deny)]
-    assert items and all(item.accesses and item.accesses <= known for item in items)
+    assert items
+    assert all(item.accesses and item.accesses <= known for item in items)
