@@ -16,7 +16,7 @@ from gateway.settings.metalakes import PROVIDER_SWITCHES
 
 SHIPPED = "catalog_providers.yaml"
 _MINORS: Mapping[str, Minor] = {str(minor): minor for minor in SUPPORTED}
-_TOP = frozenset({"bypass", "types", "providers"})
+PROVIDER_KEYS = frozenset({"bypass", "types", "providers"})
 _KEYS = frozenset(
     {"provider", "kind", "minors", "class", "connectors", "enabled_by", "properties", "fixed", "types"}
 )
@@ -37,7 +37,7 @@ def load_providers(text: str, file: str) -> Providers:
     if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
         faults.add((), "a table of providers has `bypass`, `types` and `providers`")
         faults.raise_any()
-    unknown_keys(data, _TOP, (), faults, "a table of providers")
+    unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
     bypass = data.get("bypass")
     if not isinstance(bypass, str) or not bypass.endswith("."):
         faults.add(("bypass",), "`bypass` is what names of properties begin with, and ends with a dot")

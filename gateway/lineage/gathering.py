@@ -129,7 +129,9 @@ class Gatherer:
 
     def _text(self, text: str, reading: Reading, context: SessionContext) -> LineageText:
         # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
-        return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.known_catalogs))
+        return LineageText(
+            text=reading.written or text, reading=reading, names=Names(context, self.known_catalogs)
+        )
 
     async def _view(self, view: ViewBody) -> LineageText | NotRead | None:
         if view in self._views:
