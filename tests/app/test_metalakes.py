@@ -186,7 +186,7 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mood", ["garbage", "empty", "oversize", "slow", "redirect", "error", "down"])
 async def test_a_server_that_fails_leaves_the_last_list(tmp_path: Path, mood: str) -> None:
     double, clock = lake(), Clock()
-    limits = {"max-stale-s": 60, "max-bytes": 1_000_000}
+    limits: dict[str, Any] = {"max-stale-s": 60, "max-bytes": 1_000_000}
     async with started(double), running(settings(tmp_path, double, **limits), clock) as one:
         before = one.metalakes.listed()
         if mood == "down":
@@ -364,7 +364,7 @@ async def test_owners_are_the_metalakes(tmp_path: Path) -> None:
     double, clock = lake(), Clock()
     double.owners["TABLE", "pg.shop.person"] = ("olga", "USER")
     double.owners["TABLE", "meta.shop.person"] = ("keepers", "GROUP")
-    limits = {"max-stale-s": 60}
+    limits: dict[str, Any] = {"max-stale-s": 60}
     async with started(double), running(settings(tmp_path, double, **limits), clock) as one:
         owner = one.metalakes.owner
         assert await owner(table("pg")) == "olga"
