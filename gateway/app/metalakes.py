@@ -310,7 +310,8 @@ class Metalakes:
         self._listed = ListedCatalogs(
             revisions={name: one.revision for name, one in new.items()}, refused=dict(self._gone)
         )
-        self._tell(old, new, left_out)
+        if not self._read_only and self._only is None:
+            self._tell(old, new, left_out)
 
     def _chosen(self) -> tuple[dict[str, tuple[str, NamedCatalog]], dict[str, list[LeftOut]]]:
         """Return which metalake's catalog each name means, and what every metalake has to do without."""
