@@ -394,6 +394,8 @@ class World:
         self.hidden: set[str] = set()
         self.policies = PolicySet(version=1)
         self.now = time.monotonic()
+        self.told: dict[str, int] = {}
+        """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.sessions = Sessions(
@@ -408,6 +410,7 @@ class World:
             limits=limits,
             clock=lambda: self.now,
             lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
+            told_catalogs=lambda: self.told,
         )
 
     def new_policies(self) -> None:
