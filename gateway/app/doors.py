@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -101,6 +101,16 @@ class Upstream:
         if not told:
             raise Faults(["`backend` names no Spark"])
         return told[0]
+
+    async def own_catalogs(self) -> Iterable[str]:
+        """Return the names of the catalogs that a new session of Spark has. Raises BackendUnavailable."""
+        if self.thrift is not None:
+            return (await self.thrift.introduction()).catalogs
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        # A session with an id of the gateway's own may have been told of catalogs by another gateway.
+        settings = await self.connect.backend.untouched()
+        return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, whatever they are. Raises BackendUnavailable when it does not

@@ -172,8 +172,8 @@ class Gateway:
         self._stack.push_async_callback(queries.close)
         known: Iterable[str] = ()
         try:
-            told = await upstream.ask()
-            spark_version, known = told.version, told.catalogs
+            spark_version = (await upstream.ask()).version
+            known = await upstream.own_catalogs()
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version

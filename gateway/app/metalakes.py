@@ -21,7 +21,7 @@ from gateway.app.combining import Part
 from gateway.app.opening_catalogs import open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
-from gateway.catalog.providers import Wishes, is_secret, spark_catalog
+from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import Faults, SluiceError
 from gateway.model.catalog import Table, TableKind, TableName
@@ -54,6 +54,8 @@ class LeftOut:
     name: str
     provider: str
     why: str
+    expected: bool = False
+    """Whether nobody has to be told: it holds no tables, or is switched off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,7 @@ class Metalakes:
                 said.append(f"metalake `{state.name}`: its catalogs are refused: {why}")
             elif state.trouble:
                 said.append(f"metalake `{state.name}`: {state.trouble}; an older list is in force")
-            skipped = [one for one in state.left_out if is_fault(one)]
+            skipped = [one for one in state.left_out if not one.expected]
             if skipped:
                 names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MOST_TOLD])
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
@@ -344,13 +346,15 @@ class Metalakes:
             name = one.name.lower()
             made = spark_catalog(one, self._providers, self._minor, wishes)
             if isinstance(made, NamedCatalog) and name in self._reserved:
-                made = "its name is taken by the settings or by Spark"
+                made = NotForSpark("its name is taken by the settings or by Spark")
             if isinstance(made, NamedCatalog) and name in offers:
-                made = f"its name is taken by `{offers[name].name}`"
+                made = NotForSpark(f"its name is taken by `{offers[name].name}`")
             if isinstance(made, NamedCatalog):
                 offers[name] = made
             else:
-                left_out.append(LeftOut(name=one.name, provider=one.provider, why=made))
+                left_out.append(
+                    LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
+                )
         return offers, left_out
 
     def _numbered(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
@@ -397,8 +401,8 @@ class Metalakes:
 
     def _remember(self, one: _InForce) -> None:
         for key, value in one.catalog.parameters.items():
-            if value != HIDDEN and is_secret(key, value):
-                self._keep_secret(value)
+            for secret in secrets_in(key, value) if value != HIDDEN else ():
+                self._keep_secret(secret)
 
     def _keep_secret(self, value: str) -> None:
         if value:
@@ -426,7 +430,7 @@ class Metalakes:
                 changed=sorted(changed)[:MOST_TOLD],
                 left_out=len(left_out[lake.name]),
             )
-            for one in [one for one in lake.left_out if is_fault(one)][:MOST_TOLD]:
+            for one in [one for one in lake.left_out if not one.expected][:MOST_TOLD]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
             if lake.rules.not_mapped:
                 lost = lake.rules.not_mapped
@@ -442,10 +446,7 @@ class Metalakes:
     ) -> _Lake:
         settings = metalake_settings(entry.catalog.connection_params)
         client = None if self._read_only else open_metalake(entry)
-        asked = (
-            f"{settings.uri} {settings.metalake} tags={settings.tags} owners={settings.owners} "
-            f"privileges={settings.privileges}"
-        )
+        asked = f"{settings.uri} {settings.metalake} tags={settings.tags} privileges={settings.privileges}"
         options = MetalakeOptions(
             name=entry.name,
             poll_s=settings.poll_s,
@@ -491,11 +492,6 @@ def reserved_names(settings: Settings) -> frozenset[str]:
     return frozenset(name.lower() for name in named)
 
 
-def is_fault(one: LeftOut) -> bool:
-    """Whether somebody may want to know that a catalog is left out: of those without tables nobody does."""
-    return "which holds no tables" not in one.why and one.why != "not in use"
-
-
 def _same(one: Part, other: Part) -> bool:
     """Whether two parts say the same."""
     return (one.tagged, one.policies, one.catalogs) == (other.tagged, other.policies, other.catalogs)
@@ -516,8 +512,6 @@ def _fetch(client: GravitinoMetalake | None, settings: MetalakeSettings) -> Fetc
     async def fetch() -> Metalake:
         if client is None:
             raise Faults(["no server is asked here"])
-        return await client.everything(
-            tags=settings.tags, privileges=settings.privileges, owners=settings.owners
-        )
+        return await client.everything(tags=settings.tags, privileges=settings.privileges)
 
     return fetch

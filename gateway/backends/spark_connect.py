@@ -139,11 +139,7 @@ class SparkConnectBackend:
         # An id that no client has ever had.
         session = str(uuid.uuid4())
         _, untouched, _ = await self._opened(session, PROBE_USER, "")
-        release = pb.ReleaseSessionRequest(
-            session_id=session, user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
-        )
-        with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
-            await self._unary("ReleaseSession", serialize(release))
+        await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
             raise BackendUnavailable("Spark was started anew while a session was opened")
@@ -232,6 +228,25 @@ class SparkConnectBackend:
             raise BackendUnavailable("Spark did not answer in time") from None
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+
+    async def untouched(self) -> Mapping[str, str]:
+        """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
+        session = str(uuid.uuid4())
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                settings = await _Session(self, session, PROBE_USER, "").settings()
+        except TimeoutError:
+            raise BackendUnavailable("Spark did not answer in time") from None
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        await self._release(session)
+        return settings
+
+    async def _release(self, session: str) -> None:
+        user = pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
+        release = pb.ReleaseSessionRequest(session_id=session, user_context=user)
+        with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
+            await self._unary("ReleaseSession", serialize(release))
 
     async def probe(self) -> SparkConfiguration:
         """Return how Spark is configured.

@@ -75,14 +75,14 @@ class GravitinoMetalake:
         found = (_catalog(mapping(one, "catalog")) for one in items(answer.get("catalogs"), "catalogs"))
         return tuple(sorted(found, key=lambda entry: entry.name))
 
-    async def everything(self, *, tags: bool, privileges: bool, owners: bool) -> Metalake:
-        """Return what there is: the catalogs and, where they are wanted, tags, roles with who has them, and
-        owners of the catalogs. What cannot be had whole is not had: raises CatalogUnavailable."""
+    async def everything(self, *, tags: bool, privileges: bool) -> Metalake:
+        """Return what there is: the catalogs and, where they are wanted, tags; and roles with who has them,
+        and owners of the catalogs. What cannot be had whole is not had: raises CatalogUnavailable."""
         catalogs = await self.catalogs()
         users = await self._members("users") if privileges else {}
         groups = await self._members("groups") if privileges else {}
         own: dict[MetadataObject, Owner] = {}
-        if owners or privileges:
+        if privileges:
             relational = [(one.name,) for one in catalogs if one.type == RELATIONAL and one.in_use]
             for parts in ((), *relational):
                 level = "CATALOG" if parts else "METALAKE"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from gateway.catalog.kinds import KINDS
 from gateway.catalog.spark_settings import NamedCatalog
@@ -17,7 +17,7 @@ from gateway.model.spark_minors import Minor
 CATALOG_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 RESERVED_NAMES = frozenset({"system", "session", "global_temp", "builtin"})
 """Names that Spark keeps for itself."""
-_SECRET_IN_URL = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=", re.IGNORECASE)
+_SECRET_IN_URL = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=([^?&;]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,30 +80,43 @@ class Wishes:
     """Catalog (lower case) → parameters that are told whatever the server says, secrets revealed."""
 
 
+@dataclass(frozen=True, slots=True)
+class NotForSpark:
+    """Spark is not told of a catalog."""
+
+    why: str
+    expected: bool = False
+    """Whether that is nothing to warn of: it holds no tables, or is switched off."""
+
+
 def spark_catalog(
     catalog: MetalakeCatalog, providers: Providers, minor: Minor, wishes: Wishes
-) -> NamedCatalog | str:
+) -> NamedCatalog | NotForSpark:
     """Return a catalog as Spark is told of it, or why it is left out, in words that go on."""
     if catalog.type != RELATIONAL:
-        return f"of type {catalog.type or 'unknown'}, which holds no tables"
+        return NotForSpark(f"of type {catalog.type or 'unknown'}, which holds no tables", expected=True)
     if not catalog.in_use:
-        return "not in use"
+        return NotForSpark("not in use", expected=True)
     if not CATALOG_NAME.fullmatch(catalog.name):
-        return "its name is not made of letters, digits and `_`"
+        return NotForSpark("its name is not made of letters, digits and `_`")
     if catalog.name.lower() in RESERVED_NAMES:
-        return "its name is one that Spark keeps for itself"
+        return NotForSpark("its name is one that Spark keeps for itself")
     if not catalog.provider:
-        return "without a provider"
+        return NotForSpark("without a provider")
     row = providers.row(catalog.provider, minor)
     if row is None:
         known = providers.knows(catalog.provider)
-        return f"provider `{catalog.provider}` is not known" + (f" for Spark {minor}" if known else "")
+        return NotForSpark(
+            f"provider `{catalog.provider}` is not known" + (f" for Spark {minor}" if known else "")
+        )
     if row.enabled_by and row.enabled_by not in wishes.enabled:
-        return f"provider `{catalog.provider}` is not enabled (`{row.enabled_by}: true`)"
+        return NotForSpark(f"provider `{catalog.provider}` is not enabled (`{row.enabled_by}: true`)")
     if wishes.own_connectors:
         own = row.connectors.get(minor)
         if own is None:
-            return f"Gravitino has no connector for provider `{catalog.provider}` and Spark {minor}"
+            return NotForSpark(
+                f"Gravitino has no connector for provider `{catalog.provider}` and Spark {minor}"
+            )
         # It asks the server for everything else.
         return NamedCatalog(name=catalog.name, type=row.kind, parameters={"class": own})
     return _told(catalog, row, providers.bypass, wishes, minor)
@@ -111,30 +124,30 @@ def spark_catalog(
 
 def _told(
     catalog: MetalakeCatalog, row: Provider, bypass: str, wishes: Wishes, minor: Minor
-) -> NamedCatalog | str:
+) -> NamedCatalog | NotForSpark:
     kind = KINDS[row.kind]
     own = wishes.set_parameters.get(catalog.name.lower(), {})
     given = {key.lower() for key in own}
     parameters: dict[str, str] = dict(row.fixed)
     for key in sorted(catalog.left_out):
         to = _parameter(key, row, bypass)
-        if to is not None and to.lower() not in given:
-            return f"its `{key}` is not known while the server is away"
+        if to is not None and kind.takes(to) and to.lower() not in given:
+            return NotForSpark(f"its `{key}` is not known while the server is away")
     for key, value in sorted(catalog.properties.items()):
         rule = row.properties.get(key)
         to = _parameter(key, row, bypass)
         if to is None or not kind.takes(to):
             continue
         if rule is not None and rule.values and value.lower() not in rule.values:
-            return f"its `{key}` is none of {', '.join(sorted(rule.values))}"
+            return NotForSpark(f"its `{key}` is none of {', '.join(sorted(rule.values))}")
         parameters[to] = value.lower() if rule is not None and rule.values else value
     parameters = {key: value for key, value in parameters.items() if key.lower() not in given} | dict(own)
     missing = kind.missing(parameters)
     if missing:
-        return f"it does not say {missing[0]}"
+        return NotForSpark(f"it does not say {missing[0]}")
     for key, value in parameters.items():
         if "${" in value or any(ord(c) < 32 for c in value):
-            return f"its parameter `{key}` holds characters that Spark would replace"
+            return NotForSpark(f"its parameter `{key}` holds characters that Spark would replace")
     if minor in row.classes:
         parameters["class"] = row.classes[minor]
     return NamedCatalog(name=catalog.name, type=row.kind, parameters=parameters)
@@ -151,9 +164,15 @@ def _parameter(key: str, row: Provider, bypass: str) -> str | None:
 
 def is_secret(key: str, value: str) -> bool:
     """Whether a property's value may be a secret, or hold one: an address with a password in it."""
-    if may_hold_secret(key) or _SECRET_IN_URL.search(value):
-        return True
+    return bool(secrets_in(key, value)) or may_hold_secret(key)
+
+
+def secrets_in(key: str, value: str) -> tuple[str, ...]:
+    """Return what nobody may read of a property's value: all of it, and a password within an address."""
+    within = [one for one in _SECRET_IN_URL.findall(value) if one]
     try:
-        return bool(urlsplit(value.removeprefix("jdbc:")).password)
+        password = urlsplit(value.removeprefix("jdbc:")).password
     except ValueError:
-        return True
+        return (value,)
+    within += [password, unquote(password)] if password else []
+    return tuple(dict.fromkeys([value, *within])) if within or may_hold_secret(key) else ()

@@ -28,7 +28,7 @@ async def asked(double: Gravitino, login: RestLogin | None = None, metalake: str
         double.url, metalake, login or RestLogin(), timeout_s=0.5, max_bytes=1024 * 1024
     )
     async with client:
-        return await client.everything(tags=True, privileges=True, owners=True)
+        return await client.everything(tags=True, privileges=True)
 
 
 def filled() -> Gravitino:

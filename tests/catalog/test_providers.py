@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.app.providers import load_providers, shipped_providers
-from gateway.catalog.providers import Wishes, is_secret, spark_catalog
+from gateway.catalog.providers import NotForSpark, Wishes, is_secret, secrets_in, spark_catalog
 from gateway.catalog.spark_settings import NamedCatalog, session_settings
 from gateway.errors import Faults
 from gateway.model.metalakes import MetalakeCatalog
@@ -24,10 +24,12 @@ def made(
     wishes: Wishes | None = None,
     **more: Any,
 ) -> NamedCatalog | str:
+    """Return the catalog, or why there is none."""
     one = MetalakeCatalog(
         **{"name": "pg", "type": "RELATIONAL", "provider": provider, "properties": properties, **more}
     )
-    return spark_catalog(one, PROVIDERS, minor, wishes or Wishes())
+    found = spark_catalog(one, PROVIDERS, minor, wishes or Wishes())
+    return found.why if isinstance(found, NotForSpark) else found
 
 
 def told(*arguments: Any, **more: Any) -> dict[str, str]:
@@ -147,6 +149,8 @@ def test_types_are_those_of_the_provider() -> None:
         ("jdbc-password", "x", True),
         ("s3-secret-access-key", "x", True),
         ("jdbc-url", "jdbc:mysql://u:p@db/x", True),
+        ("jdbc-url", "jdbc:mysql://[u:p@db/x", True),
+        ("jdbc-password", "", True),
         ("jdbc-url", "jdbc:mysql://db/x?password=p", True),
         ("jdbc-url", "jdbc:mysql://db/x", False),
         ("warehouse", "s3://w", False),
@@ -154,6 +158,12 @@ def test_types_are_those_of_the_provider() -> None:
 )
 def test_secrets_are_known_by_key_and_by_value(key: str, value: str, secret: bool) -> None:
     assert is_secret(key, value) is secret
+
+
+def test_a_password_within_an_address_is_hidden_by_itself_too() -> None:
+    url = "jdbc:mysql://u:p%40ss@db/x?password=other&a=b"
+    assert secrets_in("jdbc-url", url) == (url, "other", "p%40ss", "p@ss")
+    assert secrets_in("jdbc-user", "u") == ()
 
 
 @pytest.mark.parametrize(
