@@ -65,7 +65,7 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
     settings_file = prepare(options)
     settings = load_settings(settings_file)
     progress(f"state in {options.directory}; the first start takes longest")
-    async with Gateway(settings, progress) as gateway:
+    async with Gateway(settings, progress, config=settings_file) as gateway:
         await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
         doors = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"

@@ -71,6 +71,13 @@ class LedgerUnavailable(SluiceError):
     sqlstate = "58030"
 
 
+class JobBusy(SluiceError):
+    """Somebody else runs the job: of each there is one run at a time, over all gateways."""
+
+    code = "JOB_BUSY"
+    sqlstate = "55006"
+
+
 class LimitExceeded(SluiceError):
     """A bound on sessions, operations or sizes was reached."""
 

@@ -63,7 +63,7 @@ STOP_S = 30.0
 
 
 def lake_of(nodeid: str) -> str:
-    """Return the name of the Spark that a test of the lake suites is before, which is its first argument, if any."""
+    """Return the name of the Spark that a test of the lake suites is before, its first argument, if any."""
     found = re.search(r"tests/e2e/lake/[^[]*\[(\d\.\d(-paimon)?)[]-]", nodeid)
     return found[1] if found else ""
 

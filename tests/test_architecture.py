@@ -33,7 +33,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
-    "jobs": frozenset({"errors", "model", "policy"}),
+    # The form of the record is `audit`'s; jobs read it where it lies.
+    "jobs": frozenset(
+        {
+            "errors",
+            "model",
+            "policy",
+            "database",
+            "reader.port",
+            "audit.chain",
+            "audit.erasing",
+            "audit.rows",
+            "audit.seals",
+        }
+    ),
     # The composition level.
     "settings": EVERYTHING,
     "app": EVERYTHING,
@@ -207,6 +220,19 @@ def test_only_the_pipeline_makes_a_cleared_verdict() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "Cleared"
     }
     assert makers <= {"pipeline.py", "pipeline"}, makers
+
+
+def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
+    """The gateway imports the room for its schedule."""
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path in modules()
+        if room_of(path) == "jobs"
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and ast.unparse(node).split()[1].split(".")[0] in {"pyspark", "pyarrow"}
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 MESSAGES = ("gateway.wire.connect.pb", "gateway.wire.connect.Message", "pyspark.sql.connect")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +12,8 @@ from typing import Any
 import asyncpg
 
 from gateway.app.doors import Queries
+from gateway.app.explaining import own_places
+from gateway.backends.unprivileged import run_as, state_place
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files.promotion import Promoter
@@ -22,6 +25,7 @@ from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.models import Settings
 
 _CONNECT_S = 10.0
+_PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def make_promotion(
@@ -64,5 +68,29 @@ def make_promotion(
         )
 
     return Promoter(
-        sources, queries.query, refusal=BackendError, catalog=catalog, connect=connect, record=record
+        sources,
+        queries.query,
+        refusal=BackendError,
+        catalog=catalog,
+        connect=connect,
+        record=record,
+        reserved=reserved_urls(settings),
     )
+
+
+def reserved_urls(settings: Settings) -> Sequence[str]:
+    """Return the URLs of what becomes nobody's table: checkpoints, what the gateway and its own servers keep,
+    its policies and users, and the warehouses of catalogs, whose tables are theirs to name. Raises Faults."""
+    checkpoints, others = own_places(settings)
+    found = [one.url for one in (checkpoints, *others) if one is not None]
+    ledger, embedded = settings.ledger, settings.backend.embedded
+    kept = [ledger.directory, settings.users.file, *settings.policies.paths]
+    servers = [ledger.embedded.directory, *([embedded.directory] if embedded is not None else ())]
+    kept += [place for one in servers for place in (one, state_place(one, run_as()))]
+    found += [f"file:{path.absolute()}" for path in kept]
+    for entry in settings.catalogs:
+        for key, value in entry.catalog.connection_params.items():
+            # Of REST catalogs it is a name, and no place.
+            if key.lower().endswith("warehouse") and isinstance(value, str) and _PLACE.match(value):
+                found.append(value)
+    return found

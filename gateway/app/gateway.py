@@ -29,6 +29,7 @@ from gateway.app.explaining import (
     own_extensions,
 )
 from gateway.app.files import make_promotion
+from gateway.app.jobs import keep_running
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
@@ -102,8 +103,12 @@ class Addresses:
 class Gateway:
     """Starts on `async with`, serves while `run` is awaited, leaves nothing running when the block ends."""
 
-    def __init__(self, settings: Settings, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress = lambda _: None, *, config: Path | None = None
+    ) -> None:
+        """`config`: the file that the settings stand in; scheduled jobs are processes that read it again."""
         self._settings = settings
+        self._config = config
         self._progress = progress
         self._stack = AsyncExitStack()
         self._background: list[Coroutine[Any, Any, None]] = []
@@ -227,6 +232,9 @@ class Gateway:
         self._background += [rules.watch(), users.run(every_s), metalakes.run()]
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
+        if settings.jobs.schedule and self._config is not None:
+            schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
+            self._background.append(keep_running(schedule, dsn, self._config, poll_s=settings.jobs.poll_s))
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,

@@ -5,6 +5,7 @@ A digest stands for each value that goes, so that the links over it can still be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,11 +18,12 @@ from gateway.errors import LedgerUnavailable
 COLUMNS = ("statement", "forwarded", "message", "error", "original_record")
 BODY = ("texts", "lineage", "message", "reason", "error")
 """Keys of the body that hold texts of statements, or may quote them."""
+KINDS = ("decided", "completed", "abandoned")
 BATCH = 500
 
 _FIND = f"""
 SELECT event_id, time, {", ".join(COLUMNS)}, body, erased FROM sluice.audit_event
-WHERE user_name = $1 AND kind IN ('decided', 'completed', 'abandoned') AND time < $2
+WHERE user_name = $1 AND kind = ANY ($4::text[]) AND time < $2
   AND (num_nonnulls({", ".join(COLUMNS)}) > 0 OR body ?| $3::text[])
 ORDER BY time LIMIT {BATCH} FOR UPDATE"""
 _ERASE = f"""
@@ -42,7 +44,7 @@ async def erase(connection: Any, user: str, *, until: datetime, by: str, reason:
         while True:
             async with connection.transaction():
                 await connection.execute("SET LOCAL sluice.erasing = 'on'")
-                rows = await connection.fetch(_FIND, user, until, list(BODY))
+                rows = await connection.fetch(_FIND, user, until, list(BODY), list(KINDS))
                 if not rows and erased:
                     return erased
                 await connection.execute(
@@ -68,6 +70,19 @@ async def erase(connection: Any, user: str, *, until: datetime, by: str, reason:
         raise LedgerUnavailable("no gateway of this version has used the audit database") from None
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
         raise LedgerUnavailable(f"the audit database does not answer: {error}") from error
+
+
+def without_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the archive as it is after erasing; its digest is what it was."""
+    body = orjson.loads(row["body"])
+    if not isinstance(body, dict):
+        return dict(row)
+    return {
+        **row,
+        **dict.fromkeys(COLUMNS),
+        "body": orjson.dumps({key: value for key, value in body.items() if key not in BODY}).decode(),
+        "erased": orjson.dumps(_digests(row)).decode(),
+    }
 
 
 def _digests(row: Any) -> dict[str, str]:

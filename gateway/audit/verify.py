@@ -7,7 +7,7 @@ its link; which event is not what it was can.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.audit.archived import Archive, Stretch
 from gateway.audit.chain import Head, digest, link, start
 from gateway.audit.rows import COLUMNS
 from gateway.audit.seals import NotASeal, Seal, fingerprint, merkle_root, read_seal
@@ -100,13 +101,15 @@ async def verify(
     exported: Iterable[str] = (),
     key: Ed25519PublicKey | None = None,
     reached: Mapping[str, Head] | None = None,
+    archive: Archive | None = None,
     progress: Progress = lambda done, of: None,
 ) -> Verified:
     """Verify the record in one snapshot of the database.
 
     With `since` or `until`, the stretch of each chain that has the events of that time; seals are verified in
     any case. `exported`: texts of seals that were kept elsewhere. `key`: what seals must be signed with.
-    `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool.
+    `reached`: ends of chains that are known from elsewhere, such as a gateway's own spool. `archive`: has the
+    days that went from the database.
 
     Raises LedgerUnavailable when the database does not answer, Faults when `exported` are no seals.
     """
@@ -123,6 +126,7 @@ async def verify(
             }
             names = sorted({*heads, *(reached or {}), *(name for seal in known for name in seal.heads)})
             ranges = {name: await _range(connection, name, since, until) for name in names}
+            kept = await _archived(connection) if archive is not None else {}
             total = sum(last - first + 1 for first, last in ranges.values())
             for name in names:
                 ends = [
@@ -132,7 +136,15 @@ async def verify(
                 ]
                 if reached and name in reached:
                     ends.append(("the gateway's own spool", reached[name]))
-                chain = _Chain(name, *ranges[name], heads.get(name), ends, whole=until is None)
+                chain = _Chain(
+                    name,
+                    *ranges[name],
+                    heads.get(name),
+                    ends,
+                    whole=until is None,
+                    archive=archive,
+                    archived=kept.get(name, ()),
+                )
                 await chain.verify(connection, found, lambda done: progress(done, total))
                 found.gateways += 1
             progress(total, total)
@@ -219,6 +231,9 @@ async def _added(connection: Any, found: Verified) -> None:
     found.before_chain = await connection.fetchval(
         "SELECT count(*) FROM sluice.audit_event WHERE chain_position IS NULL"
     )
+    found.before_chain += await connection.fetchval(
+        "SELECT coalesce(sum(dropped_unchained), 0)::bigint FROM sluice.archive_day"
+    )
     known = began["events"] if began is not None else 0
     if found.before_chain <= known:
         return
@@ -244,9 +259,14 @@ async def _range(
 ) -> tuple[int, int]:
     """Return the first and last position of a gateway's events of a time; (1, 0) when there are none."""
     row = await connection.fetchrow(
+        "SELECT min(first) AS first, max(last) AS last FROM ("
         "SELECT min(chain_position) AS first, max(chain_position) AS last FROM sluice.audit_event"
         " WHERE gateway = $1 AND chain_position IS NOT NULL AND ($2::timestamptz IS NULL OR time >= $2)"
-        " AND ($3::timestamptz IS NULL OR time < $3)",
+        " AND ($3::timestamptz IS NULL OR time < $3)"
+        " UNION ALL SELECT min(c.first), max(c.last) FROM sluice.archive_chain c"
+        " JOIN sluice.archive_day d USING (day) WHERE gateway = $1 AND d.dropped_events > 0"
+        " AND ($2::timestamptz IS NULL OR day >= ($2::timestamptz AT TIME ZONE 'UTC')::date)"
+        " AND ($3::timestamptz IS NULL OR day <= ($3::timestamptz AT TIME ZONE 'UTC')::date)) AS places",
         gateway,
         since,
         until,
@@ -255,6 +275,18 @@ async def _range(
         return 1, 0
     # Without a beginning, from the first one that there ever was: it may have been removed.
     return (1 if since is None else row["first"]), row["last"]
+
+
+async def _archived(connection: Any) -> dict[str, list[Stretch]]:
+    """Return where chains are in archived days of which the database does not have everything."""
+    found: dict[str, list[Stretch]] = {}
+    rows = await connection.fetch(
+        "SELECT c.day, c.gateway, c.first, c.last FROM sluice.archive_chain c"
+        " JOIN sluice.archive_day d USING (day) WHERE d.dropped_events > 0 ORDER BY c.day"
+    )
+    for row in rows:
+        found.setdefault(row["gateway"], []).append(Stretch(row["day"], row["first"], row["last"]))
+    return found
 
 
 @dataclass(slots=True)
@@ -279,8 +311,11 @@ class _Chain:
         ends: Sequence[tuple[str, Head]],
         *,
         whole: bool,
+        archive: Archive | None = None,
+        archived: Sequence[Stretch] = (),
     ) -> None:
         self._gateway = gateway
+        self._archive, self._archived = archive, archived
         self._first, self._last = first, last
         self._head, self._ends, self._whole = head, ends, whole
         self._changed: list[_Changed] = []
@@ -291,15 +326,7 @@ class _Chain:
     async def verify(self, connection: Any, found: Verified, progress: Callable[[int], None]) -> None:
         at = await self._before(connection)
         reached = at.position
-        rows = connection.cursor(
-            f"SELECT {_LIST} FROM sluice.audit_event WHERE gateway = $1 AND chain_position BETWEEN $2 AND $3"
-            " ORDER BY chain_position, time, event_id",
-            self._gateway,
-            self._first,
-            self._last,
-            prefetch=BATCH,
-        )
-        async for row in rows:
+        async for row in self._rows(connection, self._first, self._last):
             found.events += 1
             if found.events % BATCH == 0:
                 progress(found.events)
@@ -322,16 +349,35 @@ class _Chain:
         self._tell_changed(found)
         self._verify_ends(found, reached, at)
 
+    async def _rows(self, connection: Any, first: int, last: int) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield events by position, of the database and of the archive; what both have, once."""
+        kept: Iterator[Mapping[str, Any]] = iter(())
+        if self._archive is not None:
+            kept = self._archive.rows(self._gateway, self._archived, first, last)
+        archived = next(kept, None)
+        rows = connection.cursor(
+            f"SELECT {_LIST} FROM sluice.audit_event WHERE gateway = $1 AND chain_position BETWEEN $2 AND $3"
+            " ORDER BY chain_position, time, event_id",
+            self._gateway,
+            first,
+            last,
+            prefetch=BATCH,
+        )
+        async for row in rows:
+            while archived is not None and archived["chain_position"] <= row["chain_position"]:
+                if archived["event_id"] != str(row["event_id"]):
+                    yield archived
+                archived = next(kept, None)
+            yield row
+        while archived is not None:
+            yield archived
+            archived = next(kept, None)
+
     async def _before(self, connection: Any) -> Head:
         """Return the head before the first event."""
         if self._first > 1:
-            kept = await connection.fetchval(
-                "SELECT link FROM sluice.audit_event WHERE gateway = $1 AND chain_position = $2 LIMIT 1",
-                self._gateway,
-                self._first - 1,
-            )
-            if kept is not None:
-                return Head(self._first - 1, bytes(kept))
+            async for row in self._rows(connection, self._first - 1, self._first - 1):
+                return Head(self._first - 1, bytes(row["link"] or b""))
         return Head(self._first - 1, start(self._gateway).link)
 
     def _verify_ends(self, found: Verified, reached: int, at: Head) -> None:

@@ -9,6 +9,7 @@ what the plain form leaves out, too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -155,6 +156,97 @@ def view_body_from_properties(
     )
 
 
+_CATALOG_VIEW = ("# Detailed View Information", "", "")
+"""The title that tells a view of a catalog that is not Spark's own, such as Iceberg's, from a table."""
+_IN_NAMESPACE = "View Catalog and Namespace"
+_QUERIED = "View Query Output Columns"
+_PLAIN_PART = re.compile(r"(?!\d+$)[A-Za-z0-9_]+")
+"""What Spark writes without backticks."""
+
+
+def is_catalog_view(rows: Sequence[Row]) -> bool:
+    """Whether a description in the plain form is of a view of a catalog that is not Spark's own."""
+    return any(tuple(row) == _CATALOG_VIEW for row in rows)
+
+
+def catalog_view_from_rows(
+    rows: Sequence[Row], name: TableName, properties: Sequence[Row], shown: Sequence[Row]
+) -> Table:
+    """Read such a view: its description, `SHOW TBLPROPERTIES` and `SHOW CREATE TABLE`.
+
+    Its text is the end of what the last one tells. All before that is written here once more, from the other
+    two, and has to be the same: a comment or a property with ` AS ` in it cannot pass for the text's begin.
+    Where it is not the same, nobody reads the view.
+    """
+    end = next(at for at, row in enumerate(rows) if tuple(row) == _CATALOG_VIEW)
+    listed = rows[: end - 1]
+    if not listed or any(rows[end - 1]) or any(len(row) != 3 for row in rows):
+        raise NotUnderstood("a description of another shape")
+    columns = tuple(
+        Column(name=str(label), type=checked_ddl(str(value)), comment=comment or None)
+        for label, value, comment in listed
+    )
+    details = {str(label): str(value) for label, value, _ in rows[end + 1 :]}
+    kept = {str(row[0]): str(row[1]) for row in properties if len(row) == 2}
+    return Table(
+        name=name,
+        kind=TableKind.VIEW,
+        columns=columns,
+        provider=kept.get("provider"),
+        view=_catalog_view_body(columns, details, kept, name, str(shown[0][0]) if len(shown) == 1 else ""),
+    )
+
+
+def _catalog_view_body(
+    columns: Sequence[Column],
+    details: Mapping[str, str],
+    properties: Mapping[str, str],
+    name: TableName,
+    shown: str,
+) -> ViewBody | None:
+    head = f"CREATE VIEW {'.'.join(map(_shown_part, (name.catalog, name.database, name.table)))} "
+    tail = f"({_shown_columns(columns)})\n"
+    if comment := details.get("Comment"):
+        tail += f"COMMENT {_shown_literal(comment)}\n"
+    if properties:
+        pairs = (f"  {_shown_literal(k)} = {_shown_literal(v)}" for k, v in sorted(properties.items()))
+        tail += "TBLPROPERTIES (\n" + ",\n".join(pairs) + ")\n"
+    tail += "AS\n"
+    written, rest = shown[: len(head)], shown[len(head) :]
+    namespace = split_name(details.get(_IN_NAMESPACE, ""))
+    output = details.get(_QUERIED, "")
+    queried = output[1:-1].split(", ") if output.startswith("[") and output.endswith("]") else []
+    if written.lower() != head.lower() or not rest.startswith(tail) or not rest.endswith("\n"):
+        return None
+    if len(namespace) != 2 or len(queried) != len(columns):
+        return None
+    text = rest[len(tail) : -1]
+    return ViewBody(
+        text=text,
+        catalog=namespace[0],
+        database=namespace[1],
+        output=tuple(queried),
+        definer=definer_of(text, properties),
+    )
+
+
+def _shown_columns(columns: Sequence[Column]) -> str:
+    lines = (
+        f"\n  {_shown_part(column.name)}"
+        + (f" COMMENT {_shown_literal(column.comment)}" if column.comment else "")
+        for column in columns
+    )
+    return ",".join(lines)
+
+
+def _shown_part(part: str) -> str:
+    return part if _PLAIN_PART.fullmatch(part) else "`" + part.replace("`", "``") + "`"
+
+
+def _shown_literal(text: str) -> str:
+    return "'" + text.replace("'", "\\'") + "'"
+
+
 def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     """Read the rows of the plain form: columns first, then sections whose titles begin with `# `."""
     columns: list[Column] = []
@@ -192,9 +284,10 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
-    catalog, as Paimon's do. It is compared and not taken apart: with a dot in it, it could be another one."""
+    catalog, as Paimon's and those of JDBC catalogs, which say no provider, do. It is compared and not taken
+    apart: with a dot in it, it could be another one."""
     parts = (name.catalog, name.database, name.table)
-    written = ".".join(parts if provider != "paimon" else parts[-text.count(".") - 1 :])
+    written = ".".join(parts if provider not in ("", "paimon") else parts[-text.count(".") - 1 :])
     return not any("." in part for part in parts) and text.lower() == written.lower() and "." in text
 
 

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from gateway.catalog.describe import (
     Row,
+    catalog_view_from_rows,
+    is_catalog_view,
     property_from_rows,
     table_from_json,
     table_from_rows,
@@ -248,6 +250,8 @@ class LiveCatalog:
             rows = await self._rows(sql, _NO_SUCH_TABLE)
             if isinstance(rows, str):
                 return None
+            if is_catalog_view(rows):
+                return await self._catalog_view(sql, dotted, name, rows)
             table = table_from_rows(rows, name)
             if (table.provider or "").lower() in _KEPT_BY_SESSIONS:
                 # What it told is what our own session knew, which can be older than what the user's knows.
@@ -267,20 +271,28 @@ class LiveCatalog:
 
     async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
         """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
-
-        async def answer(statement: str) -> Sequence[Row]:
-            told = await self._rows(statement, _NO_SUCH_TABLE)
-            if isinstance(told, str):
-                raise NotUnderstood("it is dropped at this moment")
-            return told
-
         shown = f"SHOW TBLPROPERTIES {dotted}"
         keys = view_keys(columns)
-        kept = {key: property_from_rows(await answer(f"{shown} ('{key}')"), key) for key in keys}
-        own = await answer(shown)
-        if await answer(sql) != rows:
+        kept = {key: property_from_rows(await self._told(f"{shown} ('{key}')"), key) for key in keys}
+        own = await self._told(shown)
+        if await self._told(sql) != rows:
             raise NotUnderstood("it is replaced at this moment")
         return view_body_from_properties(rows, columns, kept, own)
+
+    async def _catalog_view(self, sql: str, dotted: str, name: TableName, rows: Sequence[Row]) -> Table:
+        """Return a view of a catalog that is not Spark's own: by three answers that agree."""
+        properties = await self._told(f"SHOW TBLPROPERTIES {dotted}")
+        shown = await self._told(f"SHOW CREATE TABLE {dotted}")
+        if await self._told(sql) != rows:
+            raise NotUnderstood("it is replaced at this moment")
+        return catalog_view_from_rows(rows, name, properties, shown)
+
+    async def _told(self, statement: str) -> Sequence[Row]:
+        """Return what is told of something that is there."""
+        told = await self._rows(statement, _NO_SUCH_TABLE)
+        if isinstance(told, str):
+            raise NotUnderstood("it is dropped at this moment")
+        return told
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)
@@ -292,8 +304,10 @@ class LiveCatalog:
         if isinstance(rows, str):
             return ()
         shown = await self._rows(f"SHOW VIEWS IN {database}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED, _NO_VIEWS)
-        views = set() if isinstance(shown, str) else {str(row[1]) for row in shown if not row[2]}
-        return tuple((str(row[1]), str(row[1]) in views) for row in rows if not row[2])
+        views = {} if isinstance(shown, str) else dict.fromkeys(str(row[1]) for row in shown if not row[2])
+        # Spark lists views of its own among the tables; other catalogs do not.
+        names = dict.fromkeys([*(str(row[1]) for row in rows if not row[2]), *views])
+        return tuple((name, name in views) for name in names)
 
     async def _rows(self, sql: str, *expected: str) -> Sequence[Row] | str:
         """Return the rows, or the SQLSTATE or condition when Spark refuses with one of `expected`."""

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import gateway
-from gateway.cli import exit_codes
+from gateway.cli import exit_codes, job_arguments
 from gateway.cli.terminal import Terminal
 
 Run = Callable[[argparse.Namespace, Terminal], int]
@@ -29,7 +29,7 @@ examples:
   sluice users add dana --group analysts   let someone in
 
 exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
-1 anything else; policy diff: 0 no change, 1 changes, 2 trouble
+6 somebody else runs the job, 1 anything else; policy diff: 0 no change, 1 changes, 2 trouble
 """
 
 
@@ -54,6 +54,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _tags(commands)
     _catalogs(commands)
     _datasets(commands)
+    job_arguments.add(commands, _command, _with_config)
     _users(commands)
     _spark_jars(commands)
     _version(commands)
@@ -489,16 +490,17 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "datasets",
-        "files that became tables: list, show, forget",
+        "files that became tables: list, show, refresh, forget",
         "  sluice datasets list                     every one, with its table and who named it first\n"
         "  sluice datasets show lake/raw/events     its format, options and columns\n"
+        "  sluice datasets refresh lake/raw/events  looks at the files again; exit code 1: other columns\n"
         "  sluice datasets forget lake/raw/events   drops the table; the files stay\n"
         "\nWho names a forgotten one again, and may, has it made a table again.\n",
         "datasets",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=("list", "show", "forget"))
-    parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="show, forget: which one")
+    parser.add_argument("action", choices=("list", "show", "refresh", "forget"))
+    parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="which one; not for list")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.erasing import erase
 from gateway.audit.seals import NotASeal, make_seal, public_key, seals, signing_key
@@ -22,6 +23,7 @@ from gateway.audit.verify import Verified, verify
 from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal
 from gateway.errors import Faults, LedgerUnavailable
+from gateway.jobs.archive import TABLE
 from gateway.settings import Settings
 
 T = TypeVar("T")
@@ -67,6 +69,7 @@ def run(
                 exported=exported,
                 key=key,
                 reached=reached,
+                archive=Archive(settings.jobs.directory / TABLE),
                 progress=progress,
             ),
         )

@@ -1,11 +1,12 @@
-"""`sluice datasets`: files that became tables when they were first named; list, show, forget."""
+"""`sluice datasets`: files that became tables when they were first named; list, show, refresh, forget."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from gateway.app import logs
@@ -15,16 +16,17 @@ from gateway.cli.lineage import connect
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.files.promotion import forget
+from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
 from gateway.model.catalog import TableName
 from gateway.model.files import SESSION_CATALOG
+from gateway.session.ports import BackendError
 from gateway.settings import load_settings
 from gateway.settings.models import LogSettings, Settings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
-    """List, show or forget datasets of the settings' gateway."""
+    """List, show, refresh or forget datasets of the settings' gateway."""
     settings = load_settings(arguments.config)
     logs.configure(LogSettings(level="warning"))
     return asyncio.run(_run(settings, arguments, terminal))
@@ -45,6 +47,8 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
             raise Faults([f"there is no dataset `{arguments.what}`; `sluice datasets list` shows them"])
         if arguments.action == "show":
             _show(one, terminal)
+        elif arguments.action == "refresh":
+            return _tell(await _refresh(connection, settings, one), arguments.what, terminal)
         else:
             await _forget(connection, settings, one)
             terminal.line(f"{arguments.what} is forgotten; its files are where they were")
@@ -66,7 +70,37 @@ def _show(row: Mapping[str, Any], terminal: Terminal) -> None:
     terminal.line(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
 
 
-async def _forget(connection: Any, settings: Settings, row: Mapping[str, Any]) -> None:
-    name = TableName(SESSION_CATALOG, row["database"], row["table_name"])
+@asynccontextmanager
+async def _keeper(settings: Settings) -> AsyncIterator[Keeper]:
+    sources = [source.made(name) for name, source in settings.files.items()]
     async with await make_reader(settings) as reader, asking(settings, reader) as (queries, catalog):
-        await forget(connection, queries.query, catalog, name, row["url"])
+        yield Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
+
+
+def _name(row: Mapping[str, Any]) -> TableName:
+    return TableName(SESSION_CATALOG, row["database"], row["table_name"])
+
+
+async def _forget(connection: Any, settings: Settings, row: Mapping[str, Any]) -> None:
+    async with _keeper(settings) as keeper:
+        await keeper.forget(nullcontext(connection), _name(row))
+
+
+async def _refresh(connection: Any, settings: Settings, row: Mapping[str, Any]) -> Refreshed:
+    async with _keeper(settings) as keeper:
+        return await keeper.refresh(nullcontext(connection), _name(row))
+
+
+def _tell(found: Refreshed, what: str, terminal: Terminal) -> int:
+    """Tell what has changed; a schema that was not learned is a finding."""
+    if not found.is_changed:
+        terminal.line(f"{what} is as it was")
+        return exit_codes.OK
+    (files, files_now), (size, size_now) = found.files, found.bytes
+    terminal.line(f"{what}: {files} → {files_now} files, {size} → {size_now} bytes")
+    for line in found.drift:
+        terminal.line(f"  {line}")
+    if found.is_applied:
+        return exit_codes.OK
+    terminal.line("its table is as it was: its source has no `schema_learning`")
+    return exit_codes.DRIFTED

@@ -11,6 +11,8 @@ FAULTS = 4
 """Faults in settings, packs or the user file; each was printed with its place."""
 UNAVAILABLE = 5
 """Spark, PostgreSQL or the parser cannot be reached."""
+BUSY = 6
+"""`jobs run`: somebody else runs the job."""
 DIFF_CHANGES = 1
 """`policy diff`: some decision changes; as `diff` does."""
 DIFF_TROUBLE = 2
@@ -23,5 +25,7 @@ TAMPERED = 1
 """`audit verify`: the record is not what it was."""
 VERIFY_TROUBLE = 2
 """`audit verify`: it cannot be verified."""
+DRIFTED = 1
+"""`datasets refresh`: the files have other columns than their table."""
 INTERRUPTED = 130
 """Ctrl-C."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 import structlog
 
@@ -21,14 +22,14 @@ def run(arguments: argparse.Namespace, _terminal: Terminal) -> int:
     """Serve until told to stop."""
     settings = load_settings(arguments.config)
     logs.configure(settings.logging)
-    asyncio.run(until_signalled(_serve(settings)))
+    asyncio.run(until_signalled(_serve(settings, arguments.config)))
     log.info("gateway_stopped")
     return exit_codes.OK
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, config: Path) -> None:
     log.info("gateway_starting")
-    async with Gateway(settings, lambda line: log.info("starting", step=line)) as gateway:
+    async with Gateway(settings, lambda line: log.info("starting", step=line), config=config) as gateway:
         where = gateway.addresses
         log.info(
             "gateway_ready",

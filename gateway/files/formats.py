@@ -5,17 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
-TABLE_FORMATS: Mapping[str, str] = {
-    "Delta": "_delta_log/*.json",
-    "Hudi": ".hoodie/hoodie.properties",
-    "Iceberg": "metadata/*.metadata.json",
-    "Paimon": "snapshot/snapshot-*",
+_TABLE_FORMATS: Mapping[str, tuple[str, ...]] = {
+    "Delta": ("_delta_log/*.json",),
+    "Hudi": (".hoodie/hoodie.properties",),
+    "Iceberg": ("metadata/*.metadata.json",),
+    "Paimon": ("snapshot/snapshot-*", "schema/schema-*"),
 }
-"""Files that say that a directory is a table: its data files by themselves are not the table's rows."""
+"""Files that, all of them, say that a directory is a table: its data files by themselves are not its rows."""
+MARKS = tuple(mark for marks in _TABLE_FORMATS.values() for mark in marks)
 
 _MAGIC = {"parquet": b"PAR1", "orc": b"ORC", "avro": b"Obj\x01"}
 _ENCRYPTED = b"PARE"
@@ -33,6 +34,14 @@ class Format:
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
+
+
+def table_format(found: Collection[str]) -> str | None:
+    """Return the format of the table that a directory is, by those of its directories that have marks."""
+    for name, marks in _TABLE_FORMATS.items():
+        if all(mark.partition("/")[0] in found for mark in marks):
+            return name
+    return None
 
 
 def told(lines: Sequence[bytes], allowed: Sequence[str]) -> Format:

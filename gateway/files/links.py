@@ -20,12 +20,24 @@ def require_no_links(root: str, path: Sequence[str], most: int) -> None:
         raise LeadsOut("its source cannot be looked at by the gateway") from None
     try:
         for segment in path:
+            _require_spelling(segment, at)
             below = _open(segment, at)
             os.close(at)
             at = below
         _walk(at, [most])
     finally:
         os.close(at)
+
+
+def _require_spelling(name: str, at: int) -> None:
+    """Raise LeadsOut unless the directory has the name as it is written. Some file systems open `Events` as
+    `events`: policies would not know the files by that name."""
+    try:
+        listed = os.listdir(at)
+    except OSError:
+        raise LeadsOut("there is something that the gateway cannot read") from None
+    if name not in listed:
+        raise LeadsOut("there is nothing")
 
 
 def _open(name: str, at: int) -> int:

@@ -43,6 +43,13 @@ async def only_one(connection: Any, table: TableName) -> AsyncIterator[None]:
         yield
 
 
+async def only_one_place(connection: Any) -> None:
+    """Within `only_one`: of all gateways one at a time finds out what is taken, makes its table and saves it.
+
+    Tables wait for each other here and not before: whoever holds this waits for none of theirs."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('dataset places', 0))")
+
+
 async def save(connection: Any, dataset: Dataset) -> None:
     """Keep a dataset, in place of an older one of the same path."""
     await connection.execute(
@@ -65,6 +72,44 @@ async def save(connection: Any, dataset: Dataset) -> None:
         dataset.bytes,
         dataset.signature,
         dataset.promoted_by,
+    )
+
+
+async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
+    """Return the dataset of a table, None when there is none."""
+    folded = table.folded()
+    found: Mapping[str, Any] | None = await connection.fetchrow(
+        f"SELECT {_COLUMNS}, promoted_at FROM sluice.dataset WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+    )
+    return found
+
+
+async def renew(
+    connection: Any,
+    table: TableName,
+    *,
+    format: str,  # noqa: A002 - the column's name
+    options: Mapping[str, str],
+    columns: Sequence[tuple[str, str]],
+    files: int,
+    bytes: int,  # noqa: A002 - the column's name
+    signature: str,
+) -> None:
+    """Keep what a dataset's files are now."""
+    folded = table.folded()
+    await connection.execute(
+        "UPDATE sluice.dataset SET format = $3, options = $4::text::jsonb, columns = $5::text::jsonb,"
+        " files = $6, bytes = $7, signature = $8 WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+        format,
+        json.dumps(dict(options)),
+        json.dumps([{"name": name, "type": type_} for name, type_ in columns]),
+        files,
+        bytes,
+        signature,
     )
 
 

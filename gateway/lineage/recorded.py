@@ -23,7 +23,14 @@ from gateway.model.audit import AuditEvent
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.decision import RowFilter
 from gateway.model.lineage import RESULT, Dataset, DatasetKind, Operation, StatementLineage
-from gateway.model.statement import AnswerFilter, Cleared, CreateTempView, ScanRecord, SessionContext
+from gateway.model.statement import (
+    AnswerFilter,
+    Cleared,
+    CreateTempView,
+    ScanRecord,
+    SessionContext,
+    TendDataset,
+)
 
 Masks = Mapping[TableName, frozenset[str]]
 """Columns, lower case, that a mask stood before, by folded name."""
@@ -85,6 +92,8 @@ class LineageInput:
             return False
         if cleared.answer.filter is not AnswerFilter.RELAY:
             return False
+        if any(isinstance(effect, TendDataset) for effect in cleared.effects):
+            return False  # the gateway's own statement, which Spark's parser does not know
         if cleared.read_only and not makes_view and not self._queries:
             return False
         return plan is None or (plan.kind == "execute" and not cleared.plan_class.startswith(_CATALOG))

@@ -42,6 +42,8 @@ class FileSource:
     """Columns that a table may have, fields of structures counted one by one."""
     files: int
     """Files that a table may have when it is made."""
+    schema_learning: bool = False
+    """Whether a table is made anew where it is looked at again and its files have other columns by now."""
 
     def url(self, path: tuple[str, ...]) -> str:
         """Return the URL of a path below the root."""

@@ -190,7 +190,7 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
 
 
 def _other_builds(found: Sequence[str], own: Sequence[str]) -> list[str]:
-    """Return the classes of which no line is the same; Spark may come in by another method than the reader."""
+    """Return the classes none of whose lines is the same; Spark may come in by another method."""
     known = {name.partition(":")[0] for name in set(found) & set(own)}
     return [name for name in _classes(found) if name not in known]
 

@@ -166,6 +166,17 @@ class PersistFrame:
     """Spark's cache has the rows of a DataFrame when the statement succeeds, and finds them by its plan."""
 
 
+DatasetAction = Literal["refresh", "forget"]
+
+
+@dataclass(frozen=True, slots=True)
+class TendDataset:
+    """Before the statement is forwarded, the gateway looks at a dataset's files again, or forgets them."""
+
+    action: DatasetAction
+    table: TableName
+
+
 SessionEffect = (
     UseNamespace
     | CreateTempView
@@ -176,6 +187,7 @@ SessionEffect = (
     | RegisterCode
     | PersistFrame
     | DropFunction
+    | TendDataset
 )
 
 
@@ -350,6 +362,8 @@ class NeedsCatalog:
     """Judging cannot go on before these names have been looked up; the caller looks and asks again."""
 
     tables: tuple[TableName, ...]
+    promotes: bool = True
+    """Whether files that one of them stands for become a table, where there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

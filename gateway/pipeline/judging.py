@@ -22,6 +22,7 @@ from gateway.model.statement import (
     ScanRecord,
     SessionContext,
     SessionEffect,
+    TendDataset,
 )
 from gateway.policy.engine import engine_for
 from gateway.policy.reserved import ReservedPlace
@@ -226,6 +227,11 @@ def wanted_tables(wants: Iterable[Want]) -> Iterator[TableName]:
     for want in wants:
         if want.resource.kind == "table" and want.resource.elements[-1][1] != "*":
             yield TableName(*(value for _, value in want.resource.elements))
+
+
+def promotes(parts: Iterable[Wants]) -> bool:
+    """Say whether naming files makes a table of them: not where the statement is about such tables."""
+    return not any(isinstance(effect, TendDataset) for part in parts for effect in part.effects)
 
 
 def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple[SessionEffect, ...]:

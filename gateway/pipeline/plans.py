@@ -42,6 +42,7 @@ from gateway.pipeline.judging import (
     distinct,
     not_governable,
     not_there,
+    promotes,
     together,
     wanted_tables,
 )
@@ -57,7 +58,7 @@ from gateway.pipeline.policies import (
     shown_only,
 )
 from gateway.pipeline.rights import Accessing, own_rights
-from gateway.pipeline.seeing import Seen, scan_records, see, see_tables
+from gateway.pipeline.seeing import Seen, of_files, scan_records, see, see_tables
 from gateway.pipeline.texts import ask, decisions_of, finish, hidden_within, untold_names, view_bodies
 from gateway.plan import unread
 from gateway.plan.analyse_scope import Findings
@@ -216,7 +217,7 @@ class _Plan:
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
         tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
-            return NeedsCatalog(unknown)
+            return NeedsCatalog(unknown, promotes=promotes(p.wants for p in texts.all))
         return all(known)
 
     def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:
@@ -315,6 +316,9 @@ class _Plan:
         plain = not (self.reading.handles or self.reading.code or texts.statements)
         if relation is None or not plain or PERSISTED in self.context.handles:
             return {}
+        filters = (view.row_filter for view in policies.views.values() if view is not None)
+        if not policies.reading and all(one is None for one in filters):
+            return {}
         nodes = {}
         scans = {}
         for position, one in enumerate(facts.reads):
@@ -393,6 +397,8 @@ class _Plan:
         if named and kept:
             return NotGovernable("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
+        if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
+            return NotGovernable("a view or a kept result cannot rest on metadata or changes of a table")
         return shown_only(scans if keeps else (), bodies.values(), self.judging)
 
     async def _written(

@@ -13,6 +13,7 @@ from gateway.pipeline.judging import Judging, commanded, names_of
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by, together
 from gateway.policy.engine import TableView
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, Scan, obligations_of
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.wants import Want, Wants
@@ -39,6 +40,11 @@ class Place:
 
 
 TOP = Place()
+
+
+def of_files(prepared: Prepared) -> bool:
+    """Whether a text reads what a table's files tell beside its rows: metadata or changes."""
+    return bool(prepared.metadata) or any(map(is_changes, prepared.reading.functions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

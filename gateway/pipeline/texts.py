@@ -30,6 +30,7 @@ from gateway.pipeline.judging import (
     not_governable,
     not_there,
     obliged_names,
+    promotes,
     together,
     wanted_tables,
 )
@@ -47,6 +48,7 @@ from gateway.pipeline.seeing import TOP, Place, Prepared, Seen, note_attempts, s
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import classify
+from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, dataset_wants
 from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
@@ -76,7 +78,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
     if (denied := accessing.denied(judging)) is not None:
         return access_denied(denied, evaluation)
     if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(prepared.tables)))):
-        return NeedsCatalog(unknown)
+        return NeedsCatalog(unknown, promotes=promotes([prepared.wants]))
     usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)
@@ -94,6 +96,9 @@ async def prepare(
     text: str, context: SessionContext, judging: Judging, place: Place = TOP
 ) -> Prepared | Stop:
     """Read a text and say what it wants; a Stop when nothing of it can pass."""
+    own = dataset_statement(text) if place.commands and place.depth == 0 else None
+    if own is not None:
+        text = own.text
     reading = await (judging.reader.read_expression(text) if place.expression else judging.reader.read(text))
     if isinstance(reading, NotParsed):
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
@@ -112,6 +117,8 @@ async def prepare(
     found: Prepared | Stop | NotGovernable = _classified(
         reading.written or text, reading, context, judging, place
     )
+    if isinstance(found, Prepared) and own is not None:
+        found = _of_dataset(found, own, judging)
     if isinstance(found, Prepared):
         found = await _conditions_read(found, judging)
     if isinstance(found, Stop):
@@ -121,6 +128,11 @@ async def prepare(
             found = unbound_parameter(reading.parameters[0], text)
         return replace(not_governable(found, text), plan_class=reading.root)
     return found
+
+
+def _of_dataset(prepared: Prepared, own: DatasetStatement, judging: Judging) -> Prepared | NotGovernable:
+    wants = dataset_wants(own, prepared.wants, judging.snapshot.catalog.sources)
+    return wants if isinstance(wants, NotGovernable) else replace(prepared, wants=wants)
 
 
 async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | Stop | NotGovernable:

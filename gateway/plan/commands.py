@@ -90,10 +90,11 @@ def _write_table(
     urls: tuple[Want, ...],
     scope: PlanScope,
 ) -> PlanWants:
-    target = scope.target(table.table_name)
+    inserts = table.save_method == _INSERT_INTO
+    target, written_name = scope.written(table.table_name) if inserts else scope.created(table.table_name)
     resource = table_resource(target)
-    names = (NamePin(message=table, field="table_name", text=pinned(target)),)
-    if table.save_method == _INSERT_INTO:
+    names = (NamePin(message=table, field="table_name", text=written_name),)
+    if inserts:
         if urls:
             raise CannotClassify("an insert takes no path")
         wants = [Want(resource, "insert")]
@@ -122,15 +123,16 @@ def _write_table(
 def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanWants:
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
-    target = scope.target(command.table_name)
-    resource = table_resource(target)
-    storage.check_options(command.options)
-    names = (NamePin(message=command, field="table_name", text=pinned(target)),)
     inserts = {
         _V2_APPEND: ("insert",),
         _V2_OVERWRITE: ("insert", "delete"),
         _V2_OVERWRITE_PARTITIONS: ("insert", "delete"),
     }
+    named = scope.written if command.mode in inserts else scope.created
+    target, written_name = named(command.table_name)
+    resource = table_resource(target)
+    storage.check_options(command.options)
+    names = (NamePin(message=command, field="table_name", text=written_name),)
     if command.mode in inserts:
         accesses = inserts[command.mode]
         wants = Wants(
@@ -166,7 +168,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
     """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
-    target = scope.target(command.target_table_name)
+    target, written_name = scope.written(command.target_table_name)
     resource = table_resource(target)
     access = {
         _DELETE: "delete",
@@ -190,7 +192,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanWants:
         raise CannotClassify("MERGE without an action does nothing")
     return PlanWants(
         wants=Wants(wants=tuple(dict.fromkeys(wants)), read=(target,)),
-        names=(NamePin(message=command, field="target_table_name", text=pinned(target)),),
+        names=(NamePin(message=command, field="target_table_name", text=written_name),),
     )
 
 

@@ -73,6 +73,19 @@ class PlanScope:
             raise CannotClassify(resolved.refusal(text))
         return resolved
 
+    def written(self, text: str) -> tuple[TableName, str]:
+        """Return the table that is written to, and its full name, with the branch that may follow it."""
+        branch = self.names.branch(self.parts(text))
+        if branch is not None:
+            name, below = branch
+            return name, dotted((name.catalog, name.database, name.table, below))
+        return self.created(text)
+
+    def created(self, text: str) -> tuple[TableName, str]:
+        """Return the table that a name means where temporary views do not count, and its full name."""
+        target = self.target(text)
+        return target, pinned(target)
+
     def database(self, text: str) -> tuple[str, str]:
         """Return the catalog and the database that a name means; of none, the current ones."""
         if not text:

@@ -18,6 +18,7 @@ from gateway.plan.reading import (
     TableRead,
     UrlUse,
 )
+from gateway.plan.table_options import parts_of_table, text_of
 from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
 from gateway.plan.walk_state import Walk, reads_field, reads_message, refuse, shown
 from gateway.sql.identity import IDENTITIES
@@ -44,6 +45,11 @@ _PATTERN = re.compile(r"(?:.+\.)?`.+`", re.DOTALL)
     "Read.DataSource.paths",
 )
 def _read(walk: Walk, relation: pb.Relation, read: pb.Read) -> None:
+    text = text_of(read)
+    if text is not None:
+        relation.sql.query = text
+        walk.reading.texts.append(SqlText(relation=relation, text=text, arguments=False))
+        return
     case = read.WhichOneof("read_type")
     if case == "named_table":
         table = read.named_table
@@ -421,17 +427,6 @@ def unread_column(text: str) -> NotGovernable:
         "quoted name parts. SQLSTATE: 42601",
         "42601",
     )
-
-
-def parts_of_table(text: str) -> tuple[str, ...]:
-    parts = table_parts(text)
-    if parts is None:
-        why = (
-            f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
-            "digits and `_` in backticks, and time travel as SQL"
-        )
-        raise refuse(NotGovernable(why, name=text))
-    return parts
 
 
 def parts_of_function(text: str) -> tuple[str, ...]:

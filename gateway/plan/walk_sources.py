@@ -54,14 +54,6 @@ _OF_SPARK = (
     | frozenset("binaryfile image jdbc kafka kinesis libsvm memory pulsar socket statestore xml".split())
 )
 
-_TRAVEL_OPTIONS = {
-    "versionasof": "SELECT … FROM t VERSION AS OF 1",
-    "timestampasof": "SELECT … FROM t TIMESTAMP AS OF '2026-01-01'",
-    "readchangefeed": "SELECT … FROM table_changes('db.t', 0)",
-    "readchangedata": "SELECT … FROM table_changes('db.t', 0)",
-}
-"""Delta's options that read a table as it was, or its changes, with the SQL that is judged instead."""
-
 _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)|@[vV]?\d+/*$")
 """Delta takes a version off the end of a path: `/t@v3` is `/t` as it was."""
 
@@ -145,8 +137,6 @@ def unknown_format(file_format: str) -> str:
 def _check(options: Mapping[str, str], allowed: frozenset[str], what: str) -> None:
     for key in options:
         if key.lower() not in allowed:
-            if instead := _TRAVEL_OPTIONS.get(key.lower()):
-                raise refuse(f"the option `{shown(key)}` is not read here; say it in SQL: `{instead}`")
             raise refuse(
                 f"the option `{shown(key)}` ({shown(what)}) is not one of those that Sluice lets pass here, "
                 "since an option can point at other data"

@@ -24,7 +24,7 @@ from gateway.policy.matching import NO_FACETS, fold
 from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
 from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
 from gateway.policy.remembering import Memory, remember
-from gateway.policy.renaming import renaming_opens
+from gateway.policy.renaming import guards_escaped, renaming_opens
 from gateway.policy.service import COLUMN, Question, Service
 from gateway.policy.settling import (
     ALLOWED,
@@ -258,6 +258,14 @@ class Engine:
         """Say whether somebody may do more with a table under another name; errs on the side of yes."""
         was, becomes = (self._question(_NOBODY, name, ANY_ACCESS, NO_CONTEXT) for name in (old, new))
         return isinstance(was, str) or isinstance(becomes, str) or renaming_opens(was, becomes)
+
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
+        one; with `beginning`, of any name that begins with it. Errs on the side of yes."""
+        was, becomes = (self._question(_NOBODY, name, ANY_ACCESS, NO_CONTEXT) for name in (old, new))
+        if isinstance(was, str) or isinstance(becomes, str):
+            return True
+        return guards_escaped(was, becomes, beginning=beginning)
 
     def _subject(self, principal: Principal, roles: frozenset[str] | None) -> Subject:
         if roles is not None:

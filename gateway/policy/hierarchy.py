@@ -72,6 +72,17 @@ class Entry:
                 return MatchType.NONE
         return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT
 
+    def may_begin(self, levels: Sequence[str], values: Sequence[str]) -> bool:
+        """Say whether this may speak of something on this way down whose deepest name begins as here, or of
+        what it lies in or of what lies in it; in doubt it may."""
+        if any(one != other for one, other in zip(self.levels, levels, strict=False)):
+            return False
+        deepest = len(values) - 1
+        return all(
+            matcher.may_match(value) if at < deepest else matcher.may_begin(value)
+            for at, (matcher, value) in enumerate(zip(self.matchers, values, strict=False))
+        )
+
     def doubtful(self, values: Sequence[str], asker: Asker) -> bool:
         """Say whether it cannot be told if these resources match the values."""
         return self.scripted and any(

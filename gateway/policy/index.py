@@ -292,6 +292,13 @@ class Index:
         """Return every entry that can say something about a subject, or without one about anybody."""
         return [*self.at((), (), subject), *self.below((), (), subject)]
 
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+        """Return the entries that may speak of something whose deepest name begins as here, of what it lies
+        in or of what lies in it."""
+        reach = levels[:-1], values[:-1]
+        listed = (*self.at(*reach, None), *self.below(*reach, None), *self.above(levels, values))
+        return [entry for entry in dict.fromkeys(listed) if entry.may_begin(levels, values)]
+
     def above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
         """Return candidates that can match something above the resource."""
         return [

@@ -455,6 +455,17 @@ class LevelMatcher:
                 return True
         return any(other.reaches(value, asker, scope) for other in self._others)
 
+    def may_begin(self, beginning: str) -> bool:
+        """Say whether a value that begins so may match for somebody; in doubt it may."""
+        if self.never:
+            return False
+        if self.any or self.excludes or self.dynamic or self._quotes:
+            return True
+        known = (other.prefix for other in self._others)
+        return any(literal.startswith(beginning) for literal in self.literals) or any(
+            prefix.startswith(beginning) or beginning.startswith(prefix) for prefix in known
+        )
+
     def may_match(self, value: str) -> bool:
         """Say whether `value` may match for somebody; in doubt it may."""
         return self.excludes or self.dynamic or self.matches(value, NOBODY) is not False

@@ -161,6 +161,15 @@ class SharedResources:
             for index in indexes.values()
         )
 
+    def may_oblige(self, levels: tuple[str, ...], values: Sequence[str]) -> bool:
+        """Say whether something is shared of the resource, or in it, with a mask or a row filter."""
+        return any(
+            entry.of.masks or entry.of.rows is not None
+            for indexes in self._indexes.values()
+            for index in indexes.values()
+            for entry in (*index.at(levels, values, None), *index.below(levels, values, None))
+        )
+
     def grants(self, question: Question, zone: str, *, any_access: bool) -> list[tuple[CompiledPolicy, int]]:
         """Return the policies of datasets and projects, in order, with what they grant of the resource."""
         datasets: dict[_Holder, int] = {}

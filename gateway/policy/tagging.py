@@ -111,6 +111,10 @@ class Taggings:
                 found.append((entry, match))
         return found
 
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+        """Return the tagged resources that may concern something whose deepest name begins as here."""
+        return self._index.beginning(levels, values)
+
     def may_tag_in(self, levels: tuple[str, ...], values: Sequence[str]) -> bool:
         """Say whether something in the resource, or the resource, may have a tag."""
         return bool(

@@ -241,6 +241,17 @@ class ReaderPool:
 
         return await self._once(key, ask)
 
+    async def fingerprint(self, text: str) -> str | None:
+        """Return a text without literals, comments and spaces, as Spark's lexer tells them; None where it is
+        not looked at. It need not be a statement."""
+        if refuse(text, self.limits):
+            return None
+        reply = await self._ask("fingerprint", {"text": text})
+        if isinstance(reply, NotRead) or reply["kind"] != "answer":
+            return None
+        found: str = reply["fingerprint"]
+        return found
+
     async def contexts(self, text: str) -> frozenset[str]:
         """Return the rules and alternatives of Spark's grammar that a statement is made of.
 

@@ -272,6 +272,9 @@ class Execution:
         operation.hold.forwarding()
         operation.forwarded, full = True, False
         try:
+            if not operation.tended:
+                await self._verdicts.tend(cleared)
+                operation.tended = True
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set

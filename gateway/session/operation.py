@@ -142,6 +142,7 @@ class Operation:
         "state",
         "statement_id",
         "taking",
+        "tended",
         "unwanted",
         "upstream",
         "used_at",
@@ -153,6 +154,8 @@ class Operation:
         self.session = session
         self.handle = handle
         self.statement_id = statement_id
+        self.tended = False
+        """Whether the gateway has done its part of it already, and Spark had no room then."""
         self.kind = kind
         self.started = started
         self.used_at = started

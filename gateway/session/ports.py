@@ -17,7 +17,7 @@ from gateway.model.files import NotPromoted
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, NeedsCatalog, Statement, Verdict
+from gateway.model.statement import Cleared, DatasetAction, NeedsCatalog, Statement, Verdict
 
 
 @dataclass(eq=False)  # not frozen: contextlib sets `__traceback__` of what passes through a context manager
@@ -258,10 +258,19 @@ class Promotion(Protocol):
         ...
 
     async def promote(
-        self, name: TableName, principal: Principal, decide: Callable[[Resource, str], Decision]
+        self,
+        name: TableName,
+        principal: Principal,
+        decide: Callable[[Resource, str], Decision],
+        escaped: Callable[..., bool],
     ) -> NotPromoted | None:
         """Make a table of files that are there, or say why that may not be. None: the name may be looked up
-        again. `decide` is asked before anything is looked at."""
+        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at."""
+        ...
+
+    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+        """Look at the files of a table again, or drop it and forget them; say why that could not be done, or
+        what is not as it was. Raises BackendUnavailable."""
         ...
 
 
@@ -280,4 +289,9 @@ class Authority(Protocol):
 
     def decide(self, request: AccessRequest) -> Decision:
         """Say whether the principal may, and which policy settled it."""
+        ...
+
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
+        one; with `beginning`, of any name that begins with it."""
         ...

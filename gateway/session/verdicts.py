@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from gateway.errors import PoliciesStale
+from gateway.errors import InvalidRequest, PoliciesStale
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
@@ -18,7 +18,15 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, Client, NeedsCatalog, Refused, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    Client,
+    NeedsCatalog,
+    Refused,
+    Statement,
+    TendDataset,
+    Verdict,
+)
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
@@ -197,7 +205,8 @@ class Verdicts:
             # All that was asked for: where Spark is slow, the first round's facts are old in the last one.
             needed.update(dict.fromkeys(answer.tables))
             catalog = await self._catalog.look_up(tuple(needed))
-            refused = await self._promote(answer.tables, statement, snapshot, catalog)
+            named = answer.tables if answer.promotes else ()
+            refused = await self._promote(named, statement, snapshot, catalog)
             if refused is not None:
                 return refused
             if self._promotion is not None:
@@ -237,7 +246,7 @@ class Verdicts:
         for name in names:
             if catalog.table(name) is not None or not promotion.covers(name):
                 continue
-            refused = await promotion.promote(name, statement.principal, decide)
+            refused = await promotion.promote(name, statement.principal, decide, authority.guards_escaped)
             if refused is not None:
                 return Refused(
                     statement=statement,
@@ -248,6 +257,20 @@ class Verdicts:
                     snapshot_version=snapshot.version,
                 )
         return None
+
+    async def tend(self, cleared: Cleared) -> None:
+        """Do what a statement that is on record wants of datasets, before it is forwarded.
+
+        Raises InvalidRequest, in words for the client, and BackendUnavailable.
+        """
+        for effect in cleared.effects:
+            if isinstance(effect, TendDataset):
+                promotion = self._promotion
+                why = "no files become tables here" if promotion is None else None
+                if promotion is not None:
+                    why = await promotion.tend(effect.action, effect.table)
+                if why is not None:
+                    raise InvalidRequest(why)
 
     def _context(self, client: Client, action: str, text: str) -> AccessContext:
         now = self._now()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from gateway.files.places import overlap, place
 from gateway.model.files import FileSource, require_root
 from gateway.settings.section import Count, Section
 
@@ -30,6 +32,9 @@ class FileSourceSettings(Section):
     """Columns that a table may have, fields of structures counted one by one."""
     files: Count = 100_000
     """Files that a table may have when it is made."""
+    schema_learning: bool = False
+    """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
+    columns are seen by whoever may select all of them."""
 
     def made(self, name: str) -> FileSource:
         """Return the source of that name."""
@@ -41,6 +46,7 @@ class FileSourceSettings(Section):
             depth=self.depth,
             leaf_columns=self.leaf_columns,
             files=self.files,
+            schema_learning=self.schema_learning,
         )
 
 
@@ -62,6 +68,9 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
     for words, found in (("names", [s.name for s in made]), ("databases", [s.database for s in made])):
         if len(set(found)) != len(found):
             return f"two sources of `files` have the same {words}"
+    for one, other in combinations(made, 2):
+        if overlap(place(one.root), place(other.root)):
+            return f"the sources `{one.name}` and `{other.name}` of `files` lie in each other"
     databases = {source.database: source.name for source in made}
     for source in made:
         if databases.get(source.name, source.name) != source.name:

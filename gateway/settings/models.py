@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
+from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.section import Bytes, Count, Heap, Name, Port, Seconds, Secret, Section
 
@@ -510,6 +511,7 @@ class Settings(Section):
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()
     tag_propagation: TagPropagationSettings = TagPropagationSettings()
+    jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
     logging: LogSettings = LogSettings()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gateway.app.explaining import own_places
+from gateway.app.files import reserved_urls
 from gateway.app.gateway import only_one, require_free, session_limits, tls_context, to_the_end, together
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
@@ -140,6 +141,30 @@ def test_places_of_the_gateways_own(tmp_path: Path) -> None:
     chosen = ReservedPlace("s3://ops/ck")
     both = f"{text}\nsessions: {{checkpoints: '{chosen.url}'}}"
     assert own_places(parse_settings(both, "g.yaml", tmp_path)) == (chosen, ())
+
+
+def test_what_the_gateway_keeps_is_nobodys_table(tmp_path: Path) -> None:
+    text = """
+backend: {thrift: {host: s}}
+sessions: {checkpoints: "s3://ops/ck"}
+policies: {paths: [packs]}
+catalogs:
+  - {name: ice, catalog: {type: iceberg, connection-params: {type: hadoop, warehouse: "s3a://b/ice"}}}
+  - {name: rest, catalog: {type: iceberg, connection-params: {type: rest, uri: "http://r", warehouse: w}}}
+"""
+    found = reserved_urls(parse_settings(text, "g.yaml", tmp_path))
+    assert {"s3://ops/ck", "s3a://b/ice", f"file:{tmp_path}/packs", f"file:{tmp_path}/run/ledger"} <= {*found}
+    assert "w" not in found
+    embedded = reserved_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
+    assert f"file:{tmp_path}/spark" in embedded
+
+
+def test_sources_do_not_lie_in_each_other(tmp_path: Path) -> None:
+    text = "files: {{a: {{root: 's3a://b/lake'}}, b: {{root: '{}'}}}}"
+    for root in ("s3a://b/lake", "s3://b/lake/raw", "s3a://b/"):
+        with pytest.raises(Faults, match="`a` and `b` of `files` lie in each other"):
+            parse_settings(text.format(root), "g.yaml", tmp_path)
+    parse_settings(text.format("s3a://b/lakes"), "g.yaml", tmp_path)
 
 
 def test_an_embedded_spark_has_places_that_no_policy_opens(tmp_path: Path) -> None:

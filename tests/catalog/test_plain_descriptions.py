@@ -96,3 +96,26 @@ async def test_settings_that_are_as_the_parser_has_them() -> None:
 async def test_a_view_that_is_replaced_between_two_answers() -> None:
     with pytest.raises(BackendUnavailable, match="replaced at this moment"):
         await Spark35(KEPT, replaced_by="SELECT ssn, b FROM t").look_up()
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [("shop.t", True), ("pg.shop.t", True), ("SHOP.t", True), ("t", False), ("other.t", False)],
+)
+async def test_a_table_of_a_jdbc_catalog_is_named_without_its_catalog(told: str, known: bool) -> None:
+    name = TableName("pg", "shop", "t")
+
+    async def query(sql: str) -> Sequence[Row]:
+        return [
+            ("id", "int", None),
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            ("Name", told, ""),
+        ]
+
+    catalog = LiveCatalog(query, refusal=KeyError, minor=Minor(3, 5))
+    if known:
+        assert (await catalog.look_up([name])).table(name) is not None
+        return
+    with pytest.raises(BackendUnavailable, match="another table"):
+        await catalog.look_up([name])

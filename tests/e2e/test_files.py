@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,14 +32,28 @@ policies:
     on: {catalog: spark_catalog, database: testlake, table: "*"}
     allow: [{groups: [promoters], access: [promote]}]
   - name: the source's files
-    on: {url: "file:ROOT/*"}
+    on: [{url: "file:ROOT/*"}, {url: "file:ABOVE/testlearned/*"}]
     allow: [{users: [alice], access: [read]}]
+  - name: files that get other columns
+    on:
+      - {catalog: spark_catalog, database: testlearned}
+      - {catalog: spark_catalog, database: testlearned, table: "*", column: "*"}
+    allow: [{users: [alice], access: [use, select, promote]}]
+  - name: one of which nobody sees
+    on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
+    mask: [{groups: [public], type: MASK_NULL}]
   - name: every other event
     on: {catalog: spark_catalog, database: testlake, table: raw__events}
     filter: [{groups: [public], where: "id % 2 = 0"}]
   - name: secrets
     on: {catalog: spark_catalog, database: testlake, table: raw__events, column: secret}
     mask: [{groups: [public], type: MASK_NULL}]
+  - name: secrets of a directory of directories
+    on: {catalog: spark_catalog, database: testlake, table: guarded, column: secret}
+    mask: [{groups: [public], type: MASK_NULL}]
+  - name: rows of a part of a directory
+    on: {catalog: spark_catalog, database: testlake, table: parts__day_z3dz2}
+    filter: [{groups: [public], where: "id = 1"}]
 """
 USERS = {"alice": ["promoters", "readers"], "bob": ["readers"], "carl": ["promoters"]}
 EVENTS = [(0, None), (2, None), (4, None)]
@@ -65,22 +81,40 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     write(root / "mixed" / "b.json", '{"id": 1}\n')
     write(root / "empty" / "nothing.csv", "")
     write(root / "Größe" / "a.csv", "id,name\n1,a\n")
+    write(root / "dirs" / "below" / "a.csv", "id,name\n1,a\n")
+    for directory in ("guarded", "parts", "days"):
+        for day in (1, 2):
+            write(root / directory / f"day={day}" / "a.csv", f"id,secret\n{day},s{day}\n")
     (root / "outside").mkdir()
     (root / "linked").symlink_to(root.parent)
     (root / "outside" / "link.csv").symlink_to("/etc/passwd")
-    settings = {"files": {"testlake": {"root": f"file:{root}"}}}
-    pack = PACK.replace("ROOT", str(root))
+    spark.query(
+        f"CREATE DATABASE testwarehouse LOCATION '{root}/wh'",
+        "CREATE TABLE testwarehouse.hidden USING parquet AS SELECT 1 AS id",
+        f"CREATE TABLE testwarehouse.far USING parquet LOCATION '{root}/far/in' AS SELECT 1 AS id",
+    )
+    learned = f"file:{open_directory}/testlearned"
+    sources = {
+        "testlake": {"root": f"file:{root}"},
+        "testlearned": {"root": learned, "schema_learning": True},
+    }
+    settings: dict[str, Any] = {"files": sources}
+    pack = PACK.replace("ROOT", str(root)).replace("ABOVE", str(open_directory))
     file = write_settings(open_directory / "files", spark, pack, USERS, **settings)
     with contextlib.ExitStack() as stack:
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlake CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testwarehouse CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
 
 
 def write(file: Path, text: str) -> None:
-    file.parent.mkdir(exist_ok=True)
-    file.parent.chmod(0o755)
+    for directory in (file.parent.parent, file.parent):
+        if not directory.exists():
+            directory.mkdir()
+            directory.chmod(0o755)
     file.write_text(text)
     file.chmod(0o644)
 
@@ -149,7 +183,7 @@ def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]
         ("raw.delta", "table of Delta"),
         ("mixed", "several formats: csv, json"),
         ("empty", "only empty ones"),
-        ("raw", "no files in it"),
+        ("dirs", "no files in it"),
         ("linked", "a link"),
         ("outside", "a link"),
         ("raw.absent", "TABLE_OR_VIEW_NOT_FOUND"),
@@ -159,3 +193,121 @@ def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]
 )
 def test_what_cannot_become_a_table_is_told(files: RunningGateway, name: str, why: str) -> None:
     assert why in told(files, "alice", f"SELECT * FROM testlake.{name}")
+
+
+def part_of(directory: Path) -> str:
+    return next(file.name for file in directory.iterdir() if file.name.startswith("part-"))
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_files_of_a_table_have_no_other_name(files: RunningGateway, root: Path, endpoint: str) -> None:
+    assert ask(files, endpoint, "alice", "SELECT * FROM testlake.raw.lines LIMIT 0") == []
+    shares = "shares files with the table `spark_catalog.testlake.raw__lines`"
+    name = f"testlake.raw.lines.`{part_of(root / 'raw' / 'lines')}`"
+    assert shares in told(files, "alice", f"SELECT * FROM {name}", endpoint)
+    # Of a masked one policies tell first.
+    part = f"testlake.raw.events.`{part_of(root / 'raw' / 'events')}`"
+    assert "policies mask, filter or deny" in told(files, "alice", f"SELECT * FROM {part}", endpoint)
+
+
+def test_neither_what_is_in_a_dataset_nor_what_it_is_in_is_another(files: RunningGateway) -> None:
+    assert ask(files, "thrift", "alice", "SELECT count(*) FROM testlake.days.`day=1`") == [(1,)]
+    shares = "shares files with the table `spark_catalog.testlake.days__day_z3dz1`"
+    assert shares in told(files, "alice", "SELECT * FROM testlake.days")
+    assert shares in told(files, "alice", "SELECT * FROM testlake.days.`day=1`.`a.csv`")
+    assert ask(files, "thrift", "alice", "SELECT count(*) FROM testlake.days.`day=2`") == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["wh.hidden", "wh", "far.in", "far"])
+def test_tables_of_the_session_catalog_have_no_other_name(files: RunningGateway, name: str) -> None:
+    why = told(files, "alice", f"SELECT * FROM testlake.{name}")
+    assert "shares files with another table or database" in why or "no files in it" in why
+    assert "testwarehouse" not in why
+
+
+@pytest.mark.parametrize("name", ["guarded.`day=1`", "guarded.`day=1`.`a.csv`", "parts"])
+def test_masks_and_filters_of_other_names_are_not_escaped(files: RunningGateway, name: str) -> None:
+    assert "policies mask, filter or deny" in told(files, "alice", f"SELECT * FROM testlake.{name}")
+
+
+def test_what_lies_in_a_table_of_a_format_is_no_table(files: RunningGateway, root: Path) -> None:
+    name = f"testlake.raw.delta.`{part_of(root / 'raw' / 'delta')}`"
+    assert "lies in a table of Delta" in told(files, "alice", f"SELECT * FROM {name}")
+
+
+ALTER = "ALTER TABLE testlake.{} {} METADATA"
+
+
+def refused(gateway: RunningGateway, endpoint: str, user: str, text: str) -> str:
+    return told(gateway, user, text, endpoint)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_who_may_promote_may_have_files_looked_at_again(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    directory = f"again_{endpoint}"
+    write(root / directory / "a.csv", "id,name\n1,a\n")
+    with session(files, endpoint, "alice") as alice:
+        assert alice(f"SELECT * FROM testlake.{directory}") == [(1, "a")]
+        assert alice(ALTER.format(directory, "REFRESH")) == []
+        write(root / directory / "b.csv", "id,name\n2,b\n")
+        assert alice(ALTER.format(directory, "refresh")) == []
+        assert alice(f"SELECT * FROM testlake.{directory}") == [(1, "a"), (2, "b")]
+    assert "promote" in refused(files, endpoint, "bob", ALTER.format(directory, "REFRESH"))
+    assert "promote" in refused(files, endpoint, "bob", ALTER.format(directory, "FORGET"))
+    write(root / directory / "c.csv", "id,name\nx,c\n")
+    drifted = refused(files, endpoint, "alice", ALTER.format(directory, "REFRESH"))
+    assert "1 differences in format and columns" in drifted
+    # Forgotten, and named again, it is made anew.
+    with session(files, endpoint, "alice") as alice:
+        assert alice(ALTER.format(directory, "FORGET")) == []
+        assert alice(f"SELECT * FROM testlake.{directory} WHERE id = 'x'") == [("x", "c")]
+        assert alice(ALTER.format(directory, "FORGET")) == []
+    again = refused(files, endpoint, "alice", ALTER.format(directory, "FORGET"))
+    assert "no table that was made of files" in again
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_source_that_learns_gives_its_tables_other_columns(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    directory = open_directory / "testlearned" / endpoint
+    write(directory / "a.csv", "id,name\n1,a\n")
+    refresh = f"ALTER TABLE testlearned.{endpoint} REFRESH METADATA"
+    with session(files, endpoint, "alice") as alice:
+        assert alice(f"SELECT * FROM testlearned.{endpoint}") == [(1, "a")]
+        write(directory / "a.csv", "id,name,late\n1,a,x\n")
+        assert alice(refresh) == []
+        # Policies hold for what came, as for everything else.
+        assert alice(f"SELECT * FROM testlearned.{endpoint}") == [(1, "a", None)]
+        assert alice(refresh) == []
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_what_is_no_dataset_has_no_metadata_to_forget(files: RunningGateway, endpoint: str) -> None:
+    for name, why in (
+        ("testlake.never.named", "no table that was made of files"),
+        ("testwarehouse.hidden", "take the name of a table made of files"),
+    ):
+        for action in ("REFRESH", "FORGET"):
+            text = f"ALTER TABLE {name} {action} METADATA"
+            assert why in refused(files, endpoint, "alice", text), text
+    assert "PARSE" in refused(files, endpoint, "alice", "ALTER TABLE testlake.days FORGET METADATA x")
+
+
+def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gateway", "datasets", "-c", str(gateway.config), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
+    write(root / "kept" / "a.csv", "id,name\n1,a\n")
+    assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]
+    assert "is as it was" in run_datasets(files, "refresh", "testlake/kept").stdout
+    write(root / "kept" / "b.csv", "id,name\nx,b\n")
+    drifted = run_datasets(files, "refresh", "testlake/kept")
+    assert (drifted.returncode, "1 → 2 files" in drifted.stdout) == (1, True), drifted
+    assert "~ id int → string" in drifted.stdout
+    assert "forgotten" in run_datasets(files, "forget", "testlake/kept").stdout
+    assert "testlake/kept" not in run_datasets(files, "list").stdout

@@ -3,124 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
-from gateway.database.migrate import migrate
-from gateway.errors import Faults, LedgerUnavailable
+from gateway.errors import LedgerUnavailable
 from gateway.files.links import LeadsOut, require_no_links
-from gateway.files.promotion import Promoter, forget
-from gateway.files.store import datasets
-from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
-from gateway.model.files import FileSource
-from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
-from gateway.session.ports import BackendError
-
-LAKE = FileSource(
-    name="lake", root="s3a://b", database="lake", formats=("parquet", "csv"), depth=3, leaf_columns=2, files=9
-)
-EVENTS = TableName("spark_catalog", "lake", "raw__events")
-ALICE = Principal(user="alice")
-
-
-def decide(resource: Resource, access: str, *, allowed: bool = True) -> Decision:
-    request = AccessRequest(principal=ALICE, resource=resource, access=access)
-    return Decision(request=request, allowed=allowed, reason="test")
-
-
-@dataclass
-class PlayedSpark:
-    """Answers the promoter's questions, and is the catalog of what it was told to make."""
-
-    kinds: Sequence[tuple[Any, ...]] = (("parquet", 3, 300, "AB", "s3a://b/raw/events/a.parquet"),)
-    head: bytes = b"PAR1"
-    marks: tuple[str, ...] = ()
-    columns: int = 2
-
-    def __post_init__(self) -> None:
-        self.tables: dict[TableName, Table] = {}
-        self.asked: list[str] = []
-        self.recorded: list[tuple[str, str, str, int]] = []
-        """Who, the table, the URL, and what was asked of Spark until then."""
-
-    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
-        self.asked.append(sql)
-        await asyncio.sleep(0)
-        if sql.startswith("SELECT length"):
-            if any(mark in before for mark in self.marks):
-                return [(1,)]
-            raise BackendError("there is no such path", "42K03")
-        if "USING binaryFile" in before:
-            return self.kinds
-        if "USING text" in before:
-            return [(self.head.hex(),)]
-        if sql.startswith("CREATE TABLE"):
-            columns = tuple(Column(name=f"c{n}", type="int") for n in range(self.columns))
-            self.tables[EVENTS] = Table(
-                name=EVENTS, kind=TableKind.TABLE, columns=columns, location="s3a://b/raw/events"
-            )
-        if sql.startswith("DROP TABLE"):
-            self.tables.clear()
-        return []
-
-    @property
-    def made(self) -> int:
-        return sum(sql.startswith("CREATE TABLE") for sql in self.asked)
-
-    @property
-    def snapshot(self) -> CatalogSnapshot:
-        return CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=dict(self.tables))
-
-    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
-        return self.snapshot
-
-    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
-        pass
-
-    async def databases(self, catalog: str) -> Sequence[str]:
-        return ()
-
-    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
-        return ()
-
-
-def promoter(spark: PlayedSpark, dsn: str, source: FileSource = LAKE) -> Promoter:
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Any]:
-        connection = await asyncpg.connect(dsn)
-        try:
-            await migrate(connection)
-            yield connection
-        finally:
-            await connection.close()
-
-    async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
-        spark.recorded.append((principal.user, str(table), url, len(spark.asked)))
-
-    return Promoter(
-        [source], spark.query, refusal=BackendError, catalog=spark, connect=connect, record=record
-    )
-
-
-async def kept(dsn: str) -> list[tuple[str, str, str]]:
-    connection = await asyncpg.connect(dsn)
-    await migrate(connection)
-    found = [(row["source"], row["path"], row["promoted_by"]) for row in await datasets(connection)]
-    await connection.close()
-    return found
+from gateway.model.resource import Resource
+from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, kept, not_escaped, promoter
 
 
 async def test_a_promotion_is_on_record_before_spark_is_asked(database: str) -> None:
     spark = PlayedSpark()
-    await promoter(spark, database).promote(EVENTS, ALICE, decide)
+    await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
     assert spark.recorded == [("alice", str(EVENTS), "s3a://b/raw/events", 0)]
 
 
@@ -133,14 +34,14 @@ async def test_what_cannot_be_recorded_is_not_promoted(database: str) -> None:
 
     mine._record = full
     with pytest.raises(LedgerUnavailable):
-        await mine.promote(EVENTS, ALICE, decide)
+        await mine.promote(EVENTS, ALICE, decide, not_escaped)
     assert spark.asked == []
 
 
 async def test_two_gateways_at_once_make_one_table(database: str) -> None:
     spark = PlayedSpark()
     gateways = [promoter(spark, database) for _ in range(4)]
-    ended = await asyncio.gather(*(one.promote(EVENTS, ALICE, decide) for one in gateways))
+    ended = await asyncio.gather(*(one.promote(EVENTS, ALICE, decide, not_escaped) for one in gateways))
     assert ended == [None] * 4
     assert spark.made == 1
     assert await kept(database) == [("lake", "raw/events", "alice")]
@@ -150,7 +51,10 @@ async def test_two_gateways_at_once_make_one_table(database: str) -> None:
 async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
     spark = PlayedSpark()
     refused = await promoter(spark, "").promote(
-        EVENTS, ALICE, lambda resource, access: decide(resource, access, allowed=access != lacking)
+        EVENTS,
+        ALICE,
+        lambda resource, access: decide(resource, access, allowed=access != lacking),
+        not_escaped,
     )
     assert refused is not None
     assert refused.code == "ACCESS_DENIED"
@@ -164,45 +68,178 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
         (PlayedSpark(kinds=(("parquet", 10, 1, "", "s3a://b/raw/events/a"),)), "9 files"),
         (PlayedSpark(kinds=()), "no files"),
         (PlayedSpark(head=b"hello"), "none of parquet, csv"),
-        (PlayedSpark(marks=("_delta_log",)), "table of Delta"),
-        (PlayedSpark(marks=("metadata/",)), "table of Iceberg"),
+        (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of Delta"),
+        (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "lies in a table of Delta"),
+        (PlayedSpark(marks=("s3a://b/metadata",)), "lies in a table of Iceberg"),
+        (PlayedSpark(marks=("s3a://b/.hoodie",)), "lies in a table of Hudi"),
+        (PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")), "lies in a table of Paimon"),
         (PlayedSpark(kinds=(("parquet", 1, 1, "", "s3a://b/raw/events/`x`"),)), "safely"),
         (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "many kinds"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_what_is_refused_leaves_nothing(spark: PlayedSpark, why: str, database: str) -> None:
-    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide)
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
     assert why in refused.message
     assert not spark.tables
     assert await kept(database) == []
 
 
+async def test_a_directory_of_snapshots_is_no_table_of_paimon(database: str) -> None:
+    spark = PlayedSpark(marks=("s3a://b/raw/snapshot",))
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert spark.made == 1
+
+
+async def test_guards_of_other_names_of_the_files_are_not_escaped() -> None:
+    spark = PlayedSpark()
+    asked: list[tuple[str, str, bool]] = []
+
+    def escaped(new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        asked.append((str(new), str(old), beginning))
+        return beginning
+
+    refused = await promoter(spark, "").promote(EVENTS, ALICE, decide, escaped)
+    assert refused is not None
+    assert refused.code == "ACCESS_DENIED"
+    assert (spark.asked, spark.recorded) == ([], [])
+    own = "spark_catalog.lake.raw__events"
+    assert asked == [(own, "spark_catalog.lake.raw", False), (own, f"{own}__", True)]
+
+
+def in_catalog(
+    *tables: tuple[str, str], database: str = "file:/wh/hr.db"
+) -> dict[str, Sequence[tuple[Any, ...]]]:
+    """Play a database `hr` that lies there, with tables, each a name and what Spark tells of it."""
+    return {
+        "SHOW DATABASES IN `spark_catalog`": [("`h``r`",)],
+        "DESCRIBE NAMESPACE EXTENDED `spark_catalog`.`h``r`": [("Comment", "x"), ("Location", database)],
+        "SHOW TABLES IN `spark_catalog`.`h``r`": [("h`r", name, False) for name, _ in tables],
+        "SHOW TABLE EXTENDED IN `spark_catalog`.`h``r` LIKE '*'": [
+            ("h`r", name, False, told) for name, told in tables if told
+        ],
+        "SET spark.sql.warehouse.dir": [("spark.sql.warehouse.dir", "file:/wh")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("location", "is_taken"),
+    [
+        ("s3a://b/raw/events", True),
+        ("s3://b/raw/events/", True),
+        ("s3n://b//raw/./events/day=1/part-0.parquet", True),
+        ("s3a://b/raw", True),
+        ("s3a://b", True),
+        ("s3a://b/r%61w", True),
+        ("s3a://b/raw/event", False),
+        ("s3a://b/raw/events2", False),
+        ("s3a://other/raw/events", False),
+        ("hdfs://nn/raw/events", False),
+        ("/raw/events", True),
+    ],
+)
+async def test_files_of_a_table_are_no_other_table(location: str, is_taken: bool, database: str) -> None:
+    spark = PlayedSpark()
+    spark.catalog = in_catalog(("salary", f"Comment: x\nLocation: s3a://else/x\nLocation: {location}\nz: 1"))
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    assert (refused is not None) is is_taken
+    assert spark.made == (not is_taken)
+    if refused is not None:
+        assert "shares files with the table `spark_catalog.h`r.salary`" in refused.message
+
+
+async def test_who_may_not_read_a_table_is_not_told_of_it(database: str) -> None:
+    spark = PlayedSpark()
+    spark.catalog = in_catalog(("salary", "Location: s3a://b/raw/events"))
+
+    def own_alone(resource: Resource, access: str) -> Decision:
+        return decide(resource, access, allowed="salary" not in str(resource))
+
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, own_alone, not_escaped)
+    assert refused is not None
+    assert "another table or database" in refused.message
+    assert "salary" not in refused.message
+
+
+async def test_databases_warehouses_and_reserved_places_are_taken(database: str) -> None:
+    spark = PlayedSpark()
+    for taken in (
+        in_catalog(database="s3a://b/raw"),
+        {"SET spark.sql.warehouse.dir": [("spark.sql.warehouse.dir", "s3a://b/raw/events/wh")]},
+    ):
+        spark.catalog = taken
+        refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+        assert refused is not None
+        assert "shares files" in refused.message
+    spark.catalog = {}
+    mine = promoter(spark, database, reserved=("s3://b/raw/events/checkpoints",))
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert spark.made == 0
+
+
+async def test_tables_that_the_listing_leaves_out_are_looked_up(database: str) -> None:
+    spark = PlayedSpark()
+    spark.catalog = in_catalog(("v", "Type: VIEW\nView Text: x"), ("ice", ""))
+    ice = TableName("spark_catalog", "h`r", "ice")
+    spark.others[ice] = Table(
+        name=ice,
+        kind=TableKind.TABLE,
+        columns=(Column(name="a", type="int"),),
+        location="s3a://b/raw/events/x",
+    )
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "ice" in refused.message
+
+
+async def test_nothing_is_made_while_places_are_unknown(database: str) -> None:
+    spark = PlayedSpark()
+    spark.catalog = in_catalog(("odd", "Location: relative/place"))
+    refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "cannot be told where" in refused.message
+    for statement in in_catalog():
+        if statement.startswith(("SHOW", "DESCRIBE")):
+            spark = PlayedSpark(refuses=statement)
+            spark.catalog = in_catalog()
+            refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
+            assert refused is not None, statement
+            assert spark.made == 0
+
+
+async def test_a_dataset_keeps_its_place_while_its_table_is_dropped(database: str) -> None:
+    spark = PlayedSpark()
+    one = promoter(spark, database)
+    await one.promote(EVENTS, ALICE, decide, not_escaped)
+    spark.tables.clear()
+    for table in ("raw", "raw__events__day_z3dz1"):
+        name = replace(EVENTS, table=table)
+        refused = await one.promote(name, ALICE, decide, not_escaped)
+        assert refused is not None
+        assert "shares files with the table `spark_catalog.lake.raw__events`" in refused.message
+    assert await one.promote(replace(EVENTS, table="raw__event"), ALICE, decide, not_escaped) is None
+
+
+async def test_of_overlapping_directories_at_once_one_becomes_a_table(database: str) -> None:
+    spark = PlayedSpark()
+    names = [replace(EVENTS, table=table) for table in ("raw", "raw__events", "raw__events__x")]
+    ended = await asyncio.gather(
+        *(promoter(spark, database).promote(name, ALICE, decide, not_escaped) for name in names)
+    )
+    assert sum(one is None for one in ended) == 1
+    assert spark.made == 1
+
+
 async def test_a_table_that_was_dropped_is_made_anew_and_kept_once(database: str) -> None:
     spark = PlayedSpark()
     one = promoter(spark, database)
-    await one.promote(EVENTS, ALICE, decide)
+    await one.promote(EVENTS, ALICE, decide, not_escaped)
     spark.tables.clear()
-    await one.promote(EVENTS, replace(ALICE, user="bob"), decide)
+    await one.promote(EVENTS, replace(ALICE, user="bob"), decide, not_escaped)
     assert spark.made == 2
     assert await kept(database) == [("lake", "raw/events", "bob")]
-
-
-async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: str) -> None:
-    spark = PlayedSpark()
-    await promoter(spark, database).promote(EVENTS, ALICE, decide)
-    connection = await asyncpg.connect(database)
-    ours = spark.tables[EVENTS]
-    spark.tables[EVENTS] = replace(ours, location="s3a://b/warehouse/own")
-    with pytest.raises(Faults, match="other files"):
-        await forget(connection, spark.query, spark, EVENTS, "s3a://b/raw/events")
-    assert spark.tables
-    spark.tables[EVENTS] = ours
-    await forget(connection, spark.query, spark, EVENTS, "s3a://b/raw/events")
-    await connection.close()
-    assert not spark.tables
-    assert await kept(database) == []
 
 
 def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
@@ -218,3 +255,19 @@ def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
             require_no_links(str(tmp_path), path, 9)
     with pytest.raises(LeadsOut, match="nothing"):
         require_no_links(str(tmp_path), ("absent",), 9)
+
+
+def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raw" / "events").mkdir(parents=True)
+    opened = os.open
+
+    def open_any_case(name: str, flags: int, **more: Any) -> int:
+        return opened(name.lower() if "dir_fd" in more else name, flags, **more)
+
+    monkeypatch.setattr("gateway.files.links.os.open", open_any_case)
+    require_no_links(str(tmp_path), ("raw", "events"), 9)
+    for path in (("Raw", "events"), ("raw", "Events")):
+        with pytest.raises(LeadsOut, match="nothing"):
+            require_no_links(str(tmp_path), path, 9)

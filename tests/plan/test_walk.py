@@ -74,7 +74,7 @@ def test_a_stream_of_a_table_is_read_with_its_limits(spark: Any) -> None:
     assert table.options == (("maxFilesPerTrigger", "5"),)
 
 
-@pytest.mark.parametrize("option", ["path", "PATH", "sep", "versionAsOf", "readChangeFeed", "mergeSchema"])
+@pytest.mark.parametrize("option", ["path", "PATH", "sep", "start-snapshot-id", "mergeSchema"])
 def test_an_option_that_changes_what_a_table_is_read_as_is_refused(spark: Any, option: str) -> None:
     assert option in refusal(plan_of(spark.read.option(option, "x").table("t")))
 
@@ -118,7 +118,7 @@ def test_the_default_format_is_files_of_parquet(spark: Any) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["jdbc", "kafka", "iceberg", "hive", "hudi", "binaryFile", "xml", "org.apache.spark.sql.jdbc", ""],
+    ["jdbc", "kafka", "hive", "hudi", "binaryFile", "xml", "org.apache.spark.sql.jdbc", ""],
 )
 def test_sources_that_reach_further_than_files_are_refused(spark: Any, source: str) -> None:
     assert "data source" in refusal(plan_of(spark.read.format(source).load("x")))
@@ -133,15 +133,72 @@ def test_a_path_that_can_mean_other_places_is_refused(spark: Any, path: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("option", "instead"),
+    ("options", "text"),
     [
-        ("versionAsOf", "VERSION AS OF"),
-        ("TIMESTAMPASOF", "TIMESTAMP AS OF"),
-        ("readChangeFeed", "table_changes"),
+        ({"versionAsOf": "1"}, "`db`.`t` VERSION AS OF '1'"),
+        ({"TIMESTAMPASOF": "2026-01-01"}, "`db`.`t` TIMESTAMP AS OF '2026-01-01'"),
+        ({"snapshot-id": "12"}, "`db`.`t` VERSION AS OF 12"),
+        ({"as-of-timestamp": "12"}, "`db`.`t` TIMESTAMP AS OF timestamp_millis(12)"),
+        ({"branch": "b"}, "`db`.`t` VERSION AS OF 'b'"),
+        ({"tag": "it's"}, "`db`.`t` VERSION AS OF "),
+        ({"readChangeFeed": "true", "startingVersion": "0"}, "table_changes('db.t', 0)"),
+        (
+            {"readChangeData": "TRUE", "startingTimestamp": "2026-01-01", "endingVersion": "7"},
+            "table_changes('db.t', '2026-01-01', 7)",
+        ),
     ],
 )
-def test_an_option_of_delta_that_is_refused_names_the_sql(spark: Any, option: str, instead: str) -> None:
-    assert instead in refusal(plan_of(spark.read.option(option, "1").table("t")))
+def test_an_option_that_sql_has_words_for_is_read_as_the_text(
+    spark: Any, options: dict[str, str], text: str
+) -> None:
+    if "it's" in options.values():
+        assert "cannot be written" in refusal(plan_of(spark.read.options(**options).table("db.t")))
+        return
+    reading = read(plan_of(spark.read.options(**options).table("db.t")))
+    assert [one.text for one in reading.texts] == [f"SELECT * FROM {text}"]
+    assert not reading.tables
+    assert plan_in(reading).root.sql.query == f"SELECT * FROM {text}"
+
+
+@pytest.mark.parametrize("name", ["ice.db.t", "t", "`a b`.t"])
+def test_a_table_that_iceberg_loads_by_its_name_is_a_table(spark: Any, name: str) -> None:
+    [one] = read(plan_of(spark.read.format("Iceberg").load(name))).texts
+    assert one.text.replace("`", "") == f"SELECT * FROM {name}".replace("`", "")
+    [table] = read(plan_of(spark.readStream.format("iceberg").load(name))).tables
+    assert table.streaming
+
+
+def test_names_of_metadata_are_read_as_text_that_says_what_they_mean(spark: Any) -> None:
+    reading = read(plan_of(spark.table("ice.db.t.files").join(spark.table("db.history"), "id")))
+    assert [one.text for one in reading.texts] == ["SELECT * FROM `ice`.`db`.`t`.`files`"]
+    assert [one.parts for one in reading.tables] == [("db", "history")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"versionAsOf": "1", "timestampAsOf": "2026-01-01"},
+        {"versionAsOf": "1", "readChangeFeed": "true", "startingVersion": "0"},
+        {"versionAsOf": "1", "maxFilesPerTrigger": "1"},
+        {"versionAsOf": "1", "sep": ";"},
+        {"readChangeFeed": "false", "startingVersion": "0"},
+        {"readChangeFeed": "true"},
+        {"startingVersion": "0"},
+        {"readChangeFeed": "true", "startingVersion": "0", "startingTimestamp": "2026-01-01"},
+        {"readChangeFeed": "true", "startingVersion": "(SELECT 1)"},
+        {"snapshot-id": "1 OR 1"},
+        {"tag": "12"},
+        {"branch": " 12 "},
+        {"as-of-timestamp": "now()"},
+    ],
+)
+def test_options_that_say_two_things_or_none_are_refused(spark: Any, options: dict[str, str]) -> None:
+    assert refusal(plan_of(spark.read.options(**options).table("db.t")))
+
+
+def test_no_stream_begins_at_a_version(spark: Any) -> None:
+    for option in ("versionAsOf", "branch", "readChangeFeed", "startingVersion"):
+        assert "stream" in refusal(plan_of(spark.readStream.option(option, "1").table("db.t")))
 
 
 def test_a_plugin_of_connect_is_refused_and_sql_named() -> None:

@@ -148,6 +148,19 @@ def test_histories_of_what_is_shared(seed: int) -> None:
     assert moved or seed
 
 
+@pytest.mark.parametrize("world", [MASKED, FILTERED])
+def test_what_is_shared_with_a_mask_or_filter_has_no_other_name(world: World) -> None:
+    engine = Engine(hive(world))
+
+    def table(name: str) -> Resource:
+        return Resource.table("main", "crm", name)
+
+    assert engine.guards_escaped(table("leads__x"), table("leads"))
+    assert engine.guards_escaped(table("other"), table("lea"), beginning=True)
+    plain = Engine(hive(world, resources=[]))
+    assert not plain.guards_escaped(table("leads__x"), table("elsewhere"))
+
+
 def test_a_difference_in_what_is_shared_is_told() -> None:
     links = [{**entry, "status": "DENIED"} for entry in MASKED.download["gdsInfo"]["dshInDs"]]
     old, new = hive(MASKED), hive(MASKED, dshInDs=links)

@@ -20,6 +20,28 @@ REMOVALS = (
         "if self.star_shows_visible:",
         "test_hidden_columns",
     ),
+    # The gateway's own statements
+    Removal(
+        "a statement of the gateway's own is a whole text",
+        "sql.dataset_statements",
+        "_STATEMENT.fullmatch(text)",
+        "_STATEMENT.match(text)",
+        "sql.test_dataset_statements",
+    ),
+    Removal(
+        "datasets are looked after by who may promote them",
+        "sql.dataset_statements",
+        'wants=(Want(_resource(table), "promote"),),',
+        "wants=(),",
+        "sql.test_dataset_statements",
+    ),
+    Removal(
+        "the gateway's own statements are on tables of files",
+        "sql.dataset_statements",
+        "if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):",
+        "if table is None:",
+        "sql.test_dataset_statements",
+    ),
     # Which conditions go below a barrier
     Removal(
         "columns that USING makes one are of one type",

@@ -14,6 +14,7 @@ from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
+from gateway.model.files import NotPromoted
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -22,6 +23,7 @@ from gateway.model.statement import (
     AnswerRule,
     Cleared,
     Client,
+    DatasetAction,
     NeedsCatalog,
     Refused,
     ScanRecord,
@@ -311,6 +313,9 @@ class FakeAuthority:
     def decide(self, request: AccessRequest) -> Decision:
         return Decision(request=request, allowed=self.visible(request.principal, request.resource))
 
+    def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+        return False
+
 
 class FakeJudge:
     """Clears what `refused` does not match; forwards the text in square brackets, so that it differs."""
@@ -376,6 +381,33 @@ class Sink:
         return
 
 
+class FakePromotion:
+    """Makes a table of nothing; notes what is to be done with datasets in the order of everything else."""
+
+    def __init__(self, order: list[str]) -> None:
+        self.order = order
+        self.tended: list[tuple[str, TableName]] = []
+        self.why: str | None = None
+        """What is told instead of doing it."""
+
+    def covers(self, name: TableName) -> bool:
+        return False
+
+    async def promote(
+        self,
+        name: TableName,
+        principal: Principal,
+        decide: Callable[[Resource, str], Decision],
+        escaped: Callable[..., bool],
+    ) -> NotPromoted | None:
+        return None
+
+    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+        self.order.append("tended")
+        self.tended.append((action, name))
+        return self.why
+
+
 class World:
     """A session service over fakes, with everything in reach."""
 
@@ -385,8 +417,11 @@ class World:
         backend: Backend | None = None,
         catalog: FakeCatalog | None = None,
         locks: CatalogLocks | None = None,
+        *,
+        promotes: bool = False,
     ) -> None:
         self.order: list[str] = []
+        self.promotion = FakePromotion(self.order)
         self.ledger = FakeLedger(self.order)
         self.backend = FakeBackend(self.order)
         self.catalog = catalog or FakeCatalog()
@@ -411,6 +446,7 @@ class World:
             clock=lambda: self.now,
             lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
             told_catalogs=lambda: self.told,
+            promotion=self.promotion if promotes else None,
         )
 
     def new_policies(self) -> None:

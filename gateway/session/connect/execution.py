@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, LimitExceeded
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -335,6 +335,7 @@ class ConnectExecution:
             self._endings.forget(operation)
             await self._endings.conclude(operation, "not_forwarded", reason="the session was closed")
             session.require_open()
+        await self._tend(operation)
         session.forwarding(verdict)
         hold.forwarding()
         if hold.request.read_only:
@@ -348,6 +349,16 @@ class ConnectExecution:
                 session.pending = operation
             operation.task = self._endings.spawn(self._drive(operation, envelope))
         return operation, envelope
+
+    async def _tend(self, operation: ConnectOperation) -> None:
+        """Do what the statement wants of datasets; it ends here when that cannot be done."""
+        try:
+            await self._verdicts.tend(operation.cleared)
+        except BaseException as fault:
+            told = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
+            self._endings.forget(operation)
+            await self._endings.conclude(operation, "failed", told, known=True)
+            raise
 
     @contextlib.asynccontextmanager
     async def configuring(self, session: ConnectSession, request: pb.ConfigRequest) -> AsyncIterator[None]:

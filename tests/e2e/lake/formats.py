@@ -21,7 +21,7 @@ TOGETHER: Mapping[str, Sequence[str]] = {
     "3.5-paimon": ("paimon",),
     "4.1": ("delta", "iceberg"),
 }
-"""Spark → the formats that it has. All suites before one of a name share it. Iceberg and Paimon cannot be together."""
+"""Spark → its formats. All suites before one of a name share it. Iceberg and Paimon cannot be together."""
 
 CATALOGS: Mapping[str, Mapping[str, str]] = {
     "delta": {"spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
@@ -29,6 +29,11 @@ CATALOGS: Mapping[str, Mapping[str, str]] = {
         "ice": "org.apache.iceberg.spark.SparkCatalog",
         "ice.type": "hadoop",
         "ice.warehouse": "{}/ice",
+        # One that has views, in Spark's own metastore, which is Derby in the same process.
+        "over": "org.apache.iceberg.spark.SparkCatalog",
+        "over.type": "hive",
+        "over.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        "over.hadoop.datanucleus.connectionPoolingType": "none",
     },
     "paimon": {"paimon": "org.apache.paimon.spark.SparkCatalog", "paimon.warehouse": "{}/paimon"},
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -91,6 +94,7 @@ def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
         yield twins
 
 
+PATIENCE_S = 120.0
 READS = (
     "SELECT * FROM customer ORDER BY id",
     "SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id",
@@ -197,6 +201,234 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
     unread = lake.minor < (4, 0) and "no_such" in text and "[PARSE_SYNTAX_ERROR]" in message
     assert message.startswith("[SLUICE_") or unread, message
     assert CANARY not in message
+
+
+PRUNED = {
+    "SELECT id FROM customer WHERE day = DATE'2024-01-02'": ("day = ", "region = 'EMEA'"),
+    "SELECT id, email FROM customer WHERE id >= 3": ("id >= 3",),
+    "SELECT name FROM customer VERSION AS OF 'first' WHERE name = 'Ann'": ("region = 'EMEA'",),
+}
+"""By partition, by what a file has bounds of, with what Iceberg is told to skip files by."""
+
+
+def test_partitions_and_bounds_are_used_under_masks_and_filters(
+    lake: LakeSpark, gateway: RunningGateway, bob: Twins
+) -> None:
+    for text, pushed in PRUNED.items():
+        ((plan,),) = lake.spark.query(
+            "USE ice.shop", f"EXPLAIN FORMATTED {bob.forwarded(gateway, 'bob', text)}"
+        )
+        assert re.search(r"BatchScan|IcebergScan", plan), plan
+        for condition in pushed:
+            assert re.search(rf"filters=.*{re.escape(condition)}", plan), (condition, plan)
+
+
+FRAMES: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.table("customer").orderBy("id"),
+    "of a database": lambda spark, db: spark.read.table(f"{db}.customer").filter("id > 1"),
+    "of a format": lambda spark, db: spark.read.format("iceberg").table(f"{db}.customer"),
+    "loaded by name": lambda spark, db: spark.read.format("iceberg").load(f"{db}.customer"),
+    "loaded by its own name": lambda spark, db: spark.read.format("iceberg").load("customer"),
+    "columns": lambda spark, db: spark.table("customer").select("id", "email", "phone"),
+    "grouped": lambda spark, db: spark.table("customer").groupBy("region").count(),
+    "pruned": lambda spark, db: spark.table("customer").filter("day = DATE'2024-01-02'"),
+    "masked in a condition": lambda spark, db: spark.table("customer").filter("email LIKE 'ann%'"),
+    "joined": lambda spark, db: spark.table("customer").join(spark.table("plain"), "id", "left"),
+    "with itself": lambda spark, db: (
+        spark.table("customer").alias("a").join(spark.table("customer").alias("b"), "email")
+    ),
+    "union": lambda spark, db: spark.table("customer").select("id").union(spark.table("plain").select("id")),
+    "of a text": lambda spark, db: spark.sql("SELECT * FROM customer VERSION AS OF 'first'"),
+    "described": lambda spark, db: spark.table("customer").summary("count", "min", "max"),
+    "sampled": lambda spark, db: spark.table("customer").sample(1.0, seed=3),
+    "renamed": lambda spark, db: spark.table("customer").withColumnRenamed("email", "e").drop("day"),
+    "crosstab": lambda spark, db: spark.table("customer").crosstab("region", "day"),
+    "window": lambda spark, db: spark.table("customer").selectExpr(
+        "id", "lag(email) OVER (ORDER BY id) AS l"
+    ),
+    "no such column": lambda spark, db: spark.table("customer").select("no_such"),
+    "a version by option, of a format": lambda spark, db: (
+        spark.read.format("iceberg").option("versionAsOf", "first").load(f"{db}.customer").select("email")
+    ),
+    "a branch by option": lambda spark, db: spark.read.option("branch", "main").table(f"{db}.customer"),
+    "a branch by option, loaded": lambda spark, db: (
+        spark.read.format("iceberg").option("branch", "main").load(f"{db}.customer").filter("id > 2")
+    ),
+    "a version by option": lambda spark, db: spark.read.option("versionAsOf", "first").table("customer"),
+    "a time by option": lambda spark, db: (
+        spark.read.option("timestampAsOf", "2099-01-01").table("customer").select("id")
+    ),
+    "two times joined": lambda spark, db: (
+        spark.read.option("versionAsOf", "first").table("customer").join(spark.table("customer"), "email")
+    ),
+    "a column of it": lambda spark, db: (
+        (then := spark.read.option("versionAsOf", "first").table("customer"))
+        .where(then["id"] > 1)
+        .select(then["name"])
+    ),
+    "snapshots": lambda spark, db: spark.table(f"{db}.plain.snapshots").select("operation"),
+    "files": lambda spark, db: spark.read.format("iceberg").load(f"{db}.plain.files").select("record_count"),
+    "history, counted": lambda spark, db: spark.read.table(f"{db}.plain.history").groupBy().count(),
+}
+
+
+def test_dataframes_are_those_of_copies(lake: LakeSpark, bob: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    bob.all_same_frames(FRAMES)
+    snapshots = {
+        db: lake.spark.query(f"SELECT min_by(snapshot_id, committed_at) FROM {db}.customer.snapshots")[0][0]
+        for db in ("ice.shop", "ice.shop_copy")
+    }
+    # Iceberg 1.12 says of its own options to write `versionAsOf` instead; older ones answer as Sluice does.
+    for key, values in (
+        ("snapshot-id", snapshots),
+        ("tag", dict.fromkeys(snapshots, "first")),
+        ("branch", dict.fromkeys(snapshots, "main")),
+    ):
+        frame = bob.same_frame(key, partial(at_version, key, values))
+        assert len(frame.rows) == (3 if key == "branch" else 2)
+    later = bob.same_frame(
+        "as-of-timestamp",
+        lambda spark, db: (
+            spark.read.format("iceberg")
+            .option(
+                *("as-of-timestamp", 4070908800000) if db == "ice.shop" else ("timestampAsOf", "2099-01-01")
+            )
+            .load(f"{db}.customer")
+        ),
+    )
+    assert len(later.rows) == 3
+
+
+def at_version(key: str, values: Mapping[str, str], spark: Any, db: str) -> Any:
+    """Read a version by an option of Iceberg's, of the copies by Spark's own."""
+    return spark.read.option(key if db == "ice.shop" else "versionAsOf", values[db]).table(f"{db}.customer")
+
+
+FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
+    "hidden": lambda spark, place: spark.read.format("iceberg").load("ice.hidden.secret"),
+    "by path": lambda spark, place: spark.read.format("iceberg").load(f"{place}/shop/customer"),
+    "its files": lambda spark, place: spark.read.parquet(f"{place}/shop/customer/data"),
+    "files": lambda spark, place: spark.read.format("iceberg").load("ice.shop.customer.files"),
+    "files by name": lambda spark, place: spark.table("ice.shop.customer.files"),
+    "partitions at a tag": lambda spark, place: spark.read.option("tag", "first").table(
+        "ice.shop.customer.partitions"
+    ),
+    "entries": lambda spark, place: spark.read.table("customer.entries"),
+    "between snapshots": lambda spark, place: (
+        spark.read.format("iceberg").option("start-snapshot-id", "1").load("ice.shop.customer")
+    ),
+    "two versions": lambda spark, place: (
+        spark.read.option("tag", "first").option("branch", "main").table("customer")
+    ),
+    "the same twice": lambda spark, place: (
+        spark.read.option("path", "ice.shop.plain").format("iceberg").load("ice.hidden.secret")
+    ),
+    "a number for a tag": lambda spark, place: spark.read.option("tag", "1").table("customer"),
+    "no number": lambda spark, place: spark.read.option("snapshot-id", "1 OR 1").table("customer"),
+    "other columns": lambda spark, place: (
+        spark.read.format("iceberg").schema("id INT").load("ice.shop.customer")
+    ),
+    "a path as an option": lambda spark, place: spark.read.option("path", "x").table("customer"),
+    "kept": lambda spark, place: (
+        spark.table("ice.shop.plain.files").createTempView("kept") or spark.table("kept")
+    ),
+}
+
+
+def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
+    from pyspark.errors import PySparkException
+
+    if not lake.spark.connect_port:
+        return
+    passed = []
+    for name, program in FRAMES_PAST.items():
+        try:
+            passed.append((name, program(bob.ours.frames, str(lake.warehouse / "ice")).collect()))
+        except PySparkException as error:
+            if "SLUICE_" not in str(error) or CANARY in str(error):
+                passed.append((name, str(error)))
+    assert not passed, passed
+    with pytest.raises(PySparkException, match="SLUICE_NOT_GOVERNABLE"):
+        bob.ours.frames.table("ice.shop.plain.files").cache()
+
+
+FRAME_WRITES: tuple[tuple[str, Callable[[Any, str], Any]], ...] = (
+    ("created", lambda spark, db: rows(spark, 1).writeTo(f"{db}.f").using("iceberg").create()),
+    ("appended", lambda spark, db: rows(spark, 2).writeTo(f"{db}.f").append()),
+    ("inserted", lambda spark, db: rows(spark, 3).write.insertInto(f"{db}.f")),
+    ("saved", lambda spark, db: rows(spark, 4).write.format("iceberg").mode("append").saveAsTable("f")),
+    ("a branch is made", lambda spark, db: spark.sql(f"ALTER TABLE {db}.f CREATE BRANCH side")),
+    ("a branch is appended to", lambda spark, db: rows(spark, 5).writeTo(f"{db}.f.branch_side").append()),
+    ("a branch is inserted into", lambda spark, db: rows(spark, 6).write.insertInto(f"{db}.f.branch_side")),
+    ("overwritten where", lambda spark, db: rows(spark, 7).writeTo("f").overwrite(_is(spark, 2))),
+    ("partitions overwritten", lambda spark, db: rows(spark, 8).writeTo(f"{db}.f").overwritePartitions()),
+    (
+        "merged",
+        lambda spark, db: (
+            rows(spark, 9)
+            .mergeInto(f"{db}.f", _is(spark, 9, f"{db}.f.id"))
+            .whenNotMatched()
+            .insertAll()
+            .merge()
+        ),
+    ),
+    ("replaced", lambda spark, db: rows(spark, 10).writeTo(f"{db}.f").using("iceberg").createOrReplace()),
+)
+
+
+def rows(spark: Any, number: int) -> Any:
+    return spark.range(number, number + 1).selectExpr("CAST(id AS INT) AS id", "'n' || id AS name")
+
+
+def _is(spark: Any, number: int, column: str = "id") -> Any:
+    from pyspark.sql import functions
+
+    return functions.expr(f"{column} = {number}")
+
+
+def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark, steward: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for name, program in FRAME_WRITES:
+        for side in (steward.ours, steward.theirs):
+            program(side.frames, side.database)
+        answer = steward.same_frame(
+            name, lambda spark, db: spark.table(f"{db}.f").orderBy("id"), ordered=True
+        )
+        assert not answer.error, name
+        if name.startswith("a branch"):
+            steward.same_frame(
+                f"{name}, its rows", lambda spark, db: spark.read.option("branch", "side").table("f")
+            )
+
+
+STREAMS: dict[str, Callable[[Any, str], Any]] = {
+    "table": lambda spark, db: spark.readStream.table(f"{db}.customer"),
+    "loaded": lambda spark, db: spark.readStream.format("iceberg").load(f"{db}.customer"),
+    "columns": lambda spark, db: spark.readStream.table(f"{db}.customer").select("id", "email"),
+}
+
+
+def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for number, (name, program) in enumerate(STREAMS.items()):
+        for side in (bob.ours, bob.theirs):
+            stream = program(side.frames, side.database)
+            query = (
+                stream.writeStream.format("memory").queryName(f"s{number}").trigger(availableNow=True).start()
+            )
+            assert query.awaitTermination(PATIENCE_S)
+            assert query.exception() is None
+        answer = bob.same_frame(name, at_sink(f"s{number}"))
+        assert not answer.error
+        assert len(answer.rows) == 3
+
+
+def at_sink(name: str) -> Callable[[Any, str], Any]:
+    return lambda spark, db: spark.table(name)
 
 
 WRITES = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -277,16 +276,9 @@ PRUNED = {
 
 
 def test_partitions_and_file_index_are_used_under_masks_and_filters(
-    lake: LakeSpark, gateway: RunningGateway
+    lake: LakeSpark, gateway: RunningGateway, twins: Twins
 ) -> None:
-    """The plan of what is forwarded is asked for at Spark: it is not shown to whoever has obligations."""
-    one = " UNION ALL ".join(PRUNED)
-    explained = gateway.sluice(
-        *("explain", "-c", str(gateway.config), "--json", "--as", "bob"),
-        *("--catalog", "paimon", "--database", "shop", one),
-    )
-    forwarded = json.loads(explained.stdout)["forwarded"]
-    assert forwarded != one
+    forwarded = twins.forwarded(gateway, "bob", " UNION ALL ".join(PRUNED))
     ((plan,),) = lake.spark.query("USE paimon.shop", f"EXPLAIN FORMATTED {forwarded}")
     scans = re.findall(r"PaimonScan: .*", plan)
     assert len(scans) == len(PRUNED)

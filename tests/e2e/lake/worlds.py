@@ -1,8 +1,8 @@
 """Sparks of other minors with table formats, gateways before them, and what both have to answer alike.
 
-All modules on a minor share its Spark, with all formats that are tried there, so their databases have names of
-their own. A module has one gateway with one pack, and two sets of tables: the governed ones, and copies that were
-filtered and masked beforehand. The same text gives the same over both.
+All modules on a minor share its Spark, with all formats that are tried there, so their databases have names
+of their own. A module has one gateway with one pack, and two sets of tables: the governed ones, and copies
+that were filtered and masked beforehand. The same text gives the same over both.
 
 ```python
 @pytest.fixture(scope="module", params=["3.5", "4.1"])
@@ -17,6 +17,7 @@ def twins(request: pytest.FixtureRequest, lakes: OpenLake) -> Iterator[Twins]:
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.wire.tcli import TSessionHandle
 from tests.e2e import one_pack
 from tests.e2e.lake.formats import TOGETHER, catalogs_of, conf_of, jars_of, spark_home_of
+from tests.e2e.lake.servers import drivers
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers
 from tests.e2e.standing import CONF
 from tests.e2e.wire_client import StatusError, WireClient
@@ -43,6 +45,8 @@ OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATA
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # Delta reads what a table is in 50 tasks.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Delta lists a table's files for VACUUM in 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 OpenLake = Callable[[str], "LakeSpark"]
@@ -126,7 +130,7 @@ class Lakes:
                 spark_home=spark_home_of(minor),
                 java_options=jdk_openings(),
                 heap=HEAP,
-                jars=jars_of(minor, formats),
+                jars=[*jars_of(minor, formats), *drivers()],
                 conf={**OWN_CONF, **conf_of(formats, place / "warehouse")},
             ),
             answers,
@@ -156,9 +160,17 @@ class Twins:
     @classmethod
     @contextlib.contextmanager
     def open(
-        cls, lake: LakeSpark, gateway: RunningGateway, user: str, *, governed: str, copies: str
+        cls,
+        lake: LakeSpark,
+        gateway: RunningGateway,
+        user: str,
+        *,
+        governed: str,
+        copies: str,
+        told: Sequence[str] = (),
     ) -> Iterator[Twins]:
-        """Open sessions through Thrift, and through Spark Connect where there is one."""
+        """Open sessions through Thrift, and through Spark Connect where there is one. `told`: statements that
+        those straight at Spark begin with."""
         with contextlib.ExitStack() as opened:
             thrift = opened.enter_context(WireClient(gateway.host, gateway.port, user, one_pack.PASSWORD))
             direct = opened.enter_context(WireClient(lake.spark.host, lake.spark.port, "direct"))
@@ -166,8 +178,8 @@ class Twins:
             if lake.spark.connect_port:
                 ours.frames = opened.enter_context(gateway.session(user, one_pack.PASSWORD))
                 theirs.frames = opened.enter_context(lake.spark.session())
-            for side in (ours, theirs):
-                side.begin()
+            ours.begin()
+            theirs.begin(told)
             yield cls(ours, theirs)
 
     def same(self, text: str, **different: tuple[str, str]) -> Answer:
@@ -211,6 +223,18 @@ class Twins:
                 different.append(str(found))
         assert not different, "\n".join(different)
 
+    def forwarded(self, gateway: RunningGateway, user: str, text: str) -> str:
+        """Return what a text becomes for a user in the governed database, to be asked for its plan at Spark:
+        it is not shown to whoever has obligations."""
+        catalog, _, database = self.ours.database.rpartition(".")
+        explained = gateway.sluice(
+            *("explain", "-c", str(gateway.config), "--json", "--as", user),
+            *("--catalog", catalog or "spark_catalog", "--database", database, text),
+        )
+        forwarded: str = json.loads(explained.stdout)["forwarded"]
+        assert forwarded != text
+        return forwarded
+
     def refusal(self, text: str) -> str:
         """Return the message that a statement of the user's is refused with; `{db}` is the database."""
         message = self.ours.message(_filled(text, {"db": self.ours.database}))
@@ -227,12 +251,13 @@ class _Side:
         self._client = client
         self._session: TSessionHandle | None = None
 
-    def begin(self) -> None:
+    def begin(self, told: Sequence[str] = ()) -> None:
         """Open the session, and have both be in the database."""
         self._session = self._client.open_session()
-        self._client.result(self._session, f"USE {self.database}")
-        if self.frames is not None:
-            self.frames.sql(f"USE {self.database}").collect()
+        for text in (*told, f"USE {self.database}"):
+            self._client.result(self._session, text)
+            if self.frames is not None:
+                self.frames.sql(text).collect()
 
     def ask(self, text: str) -> Answer:
         try:

@@ -37,7 +37,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Envelope, OpenedSession, RpcError
 from gateway.wire.connect import pb, serialize
-from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger
+from tests.session.fakes import ALICE, BOB, NONE, FakeAuthority, FakeCatalog, FakeLedger, FakePromotion
 
 __all__ = ["ALICE", "BOB", "CLIENT", "Spark", "World"]
 
@@ -654,8 +654,10 @@ class World:
         spark: Spark | None = None,
         catalog: FakeCatalog | None = None,
         locks: CatalogLocks | None = None,
+        promotes: bool = False,
     ) -> None:
         self.order: list[str] = []
+        self.promotion = FakePromotion(self.order)
         self.ledger = FakeLedger(self.order)
         self.spark = spark or Spark(self.order)
         self.spark.order = self.order
@@ -684,6 +686,7 @@ class World:
                 "relations": dict(relations),
             },
             told_catalogs=lambda: self.told,
+            promotion=self.promotion if promotes else None,
         )
 
     def new_policies(self, mark: str | None = None) -> None:

@@ -44,6 +44,11 @@ final class Answers {
             told.put("plan", ParserChain.ofThread().unchecked((String) request.get("text")));
             return told;
         }
+        if (operation.equals("fingerprint")) {
+            Map told = new LinkedHashMap();
+            told.put("fingerprint", Fingerprint.of((String) request.get("text")));
+            return told;
+        }
         if (operation.equals("contexts")) {
             Map told = new LinkedHashMap();
             told.put("contexts", ParsedText.contexts((String) request.get("text")));

@@ -1,0 +1,169 @@
+"""Jobs as the settings have them, and the task that starts those that are due.
+
+A due job is a process of its own (`sluice jobs run NAME`): Spark's driver has no place in a gateway. All
+gateways look; the job's lock and the record of its runs have one of them run it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import structlog
+
+from gateway.app.explaining import named_parsers, reader_of
+from gateway.audit.seals import signing_key
+from gateway.cli import exit_codes
+from gateway.jobs.archive import ArchiveOptions, archive
+from gateway.jobs.archive_dropping import Hold, Keeping
+from gateway.jobs.job import Job
+from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
+from gateway.jobs.schedules import parse_cron
+from gateway.jobs.spark import SparkOptions
+from gateway.reader.java_runtime import find_java
+from gateway.settings.jobs import ScheduleSettings
+from gateway.settings.models import Settings
+
+log = structlog.get_logger(__name__)
+
+STOP_S = 20.0
+"""Seconds between SIGTERM and SIGKILL for a job that runs when its gateway stops."""
+
+
+def jobs(settings: Settings) -> dict[str, Job]:
+    """Return all jobs, by name."""
+    made = (archive(_archive_options(settings)), rollups(_rollup_options(settings)))
+    return {job.name: job for job in made}
+
+
+def _archive_options(settings: Settings) -> ArchiveOptions:
+    chosen, key = settings.jobs.archive, settings.ledger.seal_key
+    return ArchiveOptions(
+        settle_s=chosen.settle_s,
+        row_group_bytes=chosen.row_group_bytes,
+        file_rows=chosen.file_rows,
+        keeping=Keeping(
+            days=chosen.keep_days,
+            holds=tuple(
+                Hold(name=hold.name, users=hold.users, first=_date(hold.first), last=_date(hold.last))
+                for hold in chosen.holds
+            ),
+            key=signing_key(key.reveal()).public_key() if key is not None else None,
+        ),
+    )
+
+
+def _rollup_options(settings: Settings) -> RollupOptions:
+    @asynccontextmanager
+    async def reader() -> AsyncIterator[Fingerprint]:
+        # Shapes of texts do not depend on extensions: Spark's own lexer, of the version that we came with.
+        async with reader_of(settings.reader, named_parsers(settings.reader, extensions=())) as pool:
+            yield pool.fingerprint
+
+    return RollupOptions(reader=reader, statements=settings.jobs.rollups.statements)
+
+
+def _date(text: str | None) -> date | None:
+    return date.fromisoformat(text) if text is not None else None
+
+
+def spark_options(settings: Settings, name: str, *, master: str | None, remote: str | None) -> SparkOptions:
+    """Return where the job runs; what a command says counts before the settings."""
+    chosen = settings.jobs
+    remote = remote or (chosen.remote if master is None else None) or ""
+    return SparkOptions(
+        name=f"sluice-{name}",
+        master=master or chosen.master,
+        remote=remote,
+        driver_memory=chosen.driver_memory,
+        shuffle_partitions=chosen.shuffle_partitions,
+        java_home=None if remote else find_java(settings.reader.java).resolve().parent.parent,
+        directory=chosen.directory / "_spark",
+    )
+
+
+async def keep_running(
+    schedule: Mapping[str, ScheduleSettings],
+    dsn: str,
+    config: Path,
+    *,
+    poll_s: float,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Start jobs when they are due, one at a time. Never returns."""
+    while True:
+        try:
+            last = await _last_runs(dsn)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            log.warning("jobs_not_looked_at", error=type(error).__name__)
+            last = None
+        for name, when in schedule.items() if last is not None else ():
+            since = due_since(when, clock(), (last or {}).get(name))
+            if since is not None:
+                await _run(name, config, since)
+        await asyncio.sleep(poll_s)
+
+
+def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> datetime | None:
+    """Return the moment since when a job is due, given when it last began; None while it is not."""
+    if when.cron is not None:
+        moment = parse_cron(when.cron).last(now)
+    else:
+        moment = now - timedelta(seconds=when.every_s or 0)
+    if moment is None or (last is not None and last >= moment):
+        return None
+    return moment
+
+
+async def _last_runs(dsn: str) -> dict[str, datetime]:
+    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
+    try:
+        rows: list[Any] = await connection.fetch(
+            "SELECT job, max(started_at) AS began FROM sluice.job_run GROUP BY job"
+        )
+    finally:
+        connection.terminate()
+    return {row["job"]: row["began"] for row in rows}
+
+
+async def _run(name: str, config: Path, since: datetime) -> None:
+    """Run a job in a process of its own and wait for its end; it is stopped when we are."""
+    words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
+    log.info("job_starting", job=name)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "gateway", *words),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            await _stop(process)
+    if code == exit_codes.BUSY:
+        log.info("job_runs_elsewhere", job=name)
+    elif code != exit_codes.OK:
+        log.warning("job_failed", job=name, code=code)
+    else:
+        log.info("job_ended", job=name)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

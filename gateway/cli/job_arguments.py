@@ -1,0 +1,72 @@
+"""The arguments of `jobs` and `report`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse names the type only so
+Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+WithConfig = Callable[[argparse.ArgumentParser], None]
+
+
+def add(commands: Commands, command: Command, with_config: WithConfig) -> None:
+    """Add the commands, made as all others are."""
+    _jobs(commands, command, with_config)
+    _report(commands, command, with_config)
+
+
+def _jobs(commands: Commands, command: Command, with_config: WithConfig) -> None:
+    parser = command(
+        commands,
+        "jobs",
+        "`run` a job on Spark, `list` what there is, or show the last `runs`",
+        "  sluice jobs list\n"
+        "  sluice jobs run archive                  days of the record to the lake\n"
+        "  sluice jobs run archive --remote sc://spark:15002\n"
+        "  sluice jobs runs --limit 5\n"
+        "\nexit codes of run: 0 done, 4 faults in files, 5 PostgreSQL or Spark cannot be reached,\n"
+        "6 somebody else runs the job, 1 anything else\n",
+        "jobs",
+    )
+    with_config(parser)
+    parser.add_argument("action", choices=("run", "list", "runs"), metavar="run|list|runs")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` shows all jobs' without")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
+    where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
+    parser.add_argument("--limit", type=int, default=20, help="runs to show; default 20")
+    parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
+
+
+def _report(commands: Commands, command: Command, with_config: WithConfig) -> None:
+    parser = command(
+        commands,
+        "report",
+        "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
+        "it took (`latency`), or all of one `user`",
+        "  sluice report usage --table spark_catalog.hr --since 30d\n"
+        "  sluice report usage --tag PII --json\n"
+        "  sluice report refused --user bob\n"
+        "  sluice report slow --limit 10\n"
+        "  sluice report latency --by table\n"
+        "  sluice report user bob\n",
+        "report",
+    )
+    with_config(parser)
+    parser.add_argument(
+        "what",
+        choices=("usage", "refused", "slow", "latency", "user"),
+        metavar="usage|refused|slow|latency|user",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="of `user`: whose")
+    parser.add_argument("--since", metavar="TIME", help="days from `30d`, or 2026-11-20 on")
+    parser.add_argument("--until", metavar="TIME", help="and up to that day")
+    parser.add_argument("--user")
+    parser.add_argument("--group", help="of `usage`: by members of the group")
+    parser.add_argument("--table", metavar="NAME", help="dotted; a catalog or database, all of its tables")
+    parser.add_argument("--tag", help="of `usage`: columns with the tag, as it was accepted")
+    parser.add_argument(
+        "--by", choices=("all", "user", "group", "table", "tag"), default="all", help="of `latency`"
+    )
+    parser.add_argument("--limit", type=int, default=50, help="rows to show; default 50")

@@ -1,0 +1,174 @@
+"""`sluice jobs`: run a job on Spark, list what there is, show the last runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+
+from gateway.app import logs
+from gateway.app.jobs import jobs, spark_options
+from gateway.app.signals import until_signalled
+from gateway.cli import exit_codes
+from gateway.cli.audit import moment, where
+from gateway.cli.terminal import Terminal
+from gateway.errors import Faults, JobBusy, LedgerUnavailable
+from gateway.jobs.job import Job
+from gateway.jobs.running import Run, run_job, runs
+from gateway.settings import Settings, load_settings
+from gateway.settings.models import LogSettings
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Do what `arguments.action` says."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    if arguments.action == "list":
+        return _list(settings, arguments, terminal)
+    known = jobs(settings)
+    if arguments.name is not None and arguments.name not in known:
+        raise Faults([f"there is no job `{arguments.name}`; there are {', '.join(sorted(known))}"])
+    if arguments.action == "runs":
+        return _runs(settings, arguments, terminal)
+    if arguments.name is None:
+        raise Faults([f"`jobs run` needs the name of a job: {', '.join(sorted(known))}"])
+    return _run(settings, known[arguments.name], arguments, terminal)
+
+
+def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    dsn, _ = where(settings)
+    ended: list[Run] = []
+
+    async def work() -> None:
+        ended.append(
+            await run_job(
+                job,
+                dsn=dsn,
+                lake=settings.jobs.directory,
+                spark=spark_options(settings, job.name, master=arguments.master, remote=arguments.remote),
+                progress=_tell,
+                unless_since=moment(arguments.unless_since),
+            )
+        )
+
+    try:
+        asyncio.run(until_signalled(work()))
+    except JobBusy as error:
+        if arguments.json:
+            terminal.json({"error": error.code, "messages": [error.message]})
+        else:
+            sys.stderr.write(f"sluice: {error.message}\n")
+        return exit_codes.BUSY
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
+    if not ended:
+        return exit_codes.INTERRUPTED
+    done = ended[0]
+    if arguments.json:
+        terminal.json(
+            {
+                "run": done.number,
+                "job": job.name,
+                "seconds": round(done.seconds, 3),
+                "rows_in": done.outcome.rows_in,
+                "rows_out": done.outcome.rows_out,
+                "application": done.application,
+            }
+        )
+    elif not done.number:
+        terminal.line(f"{job.name} has run since {arguments.unless_since}")
+    else:
+        rows = f"{done.outcome.rows_in:,} rows read, {done.outcome.rows_out:,} written"
+        terminal.line(f"{job.name}: {rows}, {done.seconds:.1f} s")
+    return exit_codes.OK
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+    sys.stderr.flush()
+
+
+def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    found = []
+    for job in jobs(settings).values():
+        when = settings.jobs.schedule.get(job.name)  # type: ignore[call-overload]  # a name that may have none
+        found.append(
+            {
+                "name": job.name,
+                "version": job.version,
+                "about": job.about,
+                "reads": list(job.reads),
+                "writes": list(job.writes),
+                "schedule": "" if when is None else when.cron or f"every {when.every_s:g} s",
+            }
+        )
+    if arguments.json:
+        terminal.json(found)
+    else:
+        terminal.table(
+            ("job", "version", "schedule", "what it does"),
+            [(one["name"], one["version"], one["schedule"], one["about"]) for one in found],
+            max_cell=100,
+        )
+    return exit_codes.OK
+
+
+def _runs(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    dsn, _ = where(settings)
+    found = asyncio.run(_ask(dsn, arguments.name, arguments.limit))
+    if arguments.json:
+        terminal.json([dict(row) for row in found])
+        return exit_codes.OK
+    terminal.table(
+        (
+            "run",
+            "job",
+            "state",
+            "began",
+            "seconds",
+            "rows in",
+            "rows out",
+            "from",
+            "to",
+            "application",
+            "error",
+        ),
+        [
+            (
+                row["id"],
+                row["job"],
+                row["state"],
+                f"{row['started_at']:%Y-%m-%d %H:%M:%S}",
+                "" if row["seconds"] is None else f"{row['seconds']:.1f}",
+                row["rows_in"],
+                row["rows_out"],
+                _moment(row["range_from"]),
+                _moment(row["range_to"]),
+                row["application"],
+                row["error"],
+            )
+            for row in found
+        ],
+    )
+    return exit_codes.OK
+
+
+def _moment(value: datetime | None) -> str:
+    return "" if value is None else f"{value:%Y-%m-%d %H:%M}"
+
+
+async def _ask(dsn: str, job: str | None, limit: int) -> list[Any]:
+    try:
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            return await runs(connection, job, limit)
+        finally:
+            connection.terminate()
+    except asyncpg.UndefinedTableError:
+        return []
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error

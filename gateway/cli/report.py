@@ -1,0 +1,151 @@
+"""`sluice report`: what the roll-ups say, as tables for people or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+
+from gateway.app import logs
+from gateway.cli import exit_codes
+from gateway.cli.audit import moment, where
+from gateway.cli.terminal import BOLD, Terminal
+from gateway.errors import Faults, LedgerUnavailable
+from gateway.jobs.reports import Scope, latency, refused, slow, usage
+from gateway.settings import load_settings
+from gateway.settings.models import LogSettings
+
+Found = Sequence[Mapping[str, Any]]
+WIDE = 80
+
+USAGE = {
+    "user": "user_name",
+    "table": "table_name",
+    "column": "column_name",
+    "through": "endpoint",
+    "tool": "tool",
+    "statements": "statements",
+    "finished": "finished",
+    "rows": "rows",
+    "bytes": "bytes",
+    "masks": "masks",
+    "filters": "filters",
+    "last": "last_at",
+}
+REFUSED = {
+    "user": "user_name",
+    "attempts": "attempts",
+    "code": "code",
+    "action": "action",
+    "resource": "resource",
+    "policy": "policy",
+    "through": "endpoint",
+    "tool": "tool",
+    "last": "last_at",
+}
+SLOW = {
+    "seconds": "run_s",
+    "statements": "statements",
+    "users": "users",
+    "mean ms": "mean_ms",
+    "slowest ms": "slowest_ms",
+    "rows": "rows",
+    "bytes": "bytes",
+    "slowest statement": "slowest_statement",
+    "shape": "fingerprint",
+}
+LATENCY = {
+    "name": "name",
+    "phase": "phase",
+    "statements": "statements",
+    "mean ms": "mean_ms",
+    "p50 ms": "p50_ms",
+    "p95 ms": "p95_ms",
+    "p99 ms": "p99_ms",
+    "max ms": "max_ms",
+}
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Ask what `arguments.what` says."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    if (arguments.what == "user") != (arguments.name is not None):
+        raise Faults(["`report user` needs the user's name, and no other report takes one"])
+    dsn, _ = where(settings)
+    since, until = moment(arguments.since), moment(arguments.until)
+    scope = Scope(
+        since=since.astimezone(UTC).date() if since is not None else None,
+        until=until.astimezone(UTC).date() if until is not None else None,
+        user=arguments.name or arguments.user,
+        group=arguments.group,
+        table=arguments.table,
+        tag=arguments.tag,
+        limit=arguments.limit,
+    )
+    found = asyncio.run(_ask(dsn, arguments, scope))
+    if arguments.json:
+        terminal.json(found if len(found) > 1 else next(iter(found.values())))
+        return exit_codes.OK
+    for title, rows in found.items():
+        if len(found) > 1:
+            terminal.line(terminal.style(title, BOLD))
+        _show(terminal, title, rows)
+    return exit_codes.OK
+
+
+async def _ask(dsn: str, arguments: argparse.Namespace, scope: Scope) -> dict[str, list[dict[str, Any]]]:
+    try:
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            match arguments.what:
+                case "usage":
+                    return {"usage": await usage(connection, scope)}
+                case "refused":
+                    return {"refused": await refused(connection, scope)}
+                case "slow":
+                    return {"slow": await slow(connection, scope)}
+                case "latency":
+                    return {"latency": await latency(connection, scope, arguments.by)}
+                case _:
+                    return {
+                        "usage": await usage(connection, scope),
+                        "refused": await refused(connection, scope),
+                        "slow": await slow(connection, scope),
+                        "latency": await latency(connection, scope, "user", scope.user),
+                    }
+        finally:
+            connection.terminate()
+    except asyncpg.UndefinedTableError:
+        raise LedgerUnavailable("no gateway of this version has used the audit database") from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error
+
+
+def _show(terminal: Terminal, title: str, rows: Found) -> None:
+    if not rows:
+        terminal.line("nothing; `sluice jobs run rollups` makes the roll-ups")
+        return
+    columns = {"usage": USAGE, "refused": REFUSED, "slow": SLOW, "latency": LATENCY}[title]
+    cells = [[_cell(_value(row, key)) for key in columns.values()] for row in rows]
+    terminal.table(list(columns), cells, max_cell=WIDE)
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    if key == "run_s":
+        return row["run_ms"] / 1000
+    if key == "mean_ms" and "mean_ms" not in row:
+        return row["run_ms"] / max(1, row["statements"])
+    return row[key]
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return f"{value:.1f}" if isinstance(value, float) else value

@@ -1,0 +1,179 @@
+"""Datasets after they were made: looked at again, and forgotten. The files stay where they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gateway.errors import BackendUnavailable, Faults
+from gateway.files import store
+from gateway.files.looking import Looking, Nothing, Refused, signature
+from gateway.files.tables import OtherFiles, Tables, require_columns
+from gateway.files.taken import Query
+from gateway.model.catalog import TableName
+from gateway.model.files import FileSource, source_of
+from gateway.session.ports import Catalog
+
+log = structlog.get_logger(__name__)
+
+Columns = Sequence[tuple[str, str]]
+_CUT_SHORT = " more fields"
+"""In a type that Spark did not write out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """What has changed of a dataset's files since it was made, or looked at last."""
+
+    files: tuple[int, int]
+    """How many there were and are."""
+    bytes: tuple[int, int]
+    is_changed: bool
+    """Whether paths, sizes or times differ."""
+    drift: tuple[str, ...] = ()
+    """How format and columns differ, a line each, such as `+ name int`."""
+    is_applied: bool = False
+    """Whether the table is as the files are now."""
+
+
+class Keeper:
+    """Looks after datasets. Raises Faults for what cannot be done, BackendUnavailable when Spark or
+    PostgreSQL does not answer."""
+
+    def __init__(
+        self,
+        sources: Sequence[FileSource],
+        query: Query,
+        *,
+        refusal: type[Exception],
+        catalog: Catalog,
+        timeout_s: float = 300.0,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._refusal = refusal
+        self._looking = Looking(query, refusal)
+        self._tables = Tables(query, refusal=refusal, catalog=catalog)
+        self._timeout_s = timeout_s
+
+    async def refresh(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> Refreshed:
+        """Look at the files again. Where their columns or their format have changed, the table is made anew
+        if its source learns schemas; if it does not, nothing is changed, and it is told again next time."""
+        async with connection as lent, store.only_one(lent, name):
+            row = await _kept(lent, name)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._refreshed(lent, name, row)
+            except Nothing:
+                raise Faults([f"the files of `{name}` are gone"]) from None
+            except Refused as why:
+                raise Faults([f"the files of `{name}` are no table any more: {why}"]) from None
+            except OtherFiles as other:
+                raise Faults([_other_files(name, row, other)]) from None
+            except TimeoutError:
+                raise BackendUnavailable("files could not be looked at in time") from None
+
+    async def forget(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> None:
+        """Drop the table and what is kept of it."""
+        async with connection as lent, store.only_one(lent, name):
+            row = await _kept(lent, name)
+            try:
+                await self._tables.drop(name, row["url"])
+            except OtherFiles as other:
+                raise Faults([_other_files(name, row, other)]) from None
+            except self._refusal:
+                raise Faults([f"Spark cannot drop `{name}`"]) from None
+            await store.forget(lent, name)
+        log.info("dataset_forgotten", table=str(name))
+
+    async def _refreshed(self, connection: Any, name: TableName, row: Mapping[str, Any]) -> Refreshed:
+        found = source_of(self._sources, name)
+        if found is None or found[0].url(found[1]) != row["url"]:
+            raise Faults([f"no source of the settings has the files of `{name}`"])
+        source, path = found
+        await self._looking.refuse_links(source, path)
+        kinds = await self._looking.files(source, path)
+        if await self._tables.find(name, row["url"]) is None:
+            raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
+        now = signature(kinds)
+        told = Refreshed(
+            files=(row["files"], sum(kind[1] for kind in kinds)),
+            bytes=(row["bytes"], sum(kind[2] for kind in kinds)),
+            is_changed=now != row["signature"],
+            is_applied=True,
+        )
+        if not told.is_changed:
+            return told
+        format_ = await self._looking.format(kinds, source)
+        saved = [(column["name"], column["type"]) for column in json.loads(row["columns"])]
+        was = f"{row['format']} {json.loads(row['options'])}"
+        columns = await self._looking.columns(row["url"], format_)
+        require_columns(source, [type_ for _, type_ in columns])
+        drift = (
+            *([f"~ format {was} → {format_.name} {dict(format_.options)}"] if _reads(row, format_) else ()),
+            *drift_of(saved, columns),
+        )
+        if drift and not source.schema_learning:
+            log.warning("dataset_drifted", table=str(name), differences=len(drift))
+            return Refreshed(
+                files=told.files, bytes=told.bytes, is_changed=True, drift=drift, is_applied=False
+            )
+        if drift:
+            await self._tables.drop(name, row["url"])
+            table = await self._tables.make(source, name, row["url"], format_)
+            saved = [(column.name, column.type) for column in table.columns]
+        await store.renew(
+            connection,
+            name,
+            format=format_.name,
+            options=format_.options,
+            columns=saved,
+            files=told.files[1],
+            bytes=told.bytes[1],
+            signature=now,
+        )
+        log.info("dataset_refreshed", table=str(name), differences=len(drift))
+        return Refreshed(files=told.files, bytes=told.bytes, is_changed=True, drift=drift, is_applied=True)
+
+
+async def _kept(connection: Any, name: TableName) -> Mapping[str, Any]:
+    row = await store.find(connection, name)
+    if row is None:
+        raise Faults([f"`{name}` is no table that was made of files"])
+    return row
+
+
+def _reads(row: Mapping[str, Any], found: Any) -> bool:
+    """Say whether the files are read otherwise than they were."""
+    return bool(row["format"] != found.name or json.loads(row["options"]) != dict(found.options))
+
+
+def _other_files(name: TableName, row: Mapping[str, Any], other: OtherFiles) -> str:
+    return f"`{name}` has other files by now than `{row['url']}`: `{other}`; nothing was changed"
+
+
+def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:
+    """Return how columns differ, those that came, went and have another type. Raises Refused when that cannot
+    be told."""
+    if any(_CUT_SHORT in type_ for _, type_ in now):
+        raise Refused("a column has more fields than Spark tells; forget it and name it anew")
+    was = {name.lower(): (name, type_) for name, type_ in saved}
+    becomes = {name.lower(): (name, type_) for name, type_ in now}
+    came = [f"+ {name} {type_}" for key, (name, type_) in becomes.items() if key not in was]
+    went = [f"- {name} {type_}" for key, (name, type_) in was.items() if key not in becomes]
+    other = [
+        f"~ {name} {was[key][1]} → {type_}"
+        for key, (name, type_) in becomes.items()
+        if key in was and _plain(was[key][1]) != _plain(type_)
+    ]
+    return (*came, *went, *other)
+
+
+def _plain(type_: str) -> str:
+    """Return a type as it is compared: spaces and quotes are written in more than one way."""
+    return type_.replace(" ", "").replace("`", "").lower()

@@ -1,0 +1,167 @@
+"""What Spark tells of files before they are a table: which there are, how they begin, what their columns are.
+
+All that is asked is a fixed template around paths and names that `model/files.py` lets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from gateway.files.formats import MARKS, Format, NotKnown, table_format, told
+from gateway.files.links import LeadsOut, require_no_links
+from gateway.files.places import place
+from gateway.files.taken import Query
+from gateway.model.files import FileSource
+
+_NO_SUCH_PATH = ("42K03", "42P01")
+"""SQLSTATEs of a path that is not there."""
+_HEAD_LINES = 20
+_HEAD_BYTES = 4_096
+_MOST_KINDS = 16
+"""Endings of file names in one directory that are looked at; more are told as a mixed directory."""
+
+Kinds = Sequence[tuple[str, int, int, str, str]]
+"""For each ending of file names: the ending, files, bytes, a digest and one of the files."""
+
+
+class Nothing(Exception):
+    """There are no files at the path."""
+
+
+class Refused(Exception):
+    """The files cannot become a table; the text says why."""
+
+
+class Looking:
+    """Looks at files by sessions of the gateway's own."""
+
+    def __init__(self, query: Query, refusal: type[Exception]) -> None:
+        self._query = query
+        self._refusal = refusal
+
+    async def refuse_links(self, source: FileSource, path: tuple[str, ...]) -> None:
+        """Refuse local files with a link among them. Raises Nothing and Refused."""
+        if not source.root.startswith("file:"):
+            return
+        try:
+            local = source.root.removeprefix("file:")
+            await asyncio.to_thread(require_no_links, local, path, source.files)
+        except LeadsOut as why:
+            if str(why) == "there is nothing":
+                raise Nothing from None
+            raise Refused(str(why)) from None
+
+    async def files(self, source: FileSource, path: tuple[str, ...]) -> Kinds:
+        """Return what files there are, if they can be a table. Raises Nothing and Refused."""
+        await self.refuse_table_formats(source, path)
+        kinds = await self.kinds(source.url(path))
+        if sum(kind[1] for kind in kinds) > source.files:
+            raise Refused(f"it has more than the {source.files} files that its source allows")
+        return kinds
+
+    async def refuse_table_formats(self, source: FileSource, path: tuple[str, ...]) -> None:
+        """Refuse what a table format keeps, here or in a directory above, up to the source's root."""
+        above = ["/".join((*path[:depth], "")).lstrip("/") for depth in range(len(path) + 1)]
+        marks = ",".join(f"{directory}{mark}" for directory in above for mark in MARKS)
+        try:
+            rows = await self._look(
+                "binaryFile",
+                f"{source.root}/{{{marks}}}",
+                "SELECT DISTINCT regexp_replace(path, '/[^/]*$', '') FROM {view}",
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                return
+            raise Refused("Spark cannot look at it") from refused
+        found: dict[str, set[str]] = {}
+        for row in rows:
+            directory, _, mark = str(row[0]).rpartition("/")
+            found.setdefault(directory, set()).add(mark)
+        for directory, seen in found.items():
+            format_ = table_format(seen)
+            if format_ is None:
+                continue
+            if place(directory) == place(source.url(path)):
+                raise Refused(f"it is a table of {format_}, which has a catalog of its own to be named by")
+            raise Refused(
+                f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
+            )
+
+    async def kinds(self, url: str) -> Kinds:
+        """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
+        name = "substring_index(path, '/', -1)"
+        ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
+        try:
+            rows = await self._look(
+                "binaryFile",
+                url,
+                f"SELECT {ending}, count(*), sum(length),"
+                " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path)"
+                f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
+            )
+        except self._refusal as refused:
+            if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
+                raise Nothing from None
+            raise Refused("Spark cannot list its files") from refused
+        if not rows:
+            raise Refused("there are no files in it, or only empty ones")
+        if len(rows) > _MOST_KINDS:
+            raise Refused("its files are of many kinds")
+        return [(str(r[0]), int(r[1]), int(r[2]), str(r[3]), str(r[4])) for r in rows]
+
+    async def format(self, kinds: Kinds, source: FileSource) -> Format:
+        """Return the one format of all kinds of files."""
+        found: dict[str, Format] = {}
+        for *_, example in kinds:
+            if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
+                raise Refused("a file in it has a name that cannot be read safely")
+            value = f"hex(substr(CAST(value AS BINARY), 1, {_HEAD_BYTES}))"
+            try:
+                rows = await self._look("text", example, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}")
+            except self._refusal as refused:
+                raise Refused("a file in it cannot be read, or has vanished") from refused
+            try:
+                format_ = told([bytes.fromhex(str(row[0])) for row in rows], source.formats)
+            except NotKnown as why:
+                raise Refused(str(why)) from None
+            if found.setdefault(format_.name, format_).options != format_.options:
+                raise Refused(f"its {format_.name} files are not written alike")
+        if len(found) > 1:
+            raise Refused(f"its files are of several formats: {', '.join(sorted(found))}")
+        return next(iter(found.values()))
+
+    async def _look(
+        self, format_: str, path: str, sql: str, reading: Format | None = None
+    ) -> Sequence[Sequence[Any]]:
+        """Ask about files by way of a temporary view: sessions do not run SQL on paths."""
+        view = f"sluice_look_{secrets.token_hex(8)}"
+        options = "".join(f", {option}" for option in options_of(reading)) if reading is not None else ""
+        made = f"CREATE TEMPORARY VIEW {view} USING {format_} OPTIONS (path '{path}'{options})"
+        return await self._query(sql.format(view=view), made, f"DROP VIEW IF EXISTS {view}")
+
+    async def columns(self, url: str, found: Format) -> list[tuple[str, str]]:
+        """Return names and types of the columns that Spark finds, as DESCRIBE has them. Raises Refused."""
+        try:
+            rows = await self._look(found.name, url, "DESCRIBE TABLE {view}", found)
+        except self._refusal as refused:
+            raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
+        return [(str(row[0]), str(row[1])) for row in rows if row[0] and not str(row[0]).startswith("# ")]
+
+
+def options_of(found: Format) -> list[str]:
+    """Return the options of a format as Spark SQL writes them."""
+    return [f"'{key}' '{_literal(value)}'" for key, value in found.options.items()]
+
+
+def signature(kinds: Kinds) -> str:
+    """Return a digest of the files' paths, sizes and times, as Spark has summed them up by ending."""
+    lines = "\n".join(f"{kind[0]} {kind[1]} {kind[2]} {kind[3]}" for kind in sorted(kinds))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _literal(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")

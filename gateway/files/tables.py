@@ -1,0 +1,89 @@
+"""Tables of files on Spark: made, found, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.files.formats import Format
+from gateway.files.looking import Refused, options_of
+from gateway.files.places import place
+from gateway.files.taken import Query
+from gateway.model.catalog import Table, TableName
+from gateway.model.files import FileSource
+from gateway.session.ports import Catalog
+
+
+class OtherFiles(Exception):
+    """A table of the name is there, and has other files; the text names them."""
+
+
+class Tables:
+    """Asks Spark in fixed templates around names that `model/files.py` lets through."""
+
+    def __init__(self, query: Query, *, refusal: type[Exception], catalog: Catalog) -> None:
+        self._query = query
+        self._refusal = refusal
+        self._catalog = catalog
+
+    async def make(self, source: FileSource, name: TableName, url: str, found: Format) -> Table:
+        """Make the table, its schema found by Spark, and return it. Raises Refused."""
+        options = ", ".join(options_of(found))
+        try:
+            await self._query(f"CREATE DATABASE IF NOT EXISTS `{name.catalog}`.`{name.database}`")
+            await self._query(
+                f"CREATE TABLE {_dotted(name)} USING {found.name}"
+                f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
+            )
+        except self._refusal as refused:
+            raise Refused(f"Spark cannot find the columns of its {found.name} files") from refused
+        kept = False
+        try:
+            self._catalog.invalidate([name], [(name.catalog, name.database)])
+            table = (await self._catalog.look_up([name])).table(name)
+            if table is None:
+                raise Refused("Spark does not tell of its table")
+            require_columns(source, [column.type for column in table.columns])
+            kept = True
+            return table
+        finally:
+            if not kept:
+                await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+
+    async def find(self, name: TableName, url: str) -> Table | None:
+        """Return the table as it is now, None when there is none. Raises OtherFiles."""
+        self._catalog.invalidate([name], [])
+        table = (await self._catalog.look_up([name])).table(name)
+        if table is not None and not _is_at(table.location, url):
+            raise OtherFiles(table.location or "none")
+        return table
+
+    async def drop(self, name: TableName, url: str) -> None:
+        """Drop the table, if it is there. Raises OtherFiles."""
+        if await self.find(name, url) is not None:
+            await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+            self._catalog.invalidate([name], [(name.catalog, name.database)])
+
+
+def require_columns(source: FileSource, types: Sequence[str]) -> None:
+    """Raise Refused unless there are columns, and no more of them than the source allows."""
+    leaves = sum(map(_leaves, types))
+    if not leaves:
+        raise Refused("its files have no columns")
+    if leaves > source.leaf_columns:
+        raise Refused(f"it has {leaves} columns; its source allows {source.leaf_columns}")
+
+
+def _is_at(location: str | None, url: str) -> bool:
+    try:
+        return location is not None and place(location) == place(url)
+    except ValueError:
+        return False
+
+
+def _dotted(name: TableName) -> str:
+    return f"`{name.catalog}`.`{name.database}`.`{name.table}`"
+
+
+def _leaves(type_: str) -> int:
+    """Count the columns of a type in DDL: fields of structures one by one."""
+    return max(1, type_.count(":")) if "struct<" in type_ else 1

@@ -1,0 +1,342 @@
+"""`archive`: days of the record go from PostgreSQL's partitions to Parquet, by day and hour, exactly once.
+
+A day is copied in one snapshot of the database, sorted and written by Spark, read again by Spark, and held
+to what PostgreSQL has: the number of its events, the sum of their links, the sum of their digests. Late
+events of a day have the whole day written again. `archive_dropping` says when a day may go from PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from gateway.audit.erasing import KINDS, without_texts
+from gateway.errors import LedgerUnavailable
+from gateway.jobs.archive_dropping import Keeping, drop_days, dropped_sums
+from gateway.jobs.events import (
+    SPARK_SCHEMA,
+    STORED,
+    Sums,
+    arrow_schema,
+    land,
+    links_in_database,
+    stored_by,
+    sums_in_spark,
+    sums_of,
+)
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.tables import LANDING, STAGING, LakeTable
+
+VERSION = 1
+TABLE = "audit_event"
+_PREFIX = "audit_event_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """What operators may turn."""
+
+    settle_s: float = 3600.0
+    """Seconds after its end before a day is archived: what gateways have not shipped yet comes first."""
+    row_group_bytes: int = 32 * 1024**2
+    file_rows: int = 1_000_000
+    keeping: Keeping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Day:
+    """A day that has something for the archive."""
+
+    day: date
+    partition: str | None
+    """Its table in PostgreSQL; None where only the archive has it, and an erasure came."""
+    known: Mapping[str, Any] | None
+    """Its row of `sluice.archive_day`."""
+
+    @property
+    def merges(self) -> bool:
+        """Whether some of what is in the lake is in PostgreSQL no more."""
+        return self.known is not None and self.known["dropped_events"] > 0
+
+    @property
+    def name(self) -> str:
+        return f"day={self.day.isoformat()}"
+
+
+def archive(options: ArchiveOptions) -> Job:
+    """Return the job."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Archive(work, options).run()
+
+    return Job(
+        name="archive",
+        version=VERSION,
+        about="copies ended days of the record to the lake, and drops them from PostgreSQL when they may go",
+        reads=("sluice.audit_event",),
+        writes=(TABLE, "sluice.archive_day"),
+        run=run,
+    )
+
+
+class _Archive:
+    def __init__(self, work: Work, options: ArchiveOptions) -> None:
+        self._work, self._options = work, options
+        self._table = LakeTable(work.lake, TABLE)
+
+    async def run(self) -> Outcome:
+        work = self._work
+        await self._table.settle(work.connection)
+        days = await self._days()
+        rows_in = rows_out = 0
+        for number, day in enumerate(days, 1):
+            work.progress(f"{day.day}: archiving begins, day {number} of {len(days)}")
+            came, written = await self._archive(day)
+            rows_in += came
+            rows_out += written
+        dropped = await drop_days(work, self._table, self._options.keeping)
+        work.progress(f"{len(days)} days archived, {dropped} dropped from PostgreSQL")
+        whole = [day.day for day in days]
+        return Outcome(
+            rows_in=rows_in,
+            rows_out=rows_out,
+            range_from=_midnight(min(whole)) if whole else None,
+            range_to=_midnight(max(whole)) + timedelta(days=1) if whole else None,
+            watermark=_midnight(max(whole)) + timedelta(days=1) if whole else None,
+        )
+
+    async def _days(self) -> list[_Day]:
+        """Return the days that have ended and are not in the archive as they are, the oldest first."""
+        connection = self._work.connection
+        known = {row["day"]: row for row in await connection.fetch("SELECT * FROM sluice.archive_day")}
+        ended = (self._work.now - timedelta(seconds=self._options.settle_s)).astimezone(UTC).date()
+        found = []
+        there = await partitions(connection)
+        for day, name in there.items():
+            if day < ended and await self._has_news(day, name, known.get(day)):
+                found.append(_Day(day=day, partition=name, known=known.get(day)))
+        for day, row in known.items():
+            if day not in there and await _erasures(connection, row["erasure"], day):
+                found.append(_Day(day=day, partition=None, known=row))
+        return sorted(found, key=lambda one: one.day)
+
+    async def _has_news(self, day: date, name: str, known: Mapping[str, Any] | None) -> bool:
+        connection = self._work.connection
+        if known is None:
+            return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
+        if await _erasures(connection, known["erasure"], day):
+            return True
+        if known["dropped_at"] is not None:
+            return bool(await connection.fetchval(f"SELECT EXISTS (SELECT FROM sluice.{name})"))
+        late = f"SELECT EXISTS (SELECT FROM sluice.{name} WHERE stored_at >= $1)"
+        return bool(await connection.fetchval(late, known["as_of"]))
+
+    async def _archive(self, day: _Day) -> tuple[int, int]:
+        """Copy one day, hold the copy to PostgreSQL, put it in its place; return events read and written."""
+        work, name = self._work, day.name
+        spark = await work.spark()
+        erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
+        as_of = await stored_by(work.connection)
+        came = await self._land(day)
+        work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
+        expected = came
+        frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
+        if day.merges and day.known is not None:
+            erasures = await _erasures(work.connection, day.known["erasure"], day.day)
+            kept = spark.read.schema(SPARK_SCHEMA).parquet(str(self._table.place(name)))
+            # What PostgreSQL still has counts as it is there; the rest is in the archive only.
+            rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
+            expected += dropped_sums(day.known)
+            frame = rest.mapInArrow(_erasing(erasures), SPARK_SCHEMA).unionByName(frame)
+        await asyncio.to_thread(self._write, frame, name)
+        work.progress(f"{day.day}: written")
+        written = spark.read.schema(SPARK_SCHEMA).parquet(str(self._table.directory / STAGING / name))
+        self._require(day.day, await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
+        chains = await asyncio.to_thread(_chains, written)
+        work.progress(f"{day.day}: verified, {expected.events:,} events")
+        await work.still_ours()
+        await asyncio.to_thread(self._table.replace, name, work.run)
+        work.progress(f"{day.day}: in its place")
+        async with work.connection.transaction():
+            await self._save(day, expected, chains, as_of, erasure, gone=not came.events)
+        await asyncio.to_thread(self._table.committed, name)
+        work.progress(f"{day.day}: archived")
+        return came.events, expected.events
+
+    def _landing(self, name: str) -> Any:
+        return self._table.directory / LANDING / name
+
+    async def _land(self, day: _Day) -> Sums:
+        """Copy the day's rows to a landing file, in a snapshot of their own, and return what they come to."""
+        found = Sums()
+
+        def each(row: Any) -> None:
+            nonlocal found
+            found += sums_of(row)
+
+        def told(rows: int) -> None:
+            self._work.progress(f"{day.day}: {rows:,} events read so far")
+
+        directory = self._table.landing(day.name)
+        relation = (
+            f"sluice.{day.partition}" if day.partition else "(SELECT * FROM sluice.audit_event LIMIT 0) e"
+        )
+        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                await land(
+                    connection,
+                    f"SELECT {', '.join(STORED)} FROM {relation}",
+                    (),
+                    directory,
+                    each=each,
+                    told=told,
+                )
+                events, links = await links_in_database(connection, relation)
+        finally:
+            connection.terminate()
+        self._require(day.day, found, replace(found, events=events, links=links), "the copy has")
+        return found
+
+    def _write(self, frame: Any, name: str) -> None:
+        """Write a day's files by hour, each sorted as chains are read."""
+        from pyspark.sql import functions
+
+        hours = frame.withColumn("hour", functions.date_format("time", "HH"))
+        sorted_hours = hours.repartition("hour").sortWithinPartitions("hour", "gateway", "chain_position")
+        (
+            sorted_hours.write.option("parquet.block.size", str(self._options.row_group_bytes))
+            .option("maxRecordsPerFile", str(self._options.file_rows))
+            .partitionBy("hour")
+            .parquet(str(self._table.staging(name)))
+        )
+
+    def _require(self, day: date, found: Sums, expected: Sums, who: str) -> None:
+        if found != expected:
+            raise LedgerUnavailable(
+                f"{who} {found.events:,} events of {day}, of {expected.events:,}, or others: "
+                "nothing was put in its place"
+            )
+
+    async def _save(
+        self,
+        day: _Day,
+        sums: Sums,
+        chains: Sequence[Any],
+        as_of: datetime,
+        erasure: int,
+        *,
+        gone: bool,
+    ) -> None:
+        """Say what is in the archive of a day; `gone`: nothing of it is in PostgreSQL."""
+        connection = self._work.connection
+        links, digests = sums.hexadecimal()
+        await connection.execute(
+            "INSERT INTO sluice.archive_day (day, version, events, unchained, links, digests, as_of, erasure,"
+            " bytes, verified_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())"
+            " ON CONFLICT (day) DO UPDATE SET version = excluded.version, events = excluded.events,"
+            " unchained = excluded.unchained, links = excluded.links, digests = excluded.digests,"
+            " as_of = excluded.as_of, erasure = excluded.erasure, bytes = excluded.bytes,"
+            " verified_at = excluded.verified_at,"
+            " dropped_at = CASE WHEN $10 THEN archive_day.dropped_at END",
+            day.day,
+            VERSION,
+            sums.events,
+            sums.unchained,
+            links,
+            digests,
+            as_of,
+            erasure,
+            self._table.bytes_of(day.name),
+            gone,
+        )
+        await connection.execute("DELETE FROM sluice.archive_chain WHERE day = $1", day.day)
+        await connection.executemany(
+            "INSERT INTO sluice.archive_chain (day, gateway, first, last) VALUES ($1, $2, $3, $4)",
+            [(day.day, row["gateway"], row["first"], row["last"]) for row in chains],
+        )
+        await self._table.commit(connection, day.name, self._work.run)
+
+
+async def partitions(connection: Any) -> dict[date, str]:
+    """Return the days that PostgreSQL has, with the names of their tables."""
+    rows = await connection.fetch(
+        "SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+        " WHERE i.inhparent = 'sluice.audit_event'::regclass AND c.relnamespace = 'sluice'::regnamespace"
+        " AND c.relname ~ '^audit_event_[0-9]{8}$'"
+    )
+    names = [str(row["relname"]) for row in rows]
+    return {
+        datetime.strptime(name.removeprefix(_PREFIX), "%Y%m%d").replace(tzinfo=UTC).date(): name
+        for name in sorted(names)
+    }
+
+
+async def _erasures(connection: Any, known: int, day: date) -> list[tuple[str, datetime]]:
+    """Return whose texts of the day were erased since the archive last looked, and until when."""
+    rows = await connection.fetch(
+        "SELECT user_name, max(until) AS until FROM sluice.audit_erasure"
+        " WHERE id > $1 AND until > $2 GROUP BY user_name",
+        known,
+        _midnight(day),
+    )
+    return [(row["user_name"], row["until"]) for row in rows]
+
+
+def _erasing(erasures: Sequence[tuple[str, datetime]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return what takes the erased texts out of events, in Python workers."""
+    before = dict(erasures)
+    names = list(STORED)
+
+    def erased(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for batch in batches:
+            rows = [
+                without_texts(row)
+                if row["kind"] in KINDS
+                and row["user_name"] in before
+                and row["time"] < before[row["user_name"]]
+                else row
+                for row in batch.to_pylist()
+            ]
+            columns = {name: [row[name] for row in rows] for name in names}
+            yield pyarrow.RecordBatch.from_pydict(columns, schema=arrow_schema(names))
+
+    return erased
+
+
+def _chains(frame: Any) -> list[Any]:
+    """Return where each gateway's chain is in the frame: a row for each gateway."""
+    from pyspark.sql import functions
+
+    found: list[Any] = (
+        frame.where("chain_position IS NOT NULL")
+        .groupBy("gateway")
+        .agg(
+            functions.min("chain_position").alias("first"),
+            functions.max("chain_position").alias("last"),
+        )
+        .collect()
+    )
+    return found
+
+
+def _same_event() -> Any:
+    """Return what holds for one event in two frames, `kept` and `came`; a place in a chain may be null."""
+    from pyspark.sql import functions
+
+    return (
+        (functions.col("kept.event_id") == functions.col("came.event_id"))
+        & (functions.col("kept.time") == functions.col("came.time"))
+        & functions.col("kept.chain_position").eqNullSafe(functions.col("came.chain_position"))
+    )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

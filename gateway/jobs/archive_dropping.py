@@ -1,0 +1,162 @@
+"""When a day of the record may go from PostgreSQL: old enough, archived, read again, sealed, on no hold.
+
+Whatever cannot be told keeps the day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import asyncpg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.audit.seals import NotASeal, Seal, read_seal, seals
+from gateway.jobs.events import MODULUS, SPARK_SCHEMA, Sums, links_in_database, sums_in_spark
+from gateway.jobs.job import Work
+from gateway.jobs.tables import LakeTable
+
+LOCK_TIMEOUT = "5s"
+"""For the lock on the record: statements wait behind it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A legal hold: days with events of these users, within these days, stay in PostgreSQL."""
+
+    name: str
+    users: tuple[str, ...] = ()
+    """Empty: everybody's."""
+    first: date | None = None
+    last: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """For how long PostgreSQL keeps what is archived, and what it keeps in any case."""
+
+    days: int | None = None
+    """None: all."""
+    holds: tuple[Hold, ...] = ()
+    key: Ed25519PublicKey | None = None
+    """What seals must be signed with; without it nothing counts as sealed."""
+
+
+async def drop_days(work: Work, table: LakeTable, keeping: Keeping) -> int:
+    """Drop the partitions that may go, the oldest first, and return how many went."""
+    if keeping.days is None:
+        return 0
+    before = work.now.astimezone(UTC).date() - timedelta(days=keeping.days)
+    rows = await work.connection.fetch(
+        "SELECT * FROM sluice.archive_day WHERE dropped_at IS NULL AND day < $1 ORDER BY day", before
+    )
+    if not rows:
+        return 0
+    seal = await _last_seal(work.connection, keeping.key)
+    dropped = 0
+    for row in rows:
+        why = await _kept_by(work.connection, row, keeping, seal) or await _drop(work, table, row)
+        work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
+        dropped += not why
+    return dropped
+
+
+async def _last_seal(connection: Any, key: Ed25519PublicKey | None) -> Seal | None:
+    """Return the last seal that is signed with the key."""
+    if key is None:
+        return None
+    for text in reversed(await seals(connection)):
+        try:
+            found = read_seal(text)
+        except NotASeal:
+            continue
+        if found.is_by(key):
+            return found
+    return None
+
+
+async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, seal: Seal | None) -> str:
+    """Say what keeps a day; empty when nothing does."""
+    day: date = row["day"]
+    if await connection.fetchval("SELECT to_regclass($1)", _partition(day)) is None:
+        return "or rather is not there: somebody else has taken it away"
+    for hold in keeping.holds:
+        if (hold.first is None or hold.first <= day) and (hold.last is None or day <= hold.last):
+            held = not hold.users or await connection.fetchval(
+                f"SELECT EXISTS (SELECT FROM {_partition(day)} WHERE user_name = ANY ($1::text[]))",
+                list(hold.users),
+            )
+            if held:
+                return f"on hold: {hold.name}"
+    if row["unchained"]:
+        return f"{row['unchained']:,} of its events are older than the chain, and no seal has them"
+    if seal is None:
+        return "there is no seal by the key of the settings"
+    chains = await connection.fetch("SELECT gateway, last FROM sluice.archive_chain WHERE day = $1", day)
+    for chain in chains:
+        head = seal.heads.get(chain["gateway"])
+        if head is None or head.position < chain["last"]:
+            return f"the last seal has not all of `{chain['gateway']}`"
+    waiting = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM sluice.lineage_queue WHERE decided_at >= $1 AND decided_at < $2)",
+        _midnight(day),
+        _midnight(day) + timedelta(days=1),
+    )
+    return "lineage of its statements is still to be made" if waiting else ""
+
+
+async def _drop(work: Work, table: LakeTable, row: Mapping[str, Any]) -> str:
+    """Read the archived day once more, hold PostgreSQL to it, and drop the partition; say why not."""
+    day: date = row["day"]
+    spark = await work.spark()
+    frame = spark.read.schema(SPARK_SCHEMA).parquet(str(table.place(f"day={day.isoformat()}")))
+    kept, gone = archived_sums(row), dropped_sums(row)
+    if await asyncio.to_thread(sums_in_spark, frame) != kept:
+        return "the archive is not what it was"
+    connection = work.connection
+    try:
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
+            await connection.execute(f"LOCK TABLE {_partition(day)} IN SHARE MODE")
+            there = await links_in_database(connection, _partition(day))
+            if there != (kept.events - gone.events, (kept.links - gone.links) % MODULUS):
+                return "it has events that are not archived"
+            newest = await connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure")
+            if newest != row["erasure"]:
+                return "texts were erased since it was archived"
+            await connection.execute(f"DROP TABLE {_partition(day)}")
+            await connection.execute(
+                "UPDATE sluice.archive_day SET dropped_at = clock_timestamp(), dropped_events = events,"
+                " dropped_unchained = unchained, dropped_links = links, dropped_digests = digests"
+                " WHERE day = $1",
+                day,
+            )
+    except asyncpg.LockNotAvailableError:
+        return "somebody uses it"
+    return ""
+
+
+def archived_sums(row: Mapping[str, Any]) -> Sums:
+    """Return what a day in the archive comes to, by its row of `sluice.archive_day`."""
+    return Sums(row["events"], row["unchained"], int(row["links"], 16), int(row["digests"], 16))
+
+
+def dropped_sums(row: Mapping[str, Any]) -> Sums:
+    """Return the same of what PostgreSQL has no more."""
+    return Sums(
+        row["dropped_events"],
+        row["dropped_unchained"],
+        int(row["dropped_links"], 16),
+        int(row["dropped_digests"], 16),
+    )
+
+
+def _partition(day: date) -> str:
+    return f"sluice.audit_event_{day:%Y%m%d}"
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

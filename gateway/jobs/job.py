@@ -1,0 +1,82 @@
+"""What a job is, what its run is given, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.jobs.spark import SparkOptions, application_id, open_session
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run read and wrote."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    range_from: datetime | None = None
+    range_to: datetime | None = None
+    """Times of the events that were read, the second exclusive."""
+    watermark: datetime | None = None
+    """How far the job has come; None leaves what there is."""
+    finish: Callable[[Any], Awaitable[None]] | None = None
+    """What else belongs to the transaction that ends the run; it is given the connection."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Work:
+    """A run under way: what it may use."""
+
+    run: int
+    """Number of the run in `sluice.job_run`."""
+    connection: Any
+    """The connection that holds the job's lock."""
+    dsn: str
+    lake: Path
+    """Directory of the tables, which Spark sees under the same path."""
+    watermark: datetime | None
+    """How far the job had come; None at its first run, and at the first one of another version."""
+    now: datetime
+    progress: Progress
+    spark_options: SparkOptions
+    application: str = ""
+    """Spark's id of the application, once there is a session."""
+    _session: Any = field(default=None, repr=False)
+
+    async def spark(self) -> Any:
+        """Return the Spark session, which begins with the first call: a run with nothing to do has none."""
+        if self._session is None:
+            self.progress("Spark starts")
+            self._session = await asyncio.to_thread(open_session, self.spark_options)
+            self.application = await asyncio.to_thread(application_id, self._session)
+            await self.connection.execute(
+                "UPDATE sluice.job_run SET application = $2 WHERE id = $1", self.run, self.application
+            )
+            self.progress(f"Spark is ready: {self.application}")
+        return self._session
+
+    async def still_ours(self) -> None:
+        """Raise the connection's error where the lock went with it: nothing may be replaced any more."""
+        await self.connection.execute("SELECT 1")
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and self.spark_options.stop:
+            await asyncio.to_thread(session.stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    name: str
+    version: int
+    """Goes up when what it writes means something else: its next run begins anew."""
+    about: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    run: Callable[[Work], Awaitable[Outcome]]

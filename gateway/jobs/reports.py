@@ -1,0 +1,126 @@
+"""Questions to the roll-ups in PostgreSQL: who read what, what was refused, what was slow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import orjson
+
+PERCENTILES = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which part of the roll-ups; None: all of it."""
+
+    since: date | None = None
+    """First day (UTC)."""
+    until: date | None = None
+    """Last day."""
+    user: str | None = None
+    group: str | None = None
+    table: str | None = None
+    """Dotted; what begins so, with a dot behind it, too."""
+    tag: str | None = None
+    """Columns with this tag, as administrators have accepted it."""
+    limit: int = 50
+
+
+_DAYS = "($1::date IS NULL OR day >= $1) AND ($2::date IS NULL OR day <= $2)"
+_USER = "($3::text IS NULL OR user_name = $3)"
+_TABLE = "($4::text IS NULL OR table_name = $4 OR starts_with(table_name, $4 || '.'))"
+
+_USAGE = f"""
+SELECT user_name, table_name, column_name, endpoint, tool, masks, filters,
+       sum(statements)::bigint AS statements, sum(finished)::bigint AS finished, sum(rows)::bigint AS rows,
+       sum(bytes)::bigint AS bytes, min(first_at) AS first_at, max(last_at) AS last_at
+FROM sluice.rollup_usage u
+WHERE {_DAYS} AND {_USER} AND {_TABLE} AND ($5::text IS NULL OR $5 = ANY (groups))
+  AND ($6::text IS NULL OR EXISTS (
+      SELECT FROM sluice.tag_proposal t WHERE t.state = 'accepted' AND t.tag = $6
+      AND u.table_name = concat_ws('.', t.catalog, t.database, t.table_name)
+      AND (t.column_name IN (u.column_name, '*') OR u.column_name = '*')))
+GROUP BY user_name, table_name, column_name, endpoint, tool, masks, filters
+ORDER BY statements DESC, user_name, table_name, column_name LIMIT $7"""
+
+_REFUSED = f"""
+SELECT user_name, code, resource, action, policy, endpoint, tool, sum(attempts)::bigint AS attempts,
+       min(first_at) AS first_at, max(last_at) AS last_at
+FROM sluice.rollup_refusal
+WHERE {_DAYS} AND {_USER}
+  AND ($4::text IS NULL OR resource = replace($4, '.', '/')
+       OR starts_with(resource, replace($4, '.', '/') || '/'))
+GROUP BY user_name, code, resource, action, policy, endpoint, tool
+ORDER BY attempts DESC, user_name, code, resource LIMIT $5"""
+
+_SLOW = f"""
+SELECT fingerprint, count(DISTINCT user_name)::bigint AS users, sum(statements)::bigint AS statements,
+       sum(finished)::bigint AS finished, sum(rows)::bigint AS rows, sum(bytes)::bigint AS bytes,
+       sum(judge_ms) AS judge_ms, sum(run_ms) AS run_ms, max(slowest_ms) AS slowest_ms,
+       (array_agg(slowest_statement ORDER BY slowest_ms DESC))[1] AS slowest_statement
+FROM sluice.rollup_statement
+WHERE {_DAYS} AND {_USER}
+GROUP BY fingerprint ORDER BY run_ms DESC, fingerprint LIMIT $4"""
+
+_LATENCY = """
+WITH chosen AS (
+    SELECT * FROM sluice.rollup_latency
+    WHERE ($1::date IS NULL OR hour >= $1::timestamp AT TIME ZONE 'UTC')
+      AND ($2::date IS NULL OR hour < ($2::timestamp + interval '1 day') AT TIME ZONE 'UTC')
+      AND dimension = $3 AND ($4::text IS NULL OR name = $4)
+), told AS (
+    SELECT name, phase, sum(statements)::bigint AS statements, sum(total_ms) AS total_ms,
+           max(max_ms) AS max_ms
+    FROM chosen GROUP BY name, phase ORDER BY total_ms DESC, name, phase LIMIT $5
+)
+SELECT told.*, (SELECT jsonb_object_agg(key, count) FROM (
+    SELECT b.key, sum(b.value::bigint) AS count FROM chosen c, jsonb_each_text(c.buckets) b
+    WHERE c.name = told.name AND c.phase = told.phase GROUP BY b.key) sums) AS buckets
+FROM told"""
+
+
+async def usage(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+    """Return who read which column, through what, under which masks and filters; the most used first."""
+    rows = await connection.fetch(
+        _USAGE, scope.since, scope.until, scope.user, scope.table, scope.group, scope.tag, scope.limit
+    )
+    return [dict(row) for row in rows]
+
+
+async def refused(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+    """Return what was refused to whom, the most frequent first."""
+    rows = await connection.fetch(_REFUSED, scope.since, scope.until, scope.user, scope.table, scope.limit)
+    return [dict(row) for row in rows]
+
+
+async def slow(connection: Any, scope: Scope) -> list[dict[str, Any]]:
+    """Return the shapes of statements that took most time in all."""
+    rows = await connection.fetch(_SLOW, scope.since, scope.until, scope.user, scope.limit)
+    return [dict(row) for row in rows]
+
+
+async def latency(connection: Any, scope: Scope, by: str, name: str | None = None) -> list[dict[str, Any]]:
+    """Return how long judging and running took, `by` a dimension; percentiles are told to 9 %."""
+    rows = await connection.fetch(_LATENCY, scope.since, scope.until, by, name, scope.limit)
+    found = []
+    for row in rows:
+        buckets = {int(key): int(count) for key, count in orjson.loads(row["buckets"] or "{}").items()}
+        told = {key: row[key] for key in ("name", "phase", "statements", "total_ms", "max_ms")}
+        told["mean_ms"] = row["total_ms"] / row["statements"]
+        for share in PERCENTILES:
+            told[f"p{share * 100:.0f}_ms"] = min(percentile(buckets, share), row["max_ms"])
+        found.append(told)
+    return found
+
+
+def percentile(buckets: Mapping[int, int], share: float) -> float:
+    """Return the upper end, in milliseconds, of the bucket that has the percentile."""
+    wanted, seen = share * sum(buckets.values()), 0
+    for bucket in sorted(buckets):
+        seen += buckets[bucket]
+        if seen >= wanted:
+            return float(2 ** (bucket / 8))
+    return 0.0

@@ -1,0 +1,266 @@
+"""`rollups`: what the record comes to, by hour in the lake and by day in PostgreSQL.
+
+The hours that an event came to since the last run are made anew as a whole: an event belongs to the hour of
+its own time, and a statement with its end to the hour of its verdict. `rollup_frames` says what is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.jobs import rollup_frames as frames
+from gateway.jobs.archive import TABLE as ARCHIVE
+from gateway.jobs.events import SPARK_SCHEMA, land, stored_by
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.rollup_texts import write_fingerprints
+from gateway.jobs.tables import STAGING, LakeTable
+
+VERSION = 1
+NAMES = (
+    *("event_id", "time", "kind", "statement_id", "user_name", "groups", "client_protocol", "application"),
+    *("verdict", "code", "statement", "rows", "bytes", "duration_ms", "outcome", "body"),
+)
+"""What roll-ups need of an event; of the body, `scans`, `decisions` and `action`."""
+SUMMARY_ROWS = 1_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BODY = ", ".join(f"'{key}', body -> '{key}'" for key in ("scans", "decisions", "action"))
+_SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
+
+Fingerprint = Callable[[str], Awaitable[str | None]]
+Reader = Callable[[], AbstractAsyncContextManager[Fingerprint]]
+"""Starts what takes literals out of a text, by Spark's own lexer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollupOptions:
+    reader: Reader
+    statements: int = 10_000
+    """Fingerprints, by user, that a day's summary has: those with most time."""
+
+
+def rollups(options: RollupOptions) -> Job:
+    """Return the job."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Rollups(work, options).run()
+
+    return Job(
+        name="rollups",
+        version=VERSION,
+        about="counts who read what, what was refused, what was slow, by hour and day",
+        reads=("sluice.audit_event", ARCHIVE),
+        writes=tuple(one.name for one in frames.TABLES) + tuple(frames.SUMMARIES),
+        run=run,
+    )
+
+
+class _Rollups:
+    def __init__(self, work: Work, options: RollupOptions) -> None:
+        self._work, self._options = work, options
+        self._tables = {one.name: LakeTable(work.lake, one.name) for one in frames.TABLES}
+        # Its directory is where events land on their way; there is no such table.
+        self._way = LakeTable(work.lake, "_rollups")
+
+    async def run(self) -> Outcome:
+        work = self._work
+        for table in (*self._tables.values(), self._way):
+            await table.settle(work.connection)
+        watermark = await stored_by(work.connection)
+        hours = await self._touched()
+        rows_in = rows_out = 0
+        days = [(day, list(of_day)) for day, of_day in groupby(hours, lambda hour: hour.date())]
+        if days:
+            async with self._options.reader() as fingerprint:
+                for number, (day, of_day) in enumerate(days, 1):
+                    work.progress(f"{day}: {len(of_day)} hours, day {number} of {len(days)}")
+                    came, written = await self._day(day, of_day, fingerprint)
+                    rows_in, rows_out = rows_in + came, rows_out + written
+        return Outcome(
+            rows_in=rows_in,
+            rows_out=rows_out,
+            range_from=hours[0] if hours else None,
+            range_to=hours[-1] + timedelta(hours=1) if hours else None,
+            watermark=watermark,
+        )
+
+    async def _touched(self) -> list[datetime]:
+        """Return the hours with something that the last run had not, in order."""
+        connection, since = self._work.connection, self._work.watermark
+        if since is None:
+            rows = await connection.fetch(
+                "SELECT DISTINCT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event"
+            )
+            found = {row["hour"].astimezone(UTC) for row in rows}
+            for row in await connection.fetch("SELECT day FROM sluice.archive_day WHERE dropped_events > 0"):
+                found |= {_midnight(row["day"]) + timedelta(hours=n) for n in range(24)}
+            return sorted(found)
+        rows = await connection.fetch(
+            "SELECT date_trunc('hour', time, 'UTC') AS hour FROM sluice.audit_event WHERE stored_at >= $1"
+            " UNION SELECT date_trunc('hour', d.time, 'UTC') FROM sluice.audit_event e"
+            " JOIN sluice.audit_event d ON d.statement_id = e.statement_id AND d.kind = 'decided'"
+            " WHERE e.stored_at >= $1 AND e.kind IN ('completed', 'abandoned')",
+            since,
+        )
+        return sorted(row["hour"].astimezone(UTC) for row in rows)
+
+    async def _day(self, day: date, hours: Sequence[datetime], fingerprint: Fingerprint) -> tuple[int, int]:
+        """Make the hours of a day anew; return the events read and the rows written."""
+        work = self._work
+        spark = await work.spark()
+        name = f"day={day.isoformat()}"
+        landing = self._way.landing(name)
+        rows_in = await self._land(day, hours, landing)
+        work.progress(f"{day}: {rows_in:,} events read")
+        events, ends = await self._frames(spark, day, hours, landing)
+        texts = landing / "fingerprints"
+        texts.mkdir()
+        count = await write_fingerprints(frames.texts_of(events), texts, fingerprint)
+        work.progress(f"{day}: {count:,} texts without their literals")
+        tags = await self._tags(spark)
+        made = frames.make(events, ends, spark.read.schema(frames.FINGERPRINTS).parquet(str(texts)), tags)
+        rows_out = 0
+        for table_name, frame in made.items():
+            table = self._tables[table_name]
+            await asyncio.to_thread(_write, frame, table.staging_of_all())
+            rows_out += await asyncio.to_thread(_count, spark, table.directory / STAGING)
+        work.progress(f"{day}: {rows_out:,} rows written")
+        partitions = [f"hour={hour:%Y-%m-%dT%H}" for hour in hours]
+        await work.still_ours()
+        for table in self._tables.values():
+            for partition in partitions:
+                await asyncio.to_thread(table.replace, partition, work.run)
+        work.progress(f"{day}: in its place")
+        async with work.connection.transaction():
+            await self._summarize(spark, day)
+            for table in self._tables.values():
+                for partition in partitions:
+                    await table.commit(work.connection, partition, work.run)
+        for table in self._tables.values():
+            for partition in partitions:
+                await asyncio.to_thread(table.committed, partition)
+        self._way.landed(name)
+        work.progress(f"{day}: rolled up")
+        return rows_in, rows_out
+
+    async def _land(self, day: date, hours: Sequence[datetime], landing: Path) -> int:
+        """Copy the hours' events, and the ends of their statements, from a snapshot of the database."""
+        begin, end = _midnight(day), _midnight(day) + timedelta(days=1)
+        of_hours = "date_trunc('hour', {0}.time, 'UTC') = ANY ($1) AND {0}.time >= $2 AND {0}.time < $3"
+        (landing / "events").mkdir()
+        (landing / "ends").mkdir()
+        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                rows = await land(
+                    connection,
+                    f"SELECT {_SELECT} FROM sluice.audit_event e WHERE {of_hours.format('e')}",
+                    (list(hours), begin, end),
+                    landing / "events",
+                    names=NAMES,
+                    told=lambda count: self._work.progress(f"{day}: {count:,} events read so far"),
+                )
+                return rows + await land(
+                    connection,
+                    f"SELECT {_SELECT} FROM sluice.audit_event e WHERE e.kind IN ('completed', 'abandoned')"
+                    " AND e.time >= $2 AND EXISTS (SELECT FROM sluice.audit_event d WHERE d.kind = 'decided'"
+                    f" AND d.statement_id = e.statement_id AND {of_hours.format('d')})",
+                    (list(hours), begin, end),
+                    landing / "ends",
+                    names=NAMES,
+                )
+        finally:
+            connection.terminate()
+
+    async def _frames(
+        self, spark: Any, day: date, hours: Sequence[datetime], landing: Path
+    ) -> tuple[Any, Any]:
+        """Return the hours' events and the ends of statements, with those that the archive alone has."""
+        events = spark.read.schema(frames.EVENTS).parquet(str(landing / "events"))
+        ends = spark.read.schema(frames.EVENTS).parquet(str(landing / "ends"))
+        days = await self._work.connection.fetch(
+            "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2",
+            day,
+            day + timedelta(days=1),
+        )
+        archive = LakeTable(self._work.lake, ARCHIVE)
+        for row in days:
+            # A statement that ends after the next day has its end in PostgreSQL, or is not known to end.
+            place = str(archive.place(f"day={row['day'].isoformat()}"))
+            archived = frames.narrow(spark.read.schema(SPARK_SCHEMA).parquet(place), NAMES)
+            if row["day"] == day:
+                events = frames.once(events, frames.of_hours(archived, hours))
+            ends = frames.once(ends, archived.where("kind IN ('completed', 'abandoned')"))
+        return events, ends
+
+    async def _tags(self, spark: Any) -> Any:
+        """Return the tags of columns that administrators have accepted."""
+        rows = await self._work.connection.fetch(
+            "SELECT concat_ws('.', catalog, database, table_name) AS table_name, column_name, tag"
+            " FROM sluice.tag_proposal WHERE state = 'accepted'"
+        )
+        return spark.createDataFrame(
+            [(row["table_name"], row["column_name"], row["tag"]) for row in rows],
+            "tagged string, tagged_column string, tag string",
+        )
+
+    async def _summarize(self, spark: Any, day: date) -> None:
+        """Put a day's summaries into PostgreSQL, made of all hours that the lake has of it."""
+        connection = self._work.connection
+        for name, summary in frames.SUMMARIES.items():
+            where = "hour >= $1 AND hour < $1 + interval '1 day'" if summary.by_hour else "day = $1"
+            what = _midnight(day) if summary.by_hour else day
+            await connection.execute(f"DELETE FROM sluice.{name} WHERE {where}", what)
+            places = sorted(self._tables[summary.table].directory.glob(f"hour={day.isoformat()}T*"))
+            base = str(self._tables[summary.table].directory)
+            read = spark.read.option("basePath", base).schema(frames.schema_of(summary.table))
+            frame = summary.make(read.parquet(*(str(place) for place in places)), self._options.statements)
+            async for rows in _batches(frame):
+                await connection.copy_records_to_table(
+                    name, schema_name="sluice", records=rows, columns=frame.columns
+                )
+
+
+async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
+    """Bring the rows of a frame here, few at a time."""
+    from pyspark.sql import functions
+
+    # A time would come without its zone.
+    times = {at for at, (_, kind) in enumerate(frame.dtypes) if kind == "timestamp"}
+    rows = frame.select(
+        *(functions.unix_micros(name) if at in times else name for at, name in enumerate(frame.columns))
+    ).toLocalIterator()
+    while True:
+        batch = await asyncio.to_thread(lambda: list(islice(rows, SUMMARY_ROWS)))
+        if not batch:
+            return
+        yield [
+            tuple(
+                _EPOCH + timedelta(microseconds=value) if at in times else value
+                for at, value in enumerate(row)
+            )
+            for row in batch
+        ]
+
+
+def _write(frame: Any, place: Path) -> None:
+    frame.repartition("hour").write.partitionBy("hour").parquet(str(place))
+
+
+def _count(spark: Any, place: Path) -> int:
+    if not any(place.glob("hour=*")):
+        return 0
+    found: int = spark.read.parquet(str(place)).count()
+    return found
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

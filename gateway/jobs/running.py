@@ -1,0 +1,193 @@
+"""One run of a job: alone over all gateways, recorded from its beginning, its end in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.database.migrate import migrate
+from gateway.errors import JobBusy, LedgerUnavailable
+from gateway.jobs.job import Job, Outcome, Progress, Work
+from gateway.jobs.spark import SparkOptions
+
+LOCKS = 0x736C756A
+"""First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
+ERROR_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run that has ended well."""
+
+    number: int
+    """0: nothing was due."""
+    outcome: Outcome
+    seconds: float
+    application: str
+
+
+async def run_job(
+    job: Job,
+    *,
+    dsn: str,
+    lake: Path,
+    spark: SparkOptions,
+    progress: Progress = lambda line: None,
+    unless_since: datetime | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Run:
+    """Run a job. With `unless_since`, only where no run of it has begun since then.
+
+    Raises JobBusy when somebody else runs it, LedgerUnavailable when PostgreSQL does not answer, and whatever
+    the job raises; the run is then recorded as failed.
+    """
+    try:
+        connection = await asyncpg.connect(
+            dsn, timeout=10, server_settings={"application_name": f"sluice-job-{job.name}", "timezone": "UTC"}
+        )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+        raise LedgerUnavailable(f"PostgreSQL cannot be asked: {error}") from error
+    try:
+        await migrate(connection)
+        if not await connection.fetchval("SELECT pg_try_advisory_lock($1, hashtext($2))", LOCKS, job.name):
+            raise JobBusy(await _who(connection, job.name))
+        if unless_since is not None and await _began_since(connection, job.name, unless_since):
+            return Run(number=0, outcome=Outcome(), seconds=0.0, application="")
+        number = await _begin(connection, job)
+        work = Work(
+            run=number,
+            connection=connection,
+            dsn=dsn,
+            lake=lake,
+            watermark=await _watermark(connection, job),
+            now=clock(),
+            progress=progress,
+            spark_options=spark,
+        )
+        return await _recorded(job, work)
+    finally:
+        connection.terminate()
+
+
+async def _recorded(job: Job, work: Work) -> Run:
+    """Run the job and write down how it ended."""
+    began = time.monotonic()
+    try:
+        outcome = await job.run(work)
+        seconds = time.monotonic() - began
+        await _end(work, job, outcome, seconds)
+    except BaseException as error:
+        stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
+        await _failed(work, "killed" if stopped else "failed", error, time.monotonic() - began)
+        raise
+    finally:
+        await work.close()
+    return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
+
+
+async def _who(connection: Any, job: str) -> str:
+    row = await connection.fetchrow(
+        "SELECT runner, started_at FROM sluice.job_run WHERE job = $1 AND state = 'running'"
+        " ORDER BY id DESC LIMIT 1",
+        job,
+    )
+    if row is None:
+        return f"somebody else is about to run `{job}`"
+    since = row["started_at"].astimezone(UTC)
+    return f"{row['runner']} runs `{job}`, since {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+async def _began_since(connection: Any, job: str, moment: datetime) -> bool:
+    found: bool = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM sluice.job_run WHERE job = $1 AND started_at >= $2)", job, moment
+    )
+    return found
+
+
+async def _begin(connection: Any, job: Job) -> int:
+    """Record the beginning; whoever still counts as running does not, since the lock is ours."""
+    async with connection.transaction():
+        await connection.execute(
+            "UPDATE sluice.job_run SET state = 'killed', error = 'it never said how it ended',"
+            " ended_at = clock_timestamp() WHERE job = $1 AND state = 'running'",
+            job.name,
+        )
+        number: int = await connection.fetchval(
+            "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ($1, $2, 'running', $3)"
+            " RETURNING id",
+            job.name,
+            job.version,
+            f"{socket.gethostname()}, process {os.getpid()},",
+        )
+    return number
+
+
+async def _watermark(connection: Any, job: Job) -> datetime | None:
+    found: datetime | None = await connection.fetchval(
+        "SELECT watermark FROM sluice.job_watermark WHERE job = $1 AND version = $2", job.name, job.version
+    )
+    return found
+
+
+async def _end(work: Work, job: Job, outcome: Outcome, seconds: float) -> None:
+    async with work.connection.transaction():
+        if outcome.finish is not None:
+            await outcome.finish(work.connection)
+        if outcome.watermark is not None:
+            await work.connection.execute(
+                "INSERT INTO sluice.job_watermark (job, version, watermark, run) VALUES ($1, $2, $3, $4)"
+                " ON CONFLICT (job) DO UPDATE SET version = excluded.version,"
+                " watermark = excluded.watermark, run = excluded.run, saved_at = clock_timestamp()",
+                job.name,
+                job.version,
+                outcome.watermark,
+                work.run,
+            )
+        await work.connection.execute(
+            "UPDATE sluice.job_run SET state = 'done', ended_at = clock_timestamp(), range_from = $2,"
+            " range_to = $3, rows_in = $4, rows_out = $5, seconds = $6, application = $7 WHERE id = $1",
+            work.run,
+            outcome.range_from,
+            outcome.range_to,
+            outcome.rows_in,
+            outcome.rows_out,
+            seconds,
+            work.application,
+        )
+
+
+async def _failed(work: Work, state: str, error: BaseException, seconds: float) -> None:
+    """Record the end of a run that came to nothing; where that fails too, the next run will say so."""
+    told = next((line for line in str(error).splitlines() if line.strip()), "")
+    try:
+        async with asyncio.timeout(10):
+            await work.connection.execute(
+                "UPDATE sluice.job_run SET state = $2, ended_at = clock_timestamp(), seconds = $3,"
+                " error = $4, application = $5 WHERE id = $1 AND state = 'running'",
+                work.run,
+                state,
+                seconds,
+                f"{type(error).__name__}: {told}"[:ERROR_CHARS].replace("\0", ""),
+                work.application,
+            )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as second:
+        work.progress(f"the end of the run could not be recorded: {type(second).__name__}")
+
+
+async def runs(connection: Any, job: str | None = None, limit: int = 20) -> list[Any]:
+    """Return the last runs, the newest first."""
+    found: list[Any] = await connection.fetch(
+        "SELECT * FROM sluice.job_run WHERE $1::text IS NULL OR job = $1 ORDER BY id DESC LIMIT $2",
+        job,
+        limit,
+    )
+    return found

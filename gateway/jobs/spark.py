@@ -1,0 +1,104 @@
+"""The Spark that a job runs on: one in this process, a cluster's, or one behind Spark Connect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gateway
+from gateway.errors import BackendUnavailable
+
+LOCAL_HOST = "127.0.0.1"
+SESSION_CONF: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.compression.codec": "zstd",
+    # The default is a form of twelve bytes without a zone, which nobody but Spark reads as it is meant.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Whoever reads a table by its directories gets texts as they are written there, not as they look.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
+START_CONF: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.log.level": "ERROR",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """Where a job runs, and with how much."""
+
+    name: str = "sluice-job"
+    master: str = "local[*]"
+    """As of `spark-submit --master`; of no concern with `remote`."""
+    remote: str = ""
+    """`sc://…` of a Spark Connect server; empty: in this process."""
+    driver_memory: str = "1g"
+    shuffle_partitions: int = 8
+    java_home: Path | None = None
+    directory: Path | None = None
+    """For what Spark spills; its own default without."""
+    conf: Mapping[str, str] = field(default_factory=dict)
+    """Settings on top of ours."""
+    stop: bool = True
+    """Whether the session ends with the run."""
+
+
+def open_session(options: SparkOptions) -> Any:
+    """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
+        ) from None
+    conf = {**SESSION_CONF, "spark.sql.shuffle.partitions": str(options.shuffle_partitions), **options.conf}
+    builder = SparkSession.builder.appName(options.name)
+    if options.remote:
+        builder = builder.remote(options.remote)
+    else:
+        _prepare_environment(options)
+        builder = builder.master(options.master)
+        conf = {**START_CONF, **conf, "spark.driver.memory": options.driver_memory}
+        if options.master.startswith("local"):
+            conf |= {"spark.driver.bindAddress": LOCAL_HOST, "spark.driver.host": LOCAL_HOST}
+        if options.directory is not None:
+            options.directory.mkdir(parents=True, exist_ok=True)
+            conf["spark.local.dir"] = str(options.directory)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError) as error:
+        raise BackendUnavailable(f"Spark cannot be started or reached: {_first_line(error)}") from error
+
+
+def application_id(session: Any) -> str:
+    """Return Spark's id of the application."""
+    return str(session.conf.get("spark.app.id"))
+
+
+def _prepare_environment(options: SparkOptions) -> None:
+    """Say to the JVM that is about to be made, and to its Python workers, what they run with."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if options.java_home is not None:
+        os.environ["JAVA_HOME"] = str(options.java_home)
+    if options.master.startswith("local"):
+        # The machine's name need not resolve.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL_HOST)
+    root = str(Path(gateway.__file__).resolve().parent.parent)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if root not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

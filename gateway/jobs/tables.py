@@ -1,0 +1,129 @@
+"""A table in the lake: a directory of Parquet whose partitions are replaced as a whole, or not at all.
+
+What is written goes beside the table first. A partition is replaced by two renames: the old one aside, the
+new one in its place; the old one goes when PostgreSQL has said which run wrote the partition. So whatever a
+killed run has left, `settle` can tell from there whether to go on or to go back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+STAGING, REPLACED, LANDING, WRITTEN_BY = "_staging", "_replaced", "_landing", "_run"
+"""Spark takes nothing for data whose name begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """One table; a partition is the name of a directory in it, such as `day=2026-11-20`."""
+
+    lake: Path
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        return self.lake / self.name
+
+    def place(self, partition: str) -> Path:
+        return self.directory / partition
+
+    async def settle(self, connection: Any) -> None:
+        """Put right what a killed run has left; call it with the job's lock held."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        rows = await connection.fetch(
+            "SELECT partition, run FROM sluice.job_partition WHERE table_name = $1", self.name
+        )
+        committed = {row["partition"]: str(row["run"]) for row in rows}
+        for aside in _entries(self.directory / REPLACED):
+            place = self.place(aside.name)
+            if _written_by(place) == committed.get(aside.name, ""):
+                shutil.rmtree(aside)
+                continue
+            shutil.rmtree(place, ignore_errors=True)
+            aside.rename(place)
+            _sync(self.directory)
+        for name in (STAGING, LANDING):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+
+    def staging(self, partition: str) -> Path:
+        """Return a place that is not there yet, for the partition's new files."""
+        return self._fresh(STAGING, partition)
+
+    def staging_of_all(self) -> Path:
+        """Return a place that is not there yet, for the new files of several partitions."""
+        return self._fresh(STAGING, "")
+
+    def landing(self, partition: str) -> Path:
+        """Return an empty directory for what the partition is made of."""
+        made = self._fresh(LANDING, partition)
+        made.mkdir()
+        return made
+
+    def landed(self, partition: str) -> None:
+        """Remove what the partition was made of."""
+        shutil.rmtree(self.directory / LANDING / partition, ignore_errors=True)
+
+    def replace(self, partition: str, run: int) -> None:
+        """Have the staged files be the partition; they are on the disk before. `committed` comes after it."""
+        staged, place = self.directory / STAGING / partition, self.place(partition)
+        staged.mkdir(parents=True, exist_ok=True)  # no rows, no files
+        (staged / WRITTEN_BY).write_text(str(run))
+        for directory, _, files in os.walk(staged):
+            for name in files:
+                _sync(Path(directory) / name)
+            _sync(Path(directory))
+        aside = self.directory / REPLACED / partition
+        aside.parent.mkdir(exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        if place.exists():
+            place.rename(aside)
+        staged.rename(place)
+        _sync(self.directory)
+
+    async def commit(self, connection: Any, partition: str, run: int) -> None:
+        """Say that the partition is the run's: part of the transaction that says what is in it."""
+        await connection.execute(
+            "INSERT INTO sluice.job_partition (table_name, partition, run) VALUES ($1, $2, $3)"
+            " ON CONFLICT (table_name, partition) DO UPDATE SET run = excluded.run",
+            self.name,
+            partition,
+            run,
+        )
+
+    def committed(self, partition: str) -> None:
+        """Let the old files go; call it after the transaction."""
+        shutil.rmtree(self.directory / REPLACED / partition, ignore_errors=True)
+        self.landed(partition)
+
+    def bytes_of(self, partition: str) -> int:
+        return sum(file.stat().st_size for file in self.place(partition).rglob("*.parquet"))
+
+    def _fresh(self, kind: str, partition: str) -> Path:
+        place = self.directory / kind / partition
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place
+
+
+def _written_by(place: Path) -> str | None:
+    try:
+        return (place / WRITTEN_BY).read_text()
+    except OSError:
+        return None
+
+
+def _entries(directory: Path) -> Iterator[Path]:
+    yield from sorted(directory.iterdir()) if directory.is_dir() else ()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

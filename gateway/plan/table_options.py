@@ -1,0 +1,150 @@
+"""Reads of tables that SQL has words for: versions, times, branches, changes, and metadata tables by name.
+
+Formats have options for them (`versionAsOf`, `snapshot-id`, …). Such a read is written as the SQL text of the
+same meaning, before it is judged, so that there is one way to judge, guard and prove it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gateway.plan.identifiers import table_parts
+from gateway.plan.walk_sources import table_options
+from gateway.plan.walk_state import refuse, shown
+from gateway.policy.sqltext import string_literal
+from gateway.sql.names import METADATA_TABLES, dotted
+from gateway.sql.wants import NotGovernable
+from gateway.wire.connect import pb
+
+BY_NAME = frozenset({"iceberg"})
+"""Formats whose `load` takes the name of a table; with a slash in it, it is a path."""
+
+_VERSIONS = frozenset({"versionasof", "snapshot-id", "branch", "tag"})
+_TIMES = frozenset({"timestampasof", "as-of-timestamp"})
+_FEEDS = frozenset({"readchangefeed", "readchangedata"})
+_BOUNDS = ("starting", "ending")
+_OF_FEEDS = _FEEDS | {f"{bound}{kind}" for bound in _BOUNDS for kind in ("version", "timestamp")}
+_KNOWN = _VERSIONS | _TIMES | _OF_FEEDS
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_METADATA = frozenset().union(*METADATA_TABLES.values())
+
+
+def text_of(read: pb.Read) -> str | None:
+    """Return the SQL text that a read is written as, or None for one that is read as it stands.
+
+    A stream of a table that a format is asked for by its name becomes one of the table, in place. Raises
+    CannotClassify for options of which SQL has no words.
+    """
+    named = _named(read)
+    if named is None:
+        return None
+    name, given = named
+    parts = parts_of_table(name)
+    options = {key.lower(): value for key, value in given.items()}
+    travels = not _KNOWN.isdisjoint(options)
+    if read.is_streaming:
+        if travels:
+            raise refuse(f"a stream of `{shown(name)}` cannot begin at a version, a time or a branch")
+        if read.WhichOneof("read_type") == "data_source":
+            options = dict(given)
+            read.named_table.unparsed_identifier = name
+            read.named_table.options.update(options)
+        return None
+    if not travels and not _is_metadata(parts) and read.WhichOneof("read_type") == "named_table":
+        return None
+    if len(options) < len(given):
+        raise refuse(f"an option of `{shown(name)}` is there twice, in other letters")
+    table_options({key: value for key, value in given.items() if key.lower() not in _KNOWN})
+    if len(options.keys() - _KNOWN):
+        raise refuse(f"options of streams on `{shown(name)}` go together with no version, time or branch")
+    if not _OF_FEEDS.isdisjoint(options):
+        return f"SELECT * FROM {_changes(parts, options)}"
+    return f"SELECT * FROM {dotted(parts)}{_as_of(options)}"
+
+
+def parts_of_table(text: str) -> tuple[str, ...]:
+    """Return the parts of a table's name. Raises CannotClassify."""
+    parts = table_parts(text)
+    if parts is None:
+        why = (
+            f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
+            "digits and `_` in backticks, and time travel as SQL"
+        )
+        raise refuse(NotGovernable(why, name=text))
+    return parts
+
+
+def _named(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
+    """Return the name and the options of a table that is read, or None for files."""
+    if read.WhichOneof("read_type") == "named_table":
+        return read.named_table.unparsed_identifier, read.named_table.options
+    source = read.data_source
+    if source.format.lower() not in BY_NAME:
+        return None
+    rest = {key: value for key, value in source.options.items() if key.lower() != "path"}
+    names = [*source.paths, *(value for key, value in source.options.items() if key.lower() == "path")]
+    if len(names) != 1 or "/" in names[0]:
+        return None
+    if source.schema:
+        raise refuse(f"a table of {source.format} has its own columns: `schema` cannot give it others")
+    return names[0], rest
+
+
+def _is_metadata(parts: tuple[str, ...]) -> bool:
+    """Whether the last part could name the metadata of a table; the SQL text says what it means."""
+    last = parts[-1].lower()
+    return last.rpartition("$")[2] in _METADATA and (len(parts) > 2 or "$" in last)
+
+
+def _as_of(options: Mapping[str, str]) -> str:
+    if not options:
+        return ""
+    if len(options) > 1:
+        raise refuse(f"the options {', '.join(sorted(options))} say more than one version")
+    ((key, value),) = options.items()
+    if key == "timestampasof":
+        return f" TIMESTAMP AS OF {_literal(key, value)}"
+    if key == "as-of-timestamp":
+        return f" TIMESTAMP AS OF timestamp_millis({_integer(key, value)})"
+    if key == "snapshot-id":
+        return f" VERSION AS OF {_integer(key, value)}"
+    if key != "versionasof" and _INTEGER.fullmatch(value.strip()):
+        raise refuse(f"the {key} `{shown(value)}` would be read as the number of a snapshot")
+    return f" VERSION AS OF {_literal(key, value)}"
+
+
+def _changes(parts: tuple[str, ...], options: Mapping[str, str]) -> str:
+    """Return the call of Delta's that reads the change feed."""
+    asked = {options[key].strip().lower() for key in _FEEDS & options.keys()}
+    if asked != {"true"} or not _OF_FEEDS.issuperset(options):
+        raise refuse("changes are read by `readChangeFeed` = true, without a version of the table beside it")
+    if not all(map(_WORD.fullmatch, parts)):
+        raise refuse(f"changes are read of a table whose name is plain; `{shown('.'.join(parts))}` is not")
+    arguments = [_literal("table", ".".join(parts))]
+    for bound in _BOUNDS:
+        version, time = options.get(f"{bound}version"), options.get(f"{bound}timestamp")
+        if version is not None and time is not None:
+            raise refuse(f"`{bound}Version` and `{bound}Timestamp` say the same thing twice")
+        if version is not None:
+            arguments.append(_integer(f"{bound}Version", version))
+        elif time is not None:
+            arguments.append(_literal(f"{bound}Timestamp", time))
+        elif bound == "starting":
+            raise refuse("changes of a table begin somewhere: `startingVersion` or `startingTimestamp`")
+    return f"table_changes({', '.join(arguments)})"
+
+
+def _integer(key: str, value: str) -> str:
+    number = value.strip()
+    if not _INTEGER.fullmatch(number):
+        raise refuse(f"the option `{key}` is `{shown(value)}` and has to be an integer")
+    return number
+
+
+def _literal(key: str, value: str) -> str:
+    word = string_literal(value)
+    if word is None or not word.startswith("'"):
+        raise refuse(f"the value of the option `{key}` cannot be written in SQL")
+    return word

@@ -1,0 +1,107 @@
+"""What `jobs:` of the settings may hold: where jobs run and write, when, and how long records are kept."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gateway.jobs.schedules import parse_cron
+from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Section
+
+JobName = Literal["archive", "rollups"]
+
+
+def _cron(text: str) -> str:
+    parse_cron(text)
+    return text
+
+
+def _day(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
+
+CronText = Annotated[str, AfterValidator(_cron)]
+DayText = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterValidator(_day)]
+
+
+class ScheduleSettings(Section):
+    """When a job runs by itself, in one of the gateways. By the job's name."""
+
+    every_s: Seconds | None = None
+    """Seconds from the beginning of one run to that of the next."""
+    cron: CronText | None = None
+    """Minute, hour, day of the month, month and weekday, in UTC, such as `20 0 * * *`. A time that was missed
+    is made up for once."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> ScheduleSettings:
+        if (self.every_s is None) == (self.cron is None):
+            raise ValueError('a schedule is either `every_s: SECONDS` or `cron: "20 0 * * *"`')
+        return self
+
+
+class HoldSettings(Section):
+    """A legal hold: what it names never leaves PostgreSQL."""
+
+    name: Name
+    """What it is about, for people."""
+    users: tuple[Name, ...] = ()
+    """Days with events of these users; empty: of anybody."""
+    first: DayText | None = None
+    """First day (UTC) that it is about, such as `"2026-01-01"`; without it, from the beginning."""
+    last: DayText | None = None
+    """Last day that it is about; without it, for ever."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> HoldSettings:
+        if self.first is not None and self.last is not None and self.last < self.first:
+            raise ValueError("`last` is before `first`")
+        return self
+
+
+class ArchiveSettings(Section):
+    """The job `archive`: the record in the lake."""
+
+    settle_s: Seconds = 3600.0
+    """Seconds after its end (UTC) before a day is archived, for events that are still on their way."""
+    keep_days: Count | None = None
+    """Days that PostgreSQL keeps; older ones are dropped there once they are archived, verified and sealed.
+    Without it nothing is dropped."""
+    holds: tuple[HoldSettings, ...] = ()
+    """Legal holds."""
+    row_group_bytes: Bytes = 32 * 1024**2
+    """Bytes of a row group in its files: what is in memory at once for each."""
+    file_rows: Count = 1_000_000
+    """Events in one file."""
+
+
+class RollupSettings(Section):
+    """The job `rollups`: who read what, what was refused, what was slow."""
+
+    statements: Count = 10_000
+    """Fingerprints, by user, that PostgreSQL keeps of a day: those that took most time. The lake has all."""
+
+
+class JobsSettings(Section):
+    """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
+
+    directory: Path = Path("run/lake")
+    """Where their tables are; Spark sees the same files under the same path."""
+    master: Name = "local[*]"
+    """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process."""
+    remote: Name | None = None
+    """`sc://HOST:PORT` of a Spark Connect server that runs them instead."""
+    driver_memory: Heap = "1g"
+    """Java heap of the driver, and with `local[…]` of everything."""
+    shuffle_partitions: Count = 8
+    """Parts into which Spark divides what it sorts and joins."""
+    schedule: dict[JobName, ScheduleSettings] = Field(default_factory=dict)
+    """Which jobs run by themselves."""
+    poll_s: Seconds = 30.0
+    """Seconds between looks at what is due."""
+    archive: ArchiveSettings = ArchiveSettings()
+    rollups: RollupSettings = RollupSettings()

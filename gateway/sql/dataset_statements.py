@@ -1,0 +1,80 @@
+"""The gateway's own statements on tables that were made of files, which Spark's parser does not know.
+
+    ALTER TABLE name REFRESH METADATA
+    ALTER TABLE name FORGET METADATA
+
+The whole text is one of them, or none of it is. The name is left to Spark's parser: what is judged, proved
+and forwarded is a statement of Spark's on that name, which does what is left to do once the gateway has done
+its part, and has no rows to answer with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import TableName
+from gateway.model.files import decoded
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
+from gateway.sql.wants import NotGovernable, Want, Wants
+
+Source = Callable[[tuple[str, ...]], TableName]
+"""Makes a table's name of a path, or raises ValueError."""
+
+_SPACE = r"[ \t\r\n]"
+_PART = r"(?:[A-Za-z0-9_]+|`(?:[^`]|``)+`)"
+_STATEMENT = re.compile(
+    rf"{_SPACE}*ALTER{_SPACE}+TABLE{_SPACE}+(?P<name>{_PART}(?:{_SPACE}*\.{_SPACE}*{_PART})*)"
+    rf"{_SPACE}+(?P<action>REFRESH|FORGET){_SPACE}+METADATA{_SPACE}*;?{_SPACE}*",
+    re.IGNORECASE | re.ASCII,
+)
+_SPARKS = {"refresh": "REFRESH TABLE {}", "forget": "DROP TABLE IF EXISTS {}"}
+_LONGEST = 4_096
+"""Characters of such a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetStatement:
+    """What is to be done, and Spark's own statement on the same name."""
+
+    action: DatasetAction
+    text: str
+
+
+def dataset_statement(text: str) -> DatasetStatement | None:
+    """Return the statement that a whole text is; None when it is one for Spark's parser."""
+    found = _STATEMENT.fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None:
+        return None
+    action: DatasetAction = "refresh" if found["action"].lower() == "refresh" else "forget"
+    return DatasetStatement(action, _SPARKS[action].format(found["name"]))
+
+
+def dataset_wants(
+    statement: DatasetStatement, wants: Wants, sources: Mapping[str, Source]
+) -> Wants | NotGovernable:
+    """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
+    which may be another one afterwards."""
+    table = wants.pins[0].table if len(wants.pins) == 1 else None
+    if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
+        return NotGovernable("REFRESH METADATA and FORGET METADATA take the name of a table made of files")
+    return replace(
+        wants,
+        wants=(Want(_resource(table), "promote"),),
+        effects=(CatalogChanged((table,)), TendDataset(statement.action, table)),
+    )
+
+
+def _is_of(make: Source, table: TableName) -> bool:
+    """Say whether a table has the name of a path of the source."""
+    path = decoded(table.table)
+    try:
+        return path is not None and make(path) == table
+    except ValueError:
+        return False
+
+
+def _resource(table: TableName) -> Resource:
+    return Resource.table(table.catalog, table.database, table.table)

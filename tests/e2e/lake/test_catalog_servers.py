@@ -1,0 +1,198 @@
+"""Catalogs of other servers, which only the gateway was told of: Iceberg's REST catalog, PostgreSQL by JDBC.
+
+Each session is given them. Masks, filters, denials and tags hold there, as over copies made beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.e2e.lake.servers import DRIVER, iceberg_rest, postgres
+from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
+from tests.e2e.running import LoopThread, RunningGateway
+
+PACK = """
+service: spark
+tags:
+  - on: {catalog: CATALOG, database: shop, table: customer, column: phone}
+    tags: [PII]
+policies:
+  - name: the shop
+    on:
+      - {catalog: CATALOG}
+      - {catalog: CATALOG, database: shop}
+      - {catalog: CATALOG, database: shop, table: [customer, plain], column: "*"}
+    allow: [{groups: [analysts], access: [use, show, select]}]
+  - name: customers of a region
+    on: {catalog: CATALOG, database: shop, table: customer}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: addresses
+    on: {catalog: CATALOG, database: shop, table: customer, column: email}
+    mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: what is personal
+    on: {tag: PII}
+    mask: [{groups: [analysts], type: MASK_NULL}]
+"""
+CANARY = "canary-5512"
+PASSWORD = "of-the-database-9917"
+ROWS = f"""(1, 'Ann', 'ann@{CANARY}', '555-{CANARY}', 'EMEA'), (2, '{CANARY}', 'bob@x.example', '1', 'AMER'),
+    (3, 'Eve', 'eve@x.example', NULL, 'EMEA')"""
+COLUMNS = "id INT, name STRING, email STRING, phone STRING, region STRING"
+COPIED = (
+    f"SELECT id, name, sha2(email, 256), CAST(NULL AS STRING), region FROM VALUES {ROWS} "
+    "AS t(id, name, email, phone, region) WHERE region = 'EMEA'"
+)
+READS = (
+    "SELECT * FROM customer ORDER BY id",
+    "SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id",
+    "SELECT count(*) AS n, max(name) AS z, max(email) AS e FROM customer",
+    "SELECT region, count(*) AS n FROM customer GROUP BY region",
+    "SELECT id FROM customer WHERE email = 'ann@canary-5512'",
+    "SELECT id FROM customer WHERE phone LIKE '555%'",
+    "SELECT id FROM customer WHERE name = 'Ann' AND phone IS NULL",
+    "SELECT c.name, p.note FROM customer c LEFT JOIN plain p ON p.id = c.id ORDER BY c.id",
+    "SELECT p.id FROM plain p LEFT ANTI JOIN customer c ON p.id = c.id",
+    "WITH c AS (SELECT id, upper(name) AS n FROM customer) SELECT * FROM c WHERE id IN (SELECT id FROM c)",
+    "SELECT id FROM customer ORDER BY id DESC LIMIT 1",
+    "SELECT no_such FROM customer",
+    "SHOW COLUMNS IN customer",
+)
+FRAMES: Mapping[str, Any] = {
+    "table": lambda spark, db: spark.table("customer").orderBy("id"),
+    "named": lambda spark, db: spark.read.table(f"{db}.customer").filter("email LIKE 'ann%'"),
+    "grouped": lambda spark, db: spark.table(f"{db}.customer").groupBy("region").count(),
+    "joined": lambda spark, db: spark.table("customer").join(spark.table("plain"), "id", "left"),
+}
+PAST = (
+    "SELECT * FROM {catalog}.hidden.secret",
+    "SELECT * FROM hidden.secret",
+    "INSERT INTO customer SELECT * FROM customer",
+    "DELETE FROM customer",
+    "DROP TABLE {catalog}.shop.customer",
+    "CREATE TABLE {catalog}.shop.c AS SELECT * FROM customer",
+    "SELECT * FROM {catalog}.shop.customer.files",
+    "SET spark.sql.catalog.{catalog}.uri",
+    "SET `spark.sql.catalog.{catalog}.url`=`x`",
+)
+
+
+@pytest.fixture(scope="module", params=["4.1"])
+def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
+    return lakes(request.param)
+
+
+@pytest.fixture(scope="module", params=["rest", "pg"])
+def told(
+    request: pytest.FixtureRequest, lake: LakeSpark, session_loop: LoopThread
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """A catalog's name, and what it is told Spark by; its server runs."""
+    directory = lake.directory / f"servers-{request.param}"
+    directory.mkdir()
+    directory.chmod(0o777)
+    if request.param == "rest":
+        with iceberg_rest(directory, directory / "warehouse") as url:
+            yield "rest", {"": "org.apache.iceberg.spark.SparkCatalog", "type": "rest", "uri": url}
+        return
+    with postgres(session_loop, directory) as url:
+        yield (
+            "pg",
+            {
+                "": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+                "url": url,
+                "driver": DRIVER,
+                "user": "sluice",
+                "password": PASSWORD,
+            },
+        )
+
+
+@pytest.fixture(scope="module")
+def set_up(lake: LakeSpark, told: tuple[str, dict[str, str]]) -> list[str]:
+    """The statements by which a direct session has the catalog; its tables are there."""
+    name, settings = told
+    set_up = [
+        f"SET `{'.'.join(filter(None, ('spark.sql.catalog', name, key)))}`=`{value}`"
+        for key, value in settings.items()
+    ]
+    using = "USING iceberg" if name == "rest" else ""
+    made = []
+    for db, rows in (("shop", f"VALUES {ROWS}"), ("shop_copy", COPIED)):
+        made += [
+            f"CREATE NAMESPACE {name}.{db}",
+            f"CREATE TABLE {name}.{db}.customer ({COLUMNS}) {using}",
+            f"INSERT INTO {name}.{db}.customer {rows}",
+            f"CREATE TABLE {name}.{db}.plain (id INT, note STRING) {using}",
+            f"INSERT INTO {name}.{db}.plain VALUES (1, 'a'), (2, 'b')",
+        ]
+    made += [
+        f"CREATE NAMESPACE {name}.hidden",
+        f"CREATE TABLE {name}.hidden.secret (id INT, s STRING) {using}",
+        f"INSERT INTO {name}.hidden.secret VALUES (1, '{CANARY}')",
+    ]
+    lake.spark.query(*set_up, *made, user="loader")
+    return set_up
+
+
+@pytest.fixture(scope="module")
+def gateway(lake: LakeSpark, told: tuple[str, dict[str, str]], set_up: list[str]) -> Iterator[RunningGateway]:
+    name, settings = told
+    params: dict[str, Any] = {key: value for key, value in settings.items() if key}
+    if "password" in params:
+        params["password"] = {"env": "SLUICE_TEST_DATABASE"}
+    kind = "iceberg" if name == "rest" else "jdbc"
+    entry = {"name": name, "catalog": {"type": kind, "connection-params": params}, "policies": "spark"}
+    os.environ["SLUICE_TEST_DATABASE"] = PASSWORD
+    pack = PACK.replace("CATALOG", name)
+    with lake.gateway(f"of-{name}", pack, {"bob": ["analysts"], "eve": []}, catalogs=[entry]) as running:  # type: ignore[arg-type]
+        yield running
+    del os.environ["SLUICE_TEST_DATABASE"]
+
+
+@pytest.fixture(scope="module")
+def twins(
+    lake: LakeSpark, gateway: RunningGateway, told: tuple[str, dict[str, str]], set_up: list[str]
+) -> Iterator[Twins]:
+    name, _ = told
+    governed, copies = f"{name}.shop", f"{name}.shop_copy"
+    with Twins.open(lake, gateway, "bob", governed=governed, copies=copies, told=set_up) as twins:
+        yield twins
+
+
+def test_as_over_a_copy_made_beforehand(twins: Twins) -> None:
+    twins.all_same(READS)
+    assert not twins.ours.ask("SELECT * FROM customer").error
+    twins.all_same_frames(FRAMES)
+
+
+def test_there_is_no_way_past(twins: Twins, told: tuple[str, dict[str, str]]) -> None:
+    for text in PAST:
+        message = twins.refusal(text.replace("{catalog}", told[0]))
+        assert CANARY not in message
+        assert PASSWORD not in message
+
+
+def test_it_is_there_for_who_may_know_of_it(
+    lake: LakeSpark, gateway: RunningGateway, twins: Twins, told: tuple[str, dict[str, str]]
+) -> None:
+    name, settings = told
+    assert (name,) in twins.ours.ask("SHOW CATALOGS").rows
+    assert ("shop",) in twins.ours.ask(f"SHOW NAMESPACES IN {name}").rows
+    assert ("hidden",) not in twins.ours.ask(f"SHOW NAMESPACES IN {name}").rows
+    assert [row[1] for row in twins.ours.ask(f"SHOW TABLES IN {name}.shop").rows] == ["customer", "plain"]
+    shown = [twins.ours.ask(text).rows for text in ("SET", "SET -v", "EXPLAIN SELECT * FROM plain")]
+    assert PASSWORD not in str(shown)
+    assert settings.get("url", settings.get("uri", "")) not in str(shown[:2])
+    assert PASSWORD not in str(gateway.records)
+
+
+def test_an_unknown_user_sees_no_such_catalog(
+    lake: LakeSpark, gateway: RunningGateway, told: tuple[str, dict[str, str]]
+) -> None:
+    name, _ = told
+    with Twins.open(lake, gateway, "eve", governed="spark_catalog.default", copies="default") as eve:
+        assert (name,) not in eve.ours.ask("SHOW CATALOGS").rows
+        assert eve.refusal(f"SELECT * FROM {name}.shop.plain").startswith("[SLUICE_")

@@ -1,0 +1,146 @@
+"""A Spark that is played, and a promoter before it and a PostgreSQL that is not."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from gateway.database.migrate import migrate
+from gateway.files.promotion import Promoter
+from gateway.files.store import datasets
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
+from gateway.model.decision import Decision
+from gateway.model.files import FileSource
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.session.ports import BackendError
+
+LAKE = FileSource(
+    name="lake", root="s3a://b", database="lake", formats=("parquet", "csv"), depth=3, leaf_columns=2, files=9
+)
+EVENTS = TableName("spark_catalog", "lake", "raw__events")
+ALICE = Principal(user="alice")
+
+
+_CREATE_TABLE = re.compile(r"\.`(\w+)` USING .* LOCATION '(.*)'")
+
+
+def decide(resource: Resource, access: str, *, allowed: bool = True) -> Decision:
+    request = AccessRequest(principal=ALICE, resource=resource, access=access)
+    return Decision(request=request, allowed=allowed, reason="test")
+
+
+def not_escaped(new: Resource, old: Resource, *, beginning: bool = False) -> bool:
+    return False
+
+
+@dataclass
+class PlayedSpark:
+    """Answers the promoter's questions, and is the catalog of what it was told to make."""
+
+    kinds: Sequence[tuple[Any, ...]] = (("parquet", 3, 300, "AB", "s3a://b/raw/events/a.parquet"),)
+    head: bytes = b"PAR1"
+    marks: tuple[str, ...] = ()
+    """Directories of marks that there are."""
+    columns: int = 2
+    type: str = "int"
+    refuses: str = ""
+    """A statement that fails."""
+
+    def __post_init__(self) -> None:
+        self.tables: dict[TableName, Table] = {}
+        self.others: dict[TableName, Table] = {}
+        self.asked: list[str] = []
+        self.catalog: Mapping[str, Sequence[tuple[Any, ...]]] = {}
+        """Statement → rows, of what else is in the catalog."""
+        self.recorded: list[tuple[str, str, str, int]] = []
+        """Who, the table, the URL, and what was asked of Spark until then."""
+
+    async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
+        self.asked.append(sql)
+        if sql == self.refuses:
+            raise BackendError("no", "XX000")
+        await asyncio.sleep(0)
+        if sql.startswith("SELECT DISTINCT"):
+            found = [mark for mark in self.marks if mark.removeprefix("s3a://b/") + "/" in before]
+            if found:
+                return [(mark,) for mark in found]
+            raise BackendError("there is no such path", "42K03")
+        if sql.startswith(("SHOW", "DESCRIBE NAMESPACE", "SET")):
+            return self.catalog.get(sql, [])
+        if "USING binaryFile" in before:
+            return self.kinds
+        if sql.startswith("DESCRIBE TABLE"):
+            return [(f"c{n}", self.type, None) for n in range(self.columns)]
+        if "USING text" in before:
+            return [(self.head.hex(),)]
+        if sql.startswith("CREATE TABLE"):
+            columns = tuple(Column(name=f"c{n}", type=self.type) for n in range(self.columns))
+            table, location = _CREATE_TABLE.findall(sql)[0]
+            name = TableName("spark_catalog", "lake", table)
+            self.tables[name] = Table(name=name, kind=TableKind.TABLE, columns=columns, location=location)
+        if sql.startswith("DROP TABLE"):
+            self.tables = {n: t for n, t in self.tables.items() if f"`{n.table}`" not in sql}
+        return []
+
+    @property
+    def made(self) -> int:
+        return sum(sql.startswith("CREATE TABLE") for sql in self.asked)
+
+    @property
+    def snapshot(self) -> CatalogSnapshot:
+        return CatalogSnapshot(
+            version=1, catalogs=frozenset({"spark_catalog"}), tables=self.tables | self.others
+        )
+
+    async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
+        return self.snapshot
+
+    def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
+        pass
+
+    async def databases(self, catalog: str) -> Sequence[str]:
+        return ()
+
+    async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
+        return ()
+
+
+def promoter(
+    spark: PlayedSpark, dsn: str, source: FileSource = LAKE, reserved: Sequence[str] = ()
+) -> Promoter:
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[Any]:
+        connection = await asyncpg.connect(dsn)
+        try:
+            await migrate(connection)
+            yield connection
+        finally:
+            await connection.close()
+
+    async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
+        spark.recorded.append((principal.user, str(table), url, len(spark.asked)))
+
+    return Promoter(
+        [source],
+        spark.query,
+        refusal=BackendError,
+        catalog=spark,
+        connect=connect,
+        record=record,
+        reserved=reserved,
+    )
+
+
+async def kept(dsn: str) -> list[tuple[str, str, str]]:
+    connection = await asyncpg.connect(dsn)
+    await migrate(connection)
+    found = [(row["source"], row["path"], row["promoted_by"]) for row in await datasets(connection)]
+    await connection.close()
+    return found

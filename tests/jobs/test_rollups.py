@@ -1,0 +1,300 @@
+"""The roll-ups are what anybody would count who went through the record event by event."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import orjson
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from gateway.audit.erasing import erase
+from gateway.audit.seals import make_seal
+from gateway.jobs import reports
+from gateway.jobs.reports import Scope
+from gateway.model.audit import AuditEvent
+from tests.audit.samples import refused
+from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement
+from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
+
+SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
+KEY = Ed25519PrivateKey.generate()
+
+
+@dataclass
+class Place:
+    dsn: str
+    lake: Path
+    worker: Worker
+    connection: Any
+
+    async def roll_up(self, *, now: datetime = NOW, **chosen: Any) -> Ran:
+        return await self.worker.run(rollups_of, chosen, dsn=self.dsn, lake=self.lake, now=now)
+
+    async def archive(self, **chosen: Any) -> Ran:
+        chosen["key"] = KEY.public_key().public_bytes_raw()
+        return await self.worker.run(archive_of, chosen, dsn=self.dsn, lake=self.lake, now=NOW)
+
+    async def fill(self, events: Any) -> None:
+        await fill(self.dsn, events)
+
+    async def summary(self, name: str) -> list[tuple[Any, ...]]:
+        rows = await self.connection.fetch(f"SELECT * FROM sluice.{name}")
+        return sorted(tuple(map(repr, row.values())) for row in rows)
+
+    async def lake_rows(self, name: str) -> list[str]:
+        return sorted(map(repr, await self.worker.rows(self.lake / name, "SELECT * FROM lake")))
+
+    async def everything(self) -> dict[str, Any]:
+        found: dict[str, Any] = {name: await self.summary(name) for name in SUMMARIES}
+        return found | {f"lake {name}": await self.lake_rows(name) for name in SUMMARIES}
+
+
+@pytest.fixture
+async def place(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Place]:
+    await fill(database, ())
+    connection = await asyncpg.connect(database, server_settings={"timezone": "UTC"})
+    try:
+        yield Place(database, tmp_path / "lake", worker, connection)
+    finally:
+        await connection.close()
+
+
+async def test_usage_is_what_the_record_says(place: Place) -> None:
+    events = day_of_events(count=60)
+    await place.fill(events)
+    ran = await place.roll_up()
+    assert ran.rows_in > 0
+    expected: Counter[tuple[str, str, str]] = Counter()
+    for event in events:
+        for scan in event.body.get("scans", ()):
+            for column in scan["columns"]:
+                masked = "MASK_NULL hr readers" if column == "ssn" else ""
+                expected[event.user, column, masked] += 1
+    rows = await reports.usage(place.connection, Scope())
+    assert {
+        (r["user_name"], r["column_name"], "".join(r["masks"])): r["statements"] for r in rows
+    } == expected
+    for row in rows:
+        assert (row["table_name"], row["endpoint"], row["tool"]) == (
+            "spark_catalog.hr.employee",
+            "thrift",
+            "beeline",
+        )
+        assert (row["finished"], row["rows"], row["bytes"]) == (
+            row["statements"],
+            3 * row["statements"],
+            99 * row["statements"],
+        )
+        assert DAY <= row["first_at"] <= row["last_at"] < DAY + timedelta(days=1)
+
+
+async def test_refusals_are_counted_with_logins(place: Place) -> None:
+    await place.fill(day_of_events(count=48))
+    await place.roll_up()
+    rows = await reports.refused(place.connection, Scope())
+    assert {(row["user_name"], row["code"]): row["attempts"] for row in rows} == {
+        ("ann", "ACCESS_DENIED"): 2,
+        ("bob", "ACCESS_DENIED"): 2,
+        ("cem", "ACCESS_DENIED"): 2,
+    }
+
+
+async def test_statements_of_one_shape_count_together_and_hold_no_literal(place: Place) -> None:
+    await place.fill(day_of_events(count=40))
+    await place.roll_up()
+    (row,) = await reports.slow(place.connection, Scope())
+    assert row["fingerprint"] == "select name , ssn from hr . employee where id = ?"
+    assert (row["users"], row["statements"]) == (3, 30)
+    assert row["run_ms"] == pytest.approx(30 * 12.5)
+    assert row["judge_ms"] == pytest.approx(30 * 1.8)
+
+
+async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
+    await place.fill(day_of_events(count=40))
+    await place.connection.execute(
+        "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes, state,"
+        " asks, origins) VALUES ('spark_catalog', 'hr', 'employee', 'ssn', 'PII', '[]', 'accepted', false, '[]'),"
+        " ('spark_catalog', 'hr', 'employee', 'name', 'NAME', '[]', 'proposed', false, '[]')"
+    )
+    await place.roll_up()
+    told = {}
+    for by in ("all", "user", "group", "table", "tag"):
+        for row in await reports.latency(place.connection, Scope(), by):
+            told[by, row["name"], row["phase"]] = row["statements"]
+            assert row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"] <= row["max_ms"]
+            assert row["p50_ms"] == pytest.approx(row["mean_ms"], rel=0.1)
+    assert told["all", "", "judge"] == 35
+    assert told["all", "", "run"] == 30
+    assert told["user", "bob", "run"] + told["user", "ann", "run"] + told["user", "cem", "run"] == 30
+    assert told["group", "staff", "run"] == 30
+    assert told["table", "spark_catalog.hr.employee", "run"] == 30
+    assert told["tag", "PII", "run"] == 30
+    assert ("tag", "NAME", "run") not in told
+    tagged = await reports.usage(place.connection, Scope(tag="PII"))
+    assert {row["column_name"] for row in tagged} == {"ssn"}
+
+
+async def test_late_events_land_in_their_own_hour_and_ends_in_that_of_their_statement(
+    place: Place, database: str
+) -> None:
+    events = day_of_events(count=40) + day_of_events(DAY + timedelta(days=1), count=20, number=2)
+    late = statement(
+        DAY + timedelta(hours=9, minutes=59),
+        "SELECT late",
+        after=timedelta(hours=20),
+        seed=random.Random(3),
+    )
+    await place.fill(events)
+    await place.roll_up()
+    await place.connection.execute("SELECT pg_sleep(0.01)")
+    await place.fill(late[:1])
+    ran = await place.roll_up()
+    assert ran.lines[0].startswith(f"{DAY:%Y-%m-%d}: 1 hours") or ran.lines[1].startswith(
+        f"{DAY:%Y-%m-%d}: 1 hours"
+    )
+    await place.fill(late[1:])
+    ran = await place.roll_up()
+    assert any(line.startswith(f"{DAY:%Y-%m-%d}: 1 hours") for line in ran.lines)
+    incremental = await place.everything()
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await place.everything() == incremental
+    (row,) = await place.connection.fetch(
+        "SELECT * FROM sluice.rollup_statement WHERE fingerprint = 'select late'"
+    )
+    assert (row["day"], row["finished"], row["rows"]) == (DAY.date(), 1, 3)
+
+
+async def test_nothing_new_is_nothing_to_do(place: Place) -> None:
+    ran = await place.roll_up()
+    assert (ran.rows_in, ran.application) == (0, "")
+    await place.fill(day_of_events(count=8))
+    await place.roll_up()
+    before = await place.everything()
+    ran = await place.roll_up()
+    assert (ran.rows_in, ran.application) == (0, "")
+    assert await place.everything() == before
+
+
+async def test_days_that_went_from_postgresql_count_as_before(place: Place) -> None:
+    await place.fill(day_of_events(count=30))
+    # One that ends after midnight, on a day that stays.
+    await place.fill(
+        statement(DAY + timedelta(hours=23, minutes=59), after=timedelta(minutes=5), seed=random.Random(5))
+    )
+    await place.roll_up()
+    before = await place.everything()
+    await make_seal(place.connection, KEY, DAY.date())
+    await place.archive(days=3)
+    assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
+    await place.connection.execute("DELETE FROM sluice.job_watermark")
+    await place.roll_up()
+    assert await place.everything() == before
+
+
+async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
+    await place.fill(day_of_events(count=8))
+    await place.roll_up()
+    (before,) = await reports.slow(place.connection, Scope())
+    bodies = [
+        "[]",
+        "null",
+        "7",
+        '{"scans": 3, "decisions": "x"}',
+        '{"scans": [[], {"columns": [[1]]}, null]}',
+    ]
+    bodies += ['{"scans": [{"table": null, "columns": null, "obligations": [null]}]}']
+    bodies += ['{"decisions": [{"result": "no"}, {"result": 0}]}', '{"scans": [{"table": "\\ud83d\\ude00"}]}']
+    await place.connection.executemany(
+        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, verdict, statement_id,"
+        " duration_ms, statement) VALUES (gen_random_uuid(), $1, $2, '', '', $3, $4, $5, $6, $7)",
+        [
+            (DAY + timedelta(hours=index), kind, body, verdict, sid, ms, text)
+            for index, body in enumerate(bodies)
+            for kind, verdict, sid, ms, text in (
+                ("decided", "cleared", None, float("nan"), "SELECT 'x"),
+                ("decided", "refused", None, -1.0, None),
+                ("completed", None, None, float("inf"), None),
+                ("?", "rejected", None, None, "((((" * 200),
+            )
+        ],
+    )
+    await place.roll_up()
+    found = await reports.slow(place.connection, Scope())
+    assert before in found
+    assert {row["code"] for row in await reports.refused(place.connection, Scope(user=""))} == {
+        "DECIDED",
+        "?",
+    }
+
+
+async def test_erased_texts_have_no_shape(place: Place) -> None:
+    await place.fill(day_of_events(count=24))
+    await erase(place.connection, "bob", until=NOW, by="dpo", reason="request 7")
+    await place.roll_up()
+    shapes = await place.connection.fetch("SELECT user_name, fingerprint FROM sluice.rollup_statement")
+    assert {row["user_name"] for row in shapes if not row["fingerprint"]} == {"bob"}
+
+
+async def test_a_day_keeps_the_costliest_shapes_only_and_the_lake_all(place: Place) -> None:
+    seed = random.Random(4)
+    for index in range(5):
+        await place.fill(statement(DAY, f"SELECT column{index} FROM t", seed=seed))
+    await place.roll_up(statements=2)
+    assert len(await place.summary("rollup_statement")) == 2
+    assert len(await place.lake_rows("rollup_statement")) == 5
+
+
+def at_noon(event: AuditEvent, day: date) -> AuditEvent:
+    moment = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    return at(
+        event, moment, "gate0-00000000", random.Random(7), statement_id=identity(moment, random.Random(8))
+    )
+
+
+async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
+    event = at_noon(refused(), DAY.date())
+    denied = {
+        "resource": "spark_catalog/hr/employee",
+        "resType": "@column",
+        "action": "select",
+        "result": 0,
+        "policy": 4,
+        "policy_name": "no pay",
+        "columns": ["salary", "bonus"],
+    }
+    allowed = denied | {"result": 1, "columns": ["name"]}
+    body = {**orjson.loads(orjson.dumps(dict(event.body))), "decisions": [allowed, denied]}
+    await place.fill([dataclasses.replace(event, body=body)])
+    await place.roll_up()
+    (row,) = await reports.refused(place.connection, Scope(table="spark_catalog.hr"))
+    assert (row["resource"], row["action"], row["policy"]) == (
+        "spark_catalog/hr/employee/bonus,salary",
+        "select",
+        "no pay",
+    )
+    assert not await reports.refused(place.connection, Scope(table="spark_catalog.h"))
+
+
+@pytest.mark.parametrize(
+    ("buckets", "share", "least", "most"),
+    [
+        ({}, 0.5, 0, 0),
+        ({1: 1}, 0.5, 1, 1.1),
+        ({-80: 99, 80: 1}, 0.99, 0, 0.002),
+        ({0: 1, 80: 1}, 0.99, 1024, 1024),
+    ],
+)
+def test_percentiles_are_the_upper_ends_of_buckets(
+    buckets: dict[int, int], share: float, least: float, most: float
+) -> None:
+    assert least <= reports.percentile(buckets, share) <= most

@@ -1,0 +1,246 @@
+"""A job runs alone, says how it ended, and ends with the same tables however often it was killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.app.jobs import keep_running
+from gateway.cli import exit_codes
+from gateway.errors import BackendUnavailable, JobBusy
+from gateway.jobs.archive import TABLE
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.running import run_job, runs
+from gateway.jobs.spark import SparkOptions
+from gateway.settings.jobs import ScheduleSettings
+from tests.jobs.records import DAY, day_of_events, fill
+from tests.jobs.worker import HEAP, Worker
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def job(run: Any, *, version: int = 1) -> Job:
+    return Job(name="sample", version=version, about="for tests", reads=(), writes=(), run=run)
+
+
+async def nothing(work: Work) -> Outcome:
+    return Outcome(rows_in=int(work.watermark is not None), watermark=work.now)
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Any]:
+    found = await asyncpg.connect(database)
+    yield found
+    await found.close()
+
+
+async def start(database: str, tmp_path: Path, chosen: Job, **more: Any) -> Any:
+    return await run_job(chosen, dsn=database, lake=tmp_path, spark=SparkOptions(), **more)
+
+
+async def test_a_run_is_recorded_with_its_watermark(database: str, connection: Any, tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    await start(database, tmp_path, job(nothing), clock=lambda: now)
+    assert (await start(database, tmp_path, job(nothing))).outcome.rows_in == 1
+    assert (await start(database, tmp_path, job(nothing, version=2))).outcome.rows_in == 0
+    last, _, first = await runs(connection)
+    assert (first["state"], first["version"], last["version"], first["application"]) == ("done", 1, 2, "")
+    assert first["seconds"] >= 0
+    assert await connection.fetchval("SELECT run FROM sluice.job_watermark") == last["id"]
+
+
+async def test_a_failure_is_recorded_and_saves_no_watermark(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    async def fails(work: Work) -> Outcome:
+        raise BackendUnavailable("no\0 Spark\nat all")
+
+    with pytest.raises(BackendUnavailable):
+        await start(database, tmp_path, job(fails))
+    (only,) = await runs(connection, "sample")
+    assert (only["state"], only["error"]) == ("failed", "BackendUnavailable: no Spark")
+    assert await connection.fetchval("SELECT count(*) FROM sluice.job_watermark") == 0
+
+
+async def test_what_ends_with_the_run_is_all_or_nothing(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    async def breaks(found: Any) -> None:
+        await found.execute("CREATE TABLE sluice.half_done ()")
+        await found.execute("SELECT 1 / 0")
+
+    async def run(work: Work) -> Outcome:
+        return Outcome(watermark=work.now, finish=breaks)
+
+    with pytest.raises(asyncpg.DivisionByZeroError):
+        await start(database, tmp_path, job(run))
+    assert await connection.fetchval("SELECT to_regclass('sluice.half_done')") is None
+    assert await connection.fetchval("SELECT count(*) FROM sluice.job_watermark") == 0
+
+
+async def test_two_at_once_exclude_each_other_and_the_second_says_who(database: str, tmp_path: Path) -> None:
+    running, go = asyncio.Event(), asyncio.Event()
+
+    async def waits(work: Work) -> Outcome:
+        running.set()
+        await go.wait()
+        return Outcome()
+
+    first = asyncio.create_task(start(database, tmp_path, job(waits)))
+    await running.wait()
+    with pytest.raises(JobBusy, match=f"process {os.getpid()}, runs `sample`, since 2"):
+        await start(database, tmp_path, job(nothing))
+    go.set()
+    await first
+    await start(database, tmp_path, job(nothing))
+
+
+async def test_a_run_that_was_stopped_or_vanished_counts_as_killed(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    running = asyncio.Event()
+
+    async def waits(work: Work) -> Outcome:
+        running.set()
+        await asyncio.Event().wait()
+        return Outcome()
+
+    task = asyncio.create_task(start(database, tmp_path, job(waits)))
+    await running.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await connection.execute(
+        "INSERT INTO sluice.job_run (job, version, state, runner) VALUES ('sample', 1, 'running', 'gone')"
+    )
+    await start(database, tmp_path, job(nothing))
+    assert [row["state"] for row in await runs(connection)] == ["done", "killed", "killed"]
+
+
+async def test_what_is_not_due_any_more_does_not_run(database: str, connection: Any, tmp_path: Path) -> None:
+    before = datetime.now(UTC) - timedelta(minutes=1)
+    assert (await start(database, tmp_path, job(nothing), unless_since=before)).number
+    assert not (await start(database, tmp_path, job(nothing), unless_since=before)).number
+    assert len(await runs(connection)) == 1
+
+
+# -- the command, which can be killed ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(database: str, tmp_path: Path) -> Path:
+    (tmp_path / "dsn").write_text(database)
+    settings = {
+        "ledger": {"directory": "ledger", "dsn": {"file": "dsn"}},
+        "jobs": {
+            "directory": "lake",
+            "master": "local[2]",
+            "driver_memory": HEAP,
+            "shuffle_partitions": 2,
+            "archive": {"settle_s": 60},
+        },
+    }
+    file = tmp_path / "gateway.yaml"
+    file.write_text(json.dumps(settings))
+    return file
+
+
+async def command(config: Path, *words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "gateway", "jobs", *words, "-c", str(config)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+async def ended(config: Path, *words: str) -> tuple[int, str, str]:
+    process = await command(config, *words)
+    out, err = await process.communicate()
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def killed_at(config: Path, line: str) -> bool:
+    """Run the archive until it says a line, then kill it; return whether it came to that."""
+    process = await command(config, "run", "archive")
+    assert process.stderr is not None
+    seen = False
+    async for told in process.stderr:
+        if line in told.decode():
+            seen = True
+            process.send_signal(signal.SIGKILL)
+            break
+    await process.communicate()
+    return seen
+
+
+async def table(worker: Worker, config: Path) -> Sequence[dict[str, Any]]:
+    return await worker.rows(
+        config.parent / "lake" / TABLE, "SELECT * FROM lake ORDER BY gateway, chain_position"
+    )
+
+
+async def test_killed_anywhere_it_ends_with_the_same_table(
+    database: str, connection: Any, config: Path, worker: Worker
+) -> None:
+    await fill(database, day_of_events(count=30))
+    await fill(database, day_of_events(DAY + timedelta(days=1), count=30, number=2))
+    for line in ("events read from PostgreSQL", "written", "verified", "in its place", "archived"):
+        assert await killed_at(config, f"{DAY:%Y-%m-%d}: " if line == "archived" else line), line
+    code, out, err = await ended(config, "run", "archive", "--json")
+    assert code == exit_codes.OK, err
+    rows = await table(worker, config)
+    events = await connection.fetchval("SELECT count(*) FROM sluice.audit_event")
+    assert len(rows) == events == len({row["event_id"] for row in rows})
+    assert json.loads(out)["rows_out"] <= events
+    states = [row["state"] for row in await runs(connection)]
+    assert states == ["done"] + ["killed"] * 5
+    code, out, _ = await ended(config, "runs", "--json")
+    assert [row["state"] for row in json.loads(out)] == states
+    # Late events: the day has files that must not be lost.
+    await fill(database, day_of_events(count=4, number=3))
+    for line in ("written", "in its place"):
+        assert await killed_at(config, line)
+    code, _, err = await ended(config, "run", "archive")
+    assert code == exit_codes.OK, err
+    after = await table(worker, config)
+    assert len(after) == await connection.fetchval("SELECT count(*) FROM sluice.audit_event") > len(rows)
+    assert [row for row in after if row["event_id"] in {one["event_id"] for one in rows}] == rows
+
+
+async def test_the_command_says_who_runs_it_and_what_there_is(
+    database: str, connection: Any, config: Path
+) -> None:
+    await fill(database, ())
+    await connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", 0x736C756A)
+    code, _, err = await ended(config, "run", "archive")
+    assert (code, "somebody else is about to run `archive`" in err) == (exit_codes.BUSY, True)
+    assert (await ended(config, "run", "nonsense"))[0] == exit_codes.FAULTS
+    assert (await ended(config, "run"))[0] == exit_codes.FAULTS
+    code, out, _ = await ended(config, "list", "--json")
+    assert code == exit_codes.OK
+    assert "archive" in {one["name"] for one in json.loads(out)}
+
+
+async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
+    await fill(database, ())
+    schedule = {"archive": ScheduleSettings(cron="* * 1 1 *")}
+    gateways = [asyncio.create_task(keep_running(schedule, database, config, poll_s=0.2)) for _ in range(2)]
+    async with asyncio.timeout(120):
+        while not [row for row in await runs(connection) if row["state"] == "done"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(3)
+    for gateway in gateways:
+        gateway.cancel()
+    await asyncio.gather(*gateways, return_exceptions=True)
+    assert [row["state"] for row in await runs(connection)] == ["done"]

@@ -1,0 +1,98 @@
+"""Runs jobs in a process that keeps one Spark for all of them: a session of pyspark is the process's own."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from gateway.jobs.archive import ArchiveOptions, archive
+from gateway.jobs.archive_dropping import Keeping
+from gateway.jobs.job import Job
+from gateway.jobs.rollups import RollupOptions, rollups
+from gateway.jobs.running import run_job
+from gateway.jobs.spark import SparkOptions, open_session
+from gateway.reader.java_runtime import find_java
+from tests.readers import patient_reader
+
+HEAP = "700m"
+
+
+def options() -> SparkOptions:
+    return SparkOptions(
+        master="local[2]",
+        driver_memory=HEAP,
+        shuffle_partitions=2,
+        java_home=find_java().resolve().parent.parent,
+        stop=False,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    rows_in: int
+    rows_out: int
+    lines: tuple[str, ...]
+    application: str
+
+
+class Worker:
+    """Where jobs run; each job comes as what makes it, since a job itself cannot be sent."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    async def run(self, made: Any, chosen: Any, *, dsn: str, lake: Path, now: datetime) -> Ran:
+        call = self._pool.submit(_run, made, chosen, dsn, str(lake), now)
+        return await asyncio.wrap_future(call)
+
+    async def rows(self, path: Path, select: str) -> list[dict[str, Any]]:
+        """Ask a table of the lake as any Spark would, as the view `lake`."""
+        return await asyncio.wrap_future(self._pool.submit(_rows, str(path), select))
+
+
+@contextmanager
+def working() -> Iterator[Worker]:
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+        yield Worker(pool)
+
+
+def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
+    lines: list[str] = []
+    job: Job = made(chosen)
+    done = asyncio.run(
+        run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
+    )
+    return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
+
+
+def _rows(path: str, select: str) -> list[dict[str, Any]]:
+    spark = open_session(options())
+    spark.read.parquet(path).createOrReplaceTempView("lake")
+    return [row.asDict(recursive=True) for row in spark.sql(select).collect()]
+
+
+def archive_of(chosen: dict[str, Any]) -> Job:
+    """Make the job; the key comes as bytes."""
+    key = chosen.pop("key", None)
+    public = Ed25519PublicKey.from_public_bytes(key) if key is not None else None
+    return archive(ArchiveOptions(keeping=Keeping(key=public, **chosen), file_rows=50))
+
+
+def rollups_of(chosen: dict[str, Any]) -> Job:
+    """Make the job, with a parser of its own."""
+
+    @asynccontextmanager
+    async def reader() -> AsyncIterator[Any]:
+        async with patient_reader() as pool:
+            yield pool.fingerprint
+
+    return rollups(RollupOptions(reader=reader, **chosen))

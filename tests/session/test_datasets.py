@@ -1,0 +1,71 @@
+"""Statements on datasets: on record, then done, then forwarded; what cannot be done is not forwarded."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.errors import InvalidRequest
+from gateway.model.catalog import TableName
+from gateway.model.statement import CatalogChanged, TendDataset
+from gateway.session.operation import FINISHED
+from tests.session.connect import fakes as connect
+from tests.session.connect.fakes import sql, sql_rows
+from tests.session.fakes import World
+from tests.session.test_service import open_session, run
+from tests.session.test_waiting import ends_in
+
+EVENTS = TableName("spark_catalog", "lake", "raw__events")
+EFFECTS = [("FORGET", (CatalogChanged((EVENTS,)), TendDataset("forget", EVENTS)))]
+
+
+def thrift(*, promotes: bool = True) -> World:
+    world = World(promotes=promotes)
+    world.judge.effects = list(EFFECTS)
+    return world
+
+
+async def test_what_is_on_record_is_done_and_then_forwarded() -> None:
+    world = thrift()
+    await run(world, await open_session(world), "FORGET it")
+    assert world.order[:3] == ["decided", "tended", "forwarded"]
+    assert world.promotion.tended == [("forget", EVENTS)]
+
+
+async def test_what_cannot_be_done_is_not_forwarded() -> None:
+    world = thrift()
+    world.promotion.why = "its files are gone"
+    handle = await open_session(world)
+    with pytest.raises(InvalidRequest, match="its files are gone"):
+        await run(world, handle, "FORGET it")
+    assert world.backend.received == []
+    (completed,) = world.ledger.of("completed")
+    assert completed.body["outcome"] == "failed"
+    await run(world, handle, "SELECT 1")
+    with pytest.raises(InvalidRequest, match="no files become tables"):
+        await run(*(other := thrift(promotes=False), await open_session(other)), "FORGET it")
+
+
+async def test_what_has_to_wait_for_spark_is_done_once() -> None:
+    world = thrift()
+    handle = await open_session(world)
+    world.backend.full = 1
+    opened = await run(world, handle, "FORGET it", run_async=True)
+    await ends_in(world, opened, FINISHED)
+    assert world.order.count("forwarded") == 2
+    assert world.promotion.tended == [("forget", EVENTS)]
+
+
+async def test_plans_go_the_same_way() -> None:
+    world = connect.World(promotes=True)
+    world.judge.effects = list(EFFECTS)
+    world.spark.script("FORGET it", sql_rows())
+    await world.run(sql("FORGET it"))
+    at = world.order.index("tended")
+    assert world.order[at - 1 : at + 2] == ["decided", "tended", "forwarded"]
+    forwarded = world.order.count("forwarded")
+    assert world.promotion.tended == [("forget", EVENTS)]
+    world.promotion.why = "its files are gone"
+    with pytest.raises(InvalidRequest, match="its files are gone"):
+        await world.run(sql("FORGET it"))
+    assert world.order.count("forwarded") == forwarded
+    world.require_balance()
