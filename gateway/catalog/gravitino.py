@@ -5,6 +5,7 @@ Paths and shapes are those of Gravitino's OpenAPI documents (`docs/open-api` of 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,8 @@ MEDIA_TYPE = "application/vnd.gravitino.v1+json"
 MAX_TAGS = 10_000
 """Tags and roles are asked for one by one; more than these are told as a fault."""
 MAX_ROLES = 10_000
+AT_ONCE = 8
+"""Questions that are asked at the same time."""
 _NO_OWNERS = frozenset({404, 405, 501})
 """Statuses of a server that does not know the object, or has no owners at all."""
 
@@ -117,19 +120,11 @@ class GravitinoMetalake:
         told = [mapping(one, "tag") for one in items(answer.get("tags"), "tags")]
         if len(told) > MAX_TAGS:
             raise CatalogUnavailable(f"the metalake has more than {MAX_TAGS} tags")
+        by_name = {text(tag.get("name"), "name"): properties(tag.get("properties")) for tag in told}
         found = []
-        for tag in sorted(told, key=lambda one: text(one.get("name"), "name")):
-            name = text(tag.get("name"), "name")
-            try:
-                listed = await self.ask(f"tags/{quote(name, safe='')}/objects")
-            except RestError as error:
-                if error.status == 404:
-                    continue  # dropped since the list was made
-                raise unavailable(error) from None
+        for name, listed in await self._each("tags/{}/objects", sorted(by_name)):
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
-            found.append(
-                MetalakeTag(name=name, properties=properties(tag.get("properties")), objects=tuple(objects))
-            )
+            found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
         return tuple(found)
 
     async def _roles(self) -> tuple[MetalakeRole, ...]:
@@ -137,18 +132,34 @@ class GravitinoMetalake:
         if len(names) > MAX_ROLES:
             raise CatalogUnavailable(f"the metalake has more than {MAX_ROLES} roles")
         found = []
-        for name in sorted(text(one, "name") for one in names):
-            try:
-                answer = await self.ask(f"roles/{quote(name, safe='')}")
-            except RestError as error:
-                if error.status == 404:
-                    continue
-                raise unavailable(error) from None
+        for name, answer in await self._each("roles/{}", sorted(text(one, "name") for one in names)):
             role = mapping(answer.get("role"), "role")
             told = [mapping(o, "object") for o in items(role.get("securableObjects"), "objects")]
             grants = tuple((self._object(one), _privileges(one)) for one in told)
             found.append(MetalakeRole(name=name, grants=grants))
         return tuple(found)
+
+    async def _each(self, path: str, names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Ask one question about each name, a few at a time; what is not there any more has no answer."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(name: str) -> Mapping[str, Any] | None:
+            async with slots:
+                try:
+                    return await self.ask(path.format(quote(name, safe="")))
+                except RestError as error:
+                    if error.status == 404:
+                        return None
+                    raise unavailable(error) from None
+
+        tasks = [asyncio.create_task(ask(name)) for name in names]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return [(name, told) for name, told in zip(names, answers, strict=True) if told is not None]
 
     async def _members(self, what: str) -> dict[str, tuple[str, ...]]:
         """Return users or groups with their roles."""

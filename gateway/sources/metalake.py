@@ -54,6 +54,8 @@ class MetalakeOptions:
     """Which server is asked for what. A file of other answers is not used: denials might be missing in it."""
     look_s: float = 600.0
     """Seconds for everything together."""
+    start_s: float = 60.0
+    """Seconds for it when the gateway starts, which waits for it; then it goes on as after a failure."""
     cache: Path | None = None
     """File of the last good answer; when it was confirmed stands in it."""
     read_only: bool = False
@@ -117,7 +119,7 @@ class MetalakeSource:
         self._offer = offer
         await self._take_cache()
         if not self._options.read_only:
-            await self.look()
+            await self.look(self._options.start_s)
 
     async def run(self) -> None:
         """Ask whenever it is time, until cancelled."""
@@ -125,10 +127,11 @@ class MetalakeSource:
             await self._sleep(self._wait.failed() if self.trouble else self._wait.succeeded())
             await self.look()
 
-    async def look(self) -> bool:
+    async def look(self, within_s: float | None = None) -> bool:
         """Ask once; return whether all came and is in force."""
+        limit = self._options.look_s if within_s is None else within_s
         try:
-            async with asyncio.timeout(self._options.look_s):
+            async with asyncio.timeout(limit):
                 found = await self._fetch()
             await self._put(found)
         except Faults as error:
@@ -136,7 +139,7 @@ class MetalakeSource:
         except SluiceError as error:
             self._failed(error.message)
         except TimeoutError:
-            self._failed(f"not all was answered within {self._options.look_s:g} s")
+            self._failed(f"not all was answered within {limit:g} s")
         except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
             self._failed(f"what it answers cannot be used ({type(error).__name__})")
         else:

@@ -128,3 +128,15 @@ async def test_client_credentials_are_exchanged_once(secret: str) -> None:
         with pytest.raises(CatalogUnavailable, match="login was refused") as raised:
             await asked(double, RestLogin(token_url=url, credential="me:hush-hush"))
         assert "hush-hush" not in raised.value.message
+
+
+async def test_many_tags_and_roles_come_in_order() -> None:
+    double = filled()
+    for number in range(30):
+        double.tag(f"t{number}", "catalog", "pg")
+        double.grant(f"r{number}", "catalog", "pg", "use_catalog")
+    async with running(double):
+        found = await asked(double)
+        assert len(found.tags) == 32
+        assert [tag.name for tag in found.tags] == sorted(tag.name for tag in found.tags)
+        assert len(found.roles) == 31

@@ -5,6 +5,7 @@ The server is a double of the documented API; its catalogs are Derby databases, 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,6 +91,8 @@ def gateway(spark: Spark, open_directory: Path, server: Gravitino) -> Iterator[R
         "metalake": METALAKE,
         "poll-s": 0.2,
         "privileges": True,
+        # Of this one the server's is not needed; of those that come later it is.
+        "set.grav.password": {"env": "SLUICE_TEST_GRAV"},
     }
     file = write_settings(
         open_directory / "metalake",
@@ -100,9 +103,11 @@ def gateway(spark: Spark, open_directory: Path, server: Gravitino) -> Iterator[R
             {"name": "lake", "catalog": {"type": "gravitino", "connection-params": parameters}}
         ],
     )
+    os.environ["SLUICE_TEST_GRAV"] = SECRET
     running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
+    del os.environ["SLUICE_TEST_GRAV"]
 
 
 def until(what: Callable[[], Any]) -> Any:
@@ -165,6 +170,8 @@ def test_what_is_left_out_is_told(gateway: RunningGateway) -> None:
     shown = gateway.sluice("catalogs", "show", "lake", "-c", str(gateway.config)).stdout
     assert "ALLOW CREATE_VIEW on CATALOG" in shown
     assert SECRET not in listed + shown
+    explained = gateway.sluice("explain", PERSONS, "--as", "bea", "-c", str(gateway.config))
+    assert "MASK_NULL" in explained.stdout, explained
     _, figures = gateway.admin("/metrics")
     assert 'sluice_metalake_left_out{metalake="lake"} 2.0' in figures
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from collections.abc import Callable
@@ -262,3 +263,17 @@ async def test_a_command_beside_the_gateway_reads_and_does_not_ask(world: World)
 def test_a_digest_is_another_when_anything_is() -> None:
     assert digest(FULL) == digest(FULL)
     assert len({digest(FULL), digest(Metalake()), digest(without_secrets(FULL, is_secret))}) == 3
+
+
+async def test_a_start_does_not_wait_for_a_server_that_dribbles(world: World) -> None:
+    async def forever() -> Metalake:
+        await asyncio.sleep(3600)
+        return FULL
+
+    await world.source().start(world.offer)
+    slow = world.source(start_s=0.01)
+    slow._fetch = forever
+    world.offered.clear()
+    await slow.start(world.offer)
+    assert world.offered == [without_secrets(FULL, is_secret)]
+    assert slow.trouble == "not all was answered within 0.01 s"
