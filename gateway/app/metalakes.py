@@ -270,6 +270,7 @@ class Metalakes:
                 raise
 
     async def _settle(self) -> None:
+        before = [(lake, lake.part, lake.rules, lake.left_out) for lake in self._lakes]
         chosen, left_out = self._chosen()
         new = {name: self._numbered(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
         old = self._in_force
@@ -281,21 +282,18 @@ class Metalakes:
             revisions={name: one.revision for name, one in old.items() if name in same},
             refused={**self._gone, **dict.fromkeys(old.keys() - same, "which is being changed")},
         )
-        changed = []
         try:
             for lake in self._lakes:
                 names = [one.catalog.name for one in new.values() if one.lake == lake.name]
-                part, rules = self._part(lake, names)
-                if part != lake.part:
-                    if self._take is not None:
-                        await self._take(part.name, part)
-                    changed.append((lake, lake.part))
-                lake.part, lake.rules = part, rules
+                part, lake.rules = self._part(lake, names)
+                if part is not lake.part:
+                    await self._put(part)
+                    lake.part = part
         except BaseException:
-            for lake, part_before in changed:
-                if self._take is not None and part_before is not None:
-                    await self._take(part_before.name, part_before)
-                lake.part = part_before
+            for lake, part_before, lake.rules, lake.left_out in before:
+                changed, lake.part = lake.part, part_before
+                if part_before is not None and changed is not part_before:
+                    await self._put(part_before)
             self._listed = earlier
             raise
         for name in old.keys() - new.keys():
@@ -314,6 +312,10 @@ class Metalakes:
         )
         if not self._read_only and self._only is None:
             self._tell(old, new, left_out)
+
+    async def _put(self, part: Part) -> None:
+        if self._take is not None:
+            await self._take(part.name, part)
 
     def _chosen(self) -> tuple[dict[str, tuple[str, NamedCatalog]], dict[str, list[LeftOut]]]:
         """Return which metalake's catalog each name means, and what every metalake has to do without."""

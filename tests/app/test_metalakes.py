@@ -346,8 +346,10 @@ async def test_what_policies_refuse_changes_nothing(tmp_path: Path) -> None:
         before = one.metalakes.listed()
         double.add("new", "hive", metastore__uris="thrift://n:9083")
         del double.catalogs["meta"]
+        double.add("odd", "unheard-of")
         one.refuse = "no"
         await one.metalakes.look()
+        assert one.state().left_out == ()
         assert one.metalakes.listed() == before
         assert one.state().trouble == "no"
         assert "spark.sql.catalog.meta" in SparkCatalogs((), one.metalakes).of_sessions()
