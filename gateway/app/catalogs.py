@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.errors import Faults
+from gateway.model.secret_values import SecretValues
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
+
+if TYPE_CHECKING:
+    from gateway.app.metalakes import Metalakes
 
 HIDDEN = "***"
 
@@ -17,12 +22,19 @@ HIDDEN = "***"
 class SparkCatalogs:
     """What Spark is told of the catalogs. Secrets are read anew for every session that is opened."""
 
-    def __init__(self, entries: Iterable[CatalogEntry]) -> None:
+    def __init__(self, entries: Iterable[CatalogEntry], metalakes: Metalakes | None = None) -> None:
+        """`metalakes` has catalogs that come and go while the gateway runs."""
         self._entries = tuple(entry for entry in entries if entry.on_spark)
+        self._metalakes = metalakes
 
     def of_sessions(self) -> dict[str, str]:
         """Return what a session is given. Raises Faults when a secret cannot be had."""
-        return session_settings(revealed(entry) for entry in self._entries)
+        listed = () if self._metalakes is None else self._metalakes.named()
+        return session_settings([*(revealed(entry) for entry in self._entries), *listed])
+
+    def told(self) -> Mapping[str, int]:
+        """Return the catalogs that come and go, as a session is given them now: name → revision."""
+        return {} if self._metalakes is None else self._metalakes.listed().revisions
 
     def of_start(self) -> dict[str, str]:
         """Return what Spark is started with. Raises Faults when a secret cannot be had."""
@@ -32,8 +44,14 @@ class SparkCatalogs:
         """Return the classes of `spark.sql.extensions` that the catalogs need."""
         return extensions_for(entry.catalog.type for entry in self._entries)
 
-    def secrets(self) -> tuple[str, ...]:
-        """Return the values that no client may read. Raises Faults when one cannot be had."""
+    def secrets(self) -> Sequence[str]:
+        """Return the values that no client may read, as they are whenever somebody looks; those of metalakes
+        come with them. Raises Faults when one of the settings cannot be had."""
+        own = self._own_secrets()
+        metalakes = self._metalakes
+        return own if metalakes is None else SecretValues(lambda: (*own, *metalakes.secrets()))
+
+    def _own_secrets(self) -> tuple[str, ...]:
         values = (
             value.reveal()
             for entry in self._entries

@@ -13,6 +13,7 @@ from gateway.app.combining import combine
 from gateway.app.explaining import named_parsers, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
+from gateway.app.providers import PROVIDER_KEYS, load_providers
 from gateway.app.proving import unparsable
 from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import (
@@ -61,6 +62,8 @@ class _Sorted:
     """Rules of tag propagation."""
     procedures: tuple[Path, ...]
     """Rows of procedures."""
+    providers: tuple[Path, ...]
+    """Tables of providers of catalogs."""
     faults: tuple[str, ...]
 
 
@@ -91,10 +94,11 @@ async def check(
     for path in found.propagation:
         faults += _propagation_faults(TagPropagationSettings(rules=path))
     faults += _procedure_faults(found.procedures)
+    faults += _provider_faults(found.providers)
     settings = list(by_path.values())
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
-    files |= {str(path) for path in (*found.propagation, *found.procedures)}
+    files |= {str(path) for path in (*found.propagation, *found.procedures, *found.providers)}
     loaded: list[PolicySet] = []
     for one in policy_settings:
         try:
@@ -164,6 +168,16 @@ def _procedure_faults(paths: Iterable[Path]) -> list[str]:
     return faults
 
 
+def _provider_faults(paths: Iterable[Path]) -> list[str]:
+    faults: list[str] = []
+    for path in paths:
+        try:
+            load_providers(path.read_text(encoding="utf-8"), str(path))
+        except Faults as error:
+            faults += error.faults
+    return faults
+
+
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
     rules = rule_files(settings.paths, RULE_PATTERNS)
     packs = [*(path for path in rules if not is_json(path)), *found.packs]
@@ -186,6 +200,7 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
     definitions: list[Path] = []
     propagation: list[Path] = []
     of_procedures: list[Path] = []
+    of_providers: list[Path] = []
     faults: list[str] = []
     for path in paths:
         try:
@@ -207,6 +222,8 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
                     propagation.append(file)
                 case "procedures":
                     of_procedures.append(file)
+                case "providers":
+                    of_providers.append(file)
                 case "settings":
                     settings.append(file)
                 case fault:
@@ -218,13 +235,14 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
         definitions=tuple(definitions),
         propagation=tuple(propagation),
         procedures=tuple(of_procedures),
+        providers=tuple(of_providers),
         faults=tuple(faults),
     )
 
 
 def _kind(file: Path) -> str:
-    """Return `pack`, `ranger`, `definition`, `propagation`, `procedures` or `settings`, or the fault that
-    keeps a file from being any of them."""
+    """Return `pack`, `ranger`, `definition`, `propagation`, `procedures`, `providers` or `settings`, or the
+    fault that keeps a file from being any of them."""
     if is_json(file) and not _is_definition(file):
         return "ranger"  # what is wrong with it is told when it is loaded
     try:
@@ -249,6 +267,8 @@ def _kind(file: Path) -> str:
         return "propagation"
     if keys and keys <= PROCEDURE_KEYS and "procedures" in keys:
         return "procedures"
+    if keys and keys <= PROVIDER_KEYS and "providers" in keys:
+        return "providers"
     if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))

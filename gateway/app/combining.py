@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import Faults
-from gateway.model.policy import PolicySet, Role, Service, TaggedResource, UserStore
+from gateway.model.policy import (
+    Policy,
+    PolicyItem,
+    PolicySet,
+    Role,
+    Service,
+    ServiceDef,
+    TaggedResource,
+    UserStore,
+)
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.matching import fold
 
@@ -21,6 +30,10 @@ class Part:
     users: UserStore | None = None
     tagged: tuple[TaggedResource, ...] = ()
     """Tags on columns, by catalog, beside those of whichever service speaks for the catalog."""
+    policies: tuple[Policy, ...] = ()
+    """Policies of services of other parts, in access types of `spark`: a service has them beside its own."""
+    catalogs: Mapping[str, str] = field(default_factory=dict)
+    """Catalogs that come with the part → service that speaks for each."""
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """The source's own numbers, for the audit record."""
@@ -55,9 +68,13 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
                     f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
                 )
             roles[role.name] = (role, part)
+    speaking = {catalog: service for part in parts for catalog, service in part.catalogs.items()}
+    faults += [f"there is no service `{one}`" for one in sorted(set(speaking.values()) - services.keys())]
+    speaking |= catalog_services
     for part in parts:
         if part.tagged:
-            _put_on(services, part.tagged, catalog_services)
+            _put_on(services, part.tagged, speaking)
+        _add(services, part, faults)
     users = _users(parts, faults)
     if faults:
         raise Faults(faults)
@@ -66,7 +83,7 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
         services=services,
         roles=tuple(role for role, _ in roles.values()),
         users=users,
-        catalog_services=dict(catalog_services),
+        catalog_services=speaking,
         warnings=tuple(warning for part in parts for warning in part.warnings),
         origins={key: told for part in parts for key, told in part.versions.items()},
     )
@@ -92,6 +109,40 @@ def _put_on(
                     for one in found
                 ]
             services[name] = replace(service, tagged=(*service.tagged, *found))
+
+
+def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
+    """Put the policies of a part into the services that they are of."""
+    by_service: dict[str, list[Policy]] = {}
+    for policy in part.policies:
+        by_service.setdefault(policy.service, []).append(policy)
+    for name, policies in by_service.items():
+        service = services.get(name)
+        if service is None:
+            faults.append(f"{part.name} has policies for the service `{name}`, which is not there")
+        elif all(level.name != "catalog" for level in service.definition.resources):
+            faults.append(f"service `{name}` does not know catalogs: {part.name} can have no policies in it")
+        else:
+            fitted = (_fitted(policy, service.definition) for policy in policies)
+            services[name] = replace(service, policies=(*service.policies, *fitted))
+
+
+def _fitted(policy: Policy, definition: ServiceDef) -> Policy:
+    """Return a policy in the access types of a definition. What it has no word for is not allowed; and where
+    it is denied, so is everything."""
+    known = frozenset(access.name for access in definition.access_types)
+
+    def allowing(item: PolicyItem) -> PolicyItem:
+        named = {definition.access_aliases.get(access, access) for access in item.accesses - {"all"}}
+        every = known if "all" in item.accesses else frozenset()
+        return replace(item, accesses=frozenset(named & known) | every)
+
+    def denying(item: PolicyItem) -> PolicyItem:
+        named = {definition.access_aliases.get(access, access) for access in item.accesses}
+        return replace(item, accesses=frozenset(named) if named <= known - {"all"} else known)
+
+    allow = tuple(item for item in map(allowing, policy.allow) if item.accesses)
+    return replace(policy, allow=allow, deny=tuple(map(denying, policy.deny)))
 
 
 def says_anything(service: Service) -> bool:

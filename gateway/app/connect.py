@@ -15,6 +15,7 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.settings.models import ConnectBackend, ConnectListener, LoginSettings, Tls
@@ -28,10 +29,12 @@ class ConnectUpstream:
     host: str
     port: int
     token: str = field(repr=False)
+    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    """As `Way` has them."""
 
     def queries(self) -> SparkConnectService:
         """Return what the catalog asks when there is no Thrift Server."""
-        return SparkConnectService(self.backend)
+        return SparkConnectService(self.backend, told_catalogs=self.told_catalogs)
 
 
 def connect_backend(
@@ -40,6 +43,7 @@ def connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of the settings. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -52,13 +56,20 @@ def connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        told_catalogs=told_catalogs,
         tls=settings.tls,
         ca_file=settings.ca_file,
         channels=settings.channels,
         connect_timeout_s=timeout_s,
     )
     backend = SparkConnectBackend(options)
-    return ConnectUpstream(backend=backend, host=settings.host, port=settings.port, token=token)
+    return ConnectUpstream(
+        backend=backend,
+        host=settings.host,
+        port=settings.port,
+        token=token,
+        told_catalogs=told_catalogs,
+    )
 
 
 def own_connect_backend(
@@ -67,6 +78,7 @@ def own_connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> ConnectUpstream:
     """Return the door to the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
@@ -76,9 +88,16 @@ def own_connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        told_catalogs=told_catalogs,
         connect_timeout_s=timeout_s,
     )
-    return ConnectUpstream(backend=SparkConnectBackend(options), host=host, port=port, token=token)
+    return ConnectUpstream(
+        backend=SparkConnectBackend(options),
+        host=host,
+        port=port,
+        token=token,
+        told_catalogs=told_catalogs,
+    )
 
 
 def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
@@ -98,7 +117,8 @@ def connect_sessions(way: Way, upstream: ConnectUpstream) -> ConnectSessions:
         principals=way.principals,
         lineage_input=way.lineage_input,
         promotion=way.promotion,
-        secrets=((upstream.token,) if upstream.token else ()) + way.secrets,
+        secrets=SecretValues(lambda: ((upstream.token,) if upstream.token else ()) + tuple(way.secrets)),
+        told_catalogs=way.told_catalogs,
     )
 
 

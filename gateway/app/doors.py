@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -58,8 +58,10 @@ class Way:
     lineage_input: LineageInput
     first_context: SessionContext = FIRST_CONTEXT
     """Where sessions begin."""
-    secrets: tuple[str, ...] = ()
-    """Secrets of catalogs, which no client may read in what Spark says."""
+    secrets: Sequence[str] = ()
+    """Secrets of catalogs, which no client may read in what Spark says; there may be more later."""
+    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    """Catalogs that come and go, as Spark is told of them now: lower-case name → revision."""
     promotion: Promotion | None = None
 
 
@@ -71,11 +73,13 @@ class Upstream:
     connect: ConnectUpstream | None
     host: str
     port: int
+    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    """As `Way` has them."""
 
     def queries(self) -> Queries:
         """Return what the catalog asks."""
         if self.thrift is not None:
-            return SparkThriftService(self.thrift)
+            return SparkThriftService(self.thrift, told_catalogs=self.told_catalogs)
         if self.connect is None:
             raise Faults(["`backend` names no Spark"])
         return self.connect.queries()
@@ -97,6 +101,16 @@ class Upstream:
         if not told:
             raise Faults(["`backend` names no Spark"])
         return told[0]
+
+    async def own_catalogs(self) -> Iterable[str]:
+        """Return the names of the catalogs that a new session of Spark has. Raises BackendUnavailable."""
+        if self.thrift is not None:
+            return (await self.thrift.introduction()).catalogs
+        if self.connect is None:
+            raise Faults(["`backend` names no Spark"])
+        # A session with an id of the gateway's own may have been told of catalogs by another gateway.
+        settings = await self.connect.backend.untouched()
+        return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
 
     async def introduction(self) -> SparkConfiguration:
         """Return Spark's version and settings, whatever they are. Raises BackendUnavailable when it does not
@@ -170,6 +184,7 @@ def thrift_sessions(way: Way, backend: SparkThriftBackend) -> Sessions:
         principals=way.principals,
         lineage_input=way.lineage_input,
         first_context=way.first_context,
+        told_catalogs=way.told_catalogs,
         promotion=way.promotion,
     )
 

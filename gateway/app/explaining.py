@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.doors import Queries, Upstream, require_connect
+from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
 from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
@@ -20,6 +22,7 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.principal import Principal
 from gateway.model.spark_configuration import (
     NOT_COMPARED,
@@ -201,11 +204,15 @@ def make_backend(
 
 
 def make_upstream(
-    settings: Settings, embedded: EmbeddedSpark | None, reader: ParserConfiguration
+    settings: Settings,
+    embedded: EmbeddedSpark | None,
+    reader: ParserConfiguration,
+    catalogs: SparkCatalogs | None = None,
 ) -> Upstream:
-    """Return the Spark of the settings, at every endpoint that the gateway's clients can reach."""
+    """Return the Spark of the settings, at every endpoint that the gateway's clients can reach; `catalogs` is
+    what its sessions are told of catalogs, where that is more than the settings say."""
     backend, connects = settings.backend, settings.listeners.connect is not None
-    catalogs = SparkCatalogs(settings.catalogs)
+    catalogs = catalogs or SparkCatalogs(settings.catalogs)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:
@@ -219,24 +226,44 @@ def make_upstream(
 
         timeout_s = backend.connect_timeout_s
         if embedded is not None:
-            connect = own_connect_backend(embedded, timeout_s, reader=reader, catalogs=catalogs.of_sessions)
+            connect = own_connect_backend(
+                embedded,
+                timeout_s,
+                reader=reader,
+                catalogs=catalogs.of_sessions,
+                told_catalogs=catalogs.told,
+            )
         elif backend.connect is not None:
             connect = connect_backend(
-                backend.connect, timeout_s, reader=reader, catalogs=catalogs.of_sessions
+                backend.connect,
+                timeout_s,
+                reader=reader,
+                catalogs=catalogs.of_sessions,
+                told_catalogs=catalogs.told,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
-    return Upstream(thrift=thrift, connect=connect, host=host, port=port)
+    return Upstream(thrift=thrift, connect=connect, host=host, port=port, told_catalogs=catalogs.told)
 
 
-def make_catalog(settings: Settings, queries: Queries, reader: ReaderPool) -> LiveCatalog:
-    """Return the catalog that asks Spark, which is of the reader's minor version."""
+def make_catalog(
+    settings: Settings, queries: Queries, reader: ReaderPool, metalakes: Metalakes | None = None
+) -> LiveCatalog:
+    """Return the catalog that asks Spark, which is of the reader's minor version. `metalakes` has catalogs
+    that come and go."""
     return LiveCatalog(
         queries.query,
         refusal=BackendError,
         catalogs=tuple(settings.policies.catalogs),
         minor=minor_of(reader.spark_version),
         sources=[source.made(name) for name, source in settings.files.items()],
+        listed=none_listed if metalakes is None else metalakes.listed,
+        owners=None if metalakes is None else metalakes.owner,
     )
+
+
+def none_listed() -> ListedCatalogs:
+    """Return the catalogs that come and go where there are none."""
+    return NONE_LISTED
 
 
 async def explain(
@@ -249,9 +276,10 @@ async def explain(
 ) -> Verdict:
     """Return the verdict on a statement; see `verdicts_without_sessions`."""
     async with verdicts_without_sessions(settings, tables=tables) as verdicts:
-        return await verdicts.judge(
-            Statement(text=text, principal=principal, context=context), Client(protocol="explain")
-        )
+        # As a session that is opened now.
+        told = frozenset(verdicts.listed.revisions.items())
+        statement = Statement(text=text, principal=principal, context=replace(context, catalogs=told))
+        return await verdicts.judge(statement, Client(protocol="explain"))
 
 
 @asynccontextmanager
@@ -268,37 +296,44 @@ async def verdicts_without_sessions(
     async with await make_reader(settings) as reader:
         # Beside a gateway, whose caches they are.
         accepted = kept_tags(settings)
-        in_force = RulesInForce(settings.policies, reader, accepted=accepted, read_only=True)
-        async with in_force as rules, catalog_without_sessions(settings, reader, tables) as catalog:
-            yield Verdicts(
-                judge=make_judge(settings, reader),
-                policies=lambda: rules.current,
-                authority=engine_for,
-                catalog=catalog,
-                limits=SessionLimits(),
-                metrics=Metrics(),
-                stale=rules.stale,
-                principals=lambda: principals,
-            )
+        metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+        in_force = RulesInForce(
+            settings.policies, reader, accepted=accepted, read_only=True, speaking=metalakes.services
+        )
+        async with in_force as rules:
+            await metalakes.start(rules.take)
+            async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
+                yield Verdicts(
+                    judge=make_judge(settings, reader),
+                    policies=lambda: rules.current,
+                    authority=engine_for,
+                    catalog=catalog,
+                    limits=SessionLimits(),
+                    metrics=Metrics(),
+                    stale=rules.stale,
+                    principals=lambda: principals,
+                )
 
 
 @asynccontextmanager
 async def catalog_without_sessions(
-    settings: Settings, reader: ReaderPool, tables: Path | None
+    settings: Settings, reader: ReaderPool, tables: Path | None, metalakes: Metalakes | None = None
 ) -> AsyncIterator[Catalog]:
     if tables is not None:
         yield StaticCatalog.load(tables)
         return
-    async with asking(settings, reader) as (_, catalog):
+    async with asking(settings, reader, metalakes) as (_, catalog):
         yield catalog
 
 
 @asynccontextmanager
-async def asking(settings: Settings, reader: ReaderPool) -> AsyncIterator[tuple[Queries, LiveCatalog]]:
+async def asking(
+    settings: Settings, reader: ReaderPool, metalakes: Metalakes | None = None
+) -> AsyncIterator[tuple[Queries, LiveCatalog]]:
     """Ask the Spark of the settings, and its catalog, without sessions."""
-    upstream = _upstream(settings, reader.configuration)
+    upstream = _upstream(settings, reader.configuration, metalakes)
     queries = upstream.queries()
-    catalog = make_catalog(settings, queries, reader)
+    catalog = make_catalog(settings, queries, reader, metalakes)
     try:
         await upstream.ask()
         yield queries, catalog
@@ -308,8 +343,8 @@ async def asking(settings: Settings, reader: ReaderPool) -> AsyncIterator[tuple[
         await upstream.close()
 
 
-def _upstream(settings: Settings, reader: ParserConfiguration) -> Upstream:
-    backend, catalogs = settings.backend, SparkCatalogs(settings.catalogs)
+def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metalakes | None) -> Upstream:
+    backend, catalogs = settings.backend, SparkCatalogs(settings.catalogs, metalakes)
     if backend.thrift is None and backend.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend

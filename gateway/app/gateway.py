@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import socket
 import ssl
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,8 @@ from gateway.app.files import make_promotion
 from gateway.app.jobs import keep_running
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
+from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
@@ -51,6 +53,7 @@ from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
+from gateway.model.spark_minors import minor_of
 from gateway.policy.engine import engine_for
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
@@ -153,28 +156,36 @@ class Gateway:
         ledger = await self._start_ledger(dsn)
         accepted = Accepted(dsn)
         self._stack.callback(accepted.close)
+        metalakes = Metalakes(settings, minor_of(reader.spark_version))
+        self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         rules = RulesInForce(
             settings.policies,
             reader,
             accepted=accepted_source(settings, accepted),
             on_change=lambda policies: self.metrics.policy_version.set(policies.version),
+            speaking=metalakes.services,
         )
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(SourcesCollector(rules.sources))
-        upstream = make_upstream(settings, embedded, reader.configuration)
+        catalogs = SparkCatalogs(settings.catalogs, metalakes)
+        upstream = make_upstream(settings, embedded, reader.configuration, catalogs)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
         queries = upstream.queries()
         self._stack.push_async_callback(queries.close)
+        known: Iterable[str] = ()
         try:
             spark_version = (await upstream.ask()).version
+            known = await upstream.own_catalogs()
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
-        catalog = make_catalog(settings, queries, reader)
+        await metalakes.start(rules.take, known)
+        self.metrics.registry.register(MetalakesCollector(metalakes.states))
+        catalog = make_catalog(settings, queries, reader, metalakes)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         way = Way(
@@ -191,7 +202,8 @@ class Gateway:
             principals=lambda: users.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
-            secrets=SparkCatalogs(settings.catalogs).secrets(),
+            secrets=catalogs.secrets(),
+            told_catalogs=catalogs.told,
             promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
@@ -212,10 +224,12 @@ class Gateway:
             **self._make_lineage_admin(dsn, self._authenticator(users, recorder), rules, catalog),
             **self._make_tags_admin(dsn, self._authenticator(users, recorder)),
         }
-        notes = {"tags": propagation.told} if settings.tag_propagation.enabled else {}
+        notes: dict[str, Check] = {"metalakes": metalakes.told}
+        if settings.tag_propagation.enabled:
+            notes["tags"] = propagation.told
         admin_port = await self._start_admin(rules, users, reader, upstream, ledger, lineage, notes, apis)
         every_s = settings.policies.reload_s
-        self._background += [rules.watch(), users.run(every_s)]
+        self._background += [rules.watch(), users.run(every_s), metalakes.run()]
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
         if settings.jobs.schedule and self._config is not None:

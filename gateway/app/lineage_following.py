@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -16,6 +18,7 @@ from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.workers import LineageWorkers
+from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.reader.port import ReaderPort
 from gateway.session import recorder
 from gateway.session.ports import Catalog
@@ -32,6 +35,21 @@ def lineage_input(settings: LineageSettings) -> recorder.LineageInput:
     return LineageInput(queries=settings.queries, tables_bytes=settings.tables_bytes)
 
 
+def named_now(catalog: Catalog) -> frozenset[str]:
+    """Return the catalogs that names may begin with now, and those that there were."""
+    snapshot = catalog.snapshot
+    return snapshot.catalogs | snapshot.listed.refused.keys()
+
+
+async def look_up(catalog: Catalog, names: Sequence[TableName]) -> CatalogSnapshot:
+    """Return a snapshot that knows the names. What is in a catalog that is gone, or refused, is not there:
+    lineage of what was recorded before does not wait for it to come back."""
+    refused = catalog.snapshot.listed.refused
+    away = frozenset(name.folded() for name in names if name.catalog.lower() in refused)
+    snapshot = await catalog.look_up([name for name in names if name.folded() not in away])
+    return replace(snapshot, missing=snapshot.missing | away)
+
+
 def make_follower(
     settings: LineageSettings,
     dsn: str,
@@ -45,7 +63,12 @@ def make_follower(
     return Follower(
         connect=lambda: _connect(dsn),
         queue=LineageQueue(gateway),
-        gatherer=Gatherer(reader=reader, look_up=catalog.look_up, catalogs=catalog.snapshot.catalogs),
+        gatherer=Gatherer(
+            reader=reader,
+            look_up=partial(look_up, catalog),
+            catalogs=catalog.snapshot.catalogs,
+            listed=lambda: named_now(catalog),
+        ),
         workers=workers,
         sinks=sinks,
         limits=FollowerLimits(batch=settings.batch),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from gateway.app.catalogs import revealed
-from gateway.catalog.gravitino import RELATIONAL, GravitinoEntry, GravitinoMetalake
+from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import ReadableCatalog
 from gateway.catalog.rest import RestLogin
-from gateway.errors import Faults
 from gateway.settings.catalogs import CatalogEntry
+from gateway.settings.metalakes import SET, metalake_settings
 
 
 def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[ReadableCatalog] | None:
@@ -47,48 +47,34 @@ def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[ReadableCat
 def open_metalake(entry: CatalogEntry) -> GravitinoMetalake:
     """Return the metalake of an entry of type `gravitino`, to be opened. Raises Faults."""
     given = _parameters(entry)
-    kind = given.get("auth", "simple").lower()
-    match kind:
+    settings = metalake_settings(entry.catalog.connection_params)
+    match settings.auth:
         case "none":
             login = RestLogin()
         case "simple":
-            # Gravitino's simple login: a user by name, without a password.
+            # Gravitino's simple login: a user by name, whose password is not looked at.
             login = RestLogin(user=given.get("user", "sluice"), password="dummy")  # noqa: S106
         case "basic":
             login = RestLogin(user=given.get("user", ""), password=given.get("password", ""))
-        case "oauth2":
+        case _:
             url, path = given.get("oauth2-server-uri", ""), given.get("oauth2-token-path", "")
             login = RestLogin(
                 token_url=f"{url.rstrip('/')}/{path.lstrip('/')}" if path else url,
                 credential=given.get("credential", ""),
                 scope=given.get("scope", ""),
             )
-        case _:
-            raise Faults(
-                [f"catalog `{entry.name}`: `auth` is none, simple, basic or oauth2, and not `{kind}`"]
-            )
-    return GravitinoMetalake(given["uri"], given["metalake"], login)
-
-
-def taken(found: Sequence[GravitinoEntry], names: Sequence[str], *, iceberg: bool) -> dict[str, str]:
-    """Say of each catalog of a metalake why it is not for Spark; empty: it could be."""
-    reserved = {name.lower() for name in names}
-    why: dict[str, str] = {}
-    for one in found:
-        if one.type != RELATIONAL:
-            why[one.name] = f"of type {one.type}, which holds no tables"
-        elif not one.in_use:
-            why[one.name] = "not in use"
-        elif not one.provider:
-            why[one.name] = "without a provider"
-        elif one.name.lower() in reserved:
-            why[one.name] = "its name is taken"
-        elif one.provider == "lakehouse-iceberg" and not iceberg:
-            why[one.name] = "Iceberg is not enabled (`iceberg: true`)"
-        else:
-            why[one.name] = ""
-    return why
+    return GravitinoMetalake(
+        settings.uri,
+        settings.metalake,
+        login,
+        timeout_s=settings.timeout_s,
+        max_bytes=settings.max_bytes,
+    )
 
 
 def _parameters(entry: CatalogEntry) -> Mapping[str, str]:
-    return {key.lower(): value for key, value in revealed(entry).parameters.items()}
+    """Return the parameters by lower-case key, secrets revealed, but for those of single catalogs."""
+    own = {k: v for k, v in entry.catalog.connection_params.items() if not k.lower().startswith(SET)}
+    catalog = entry.catalog.model_copy(update={"connection_params": own})
+    shown = revealed(entry.model_copy(update={"catalog": catalog}))
+    return {key.lower(): value for key, value in shown.parameters.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gateway.app.calm import calmly
 from gateway.app.combining import Part
@@ -93,10 +93,9 @@ def part_of(held: Held, settings: RangerAdminSettings) -> Part:
     )
 
 
-def spoken_for(catalogs: Mapping[str, str], services: Iterable[RangerService]) -> list[RangerService]:
-    """Return the services that speak for some catalog."""
-    wanted = set(catalogs.values())
-    return [service for service in services if service.name in wanted]
+def spoken_for(speaking: Collection[str], services: Iterable[RangerService]) -> list[RangerService]:
+    """Return those of the services that speak for some catalog."""
+    return [service for service in services if service.name in speaking]
 
 
 def tls_of(settings: RangerAdminSettings) -> ssl.SSLContext | None:

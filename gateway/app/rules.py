@@ -7,7 +7,7 @@ it is mended. A change that has none is put in force by swapping one reference.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -87,9 +87,11 @@ class RulesInForce:
         client: Callable[[RangerAdminSettings], RangerClient] = make_client,
         accepted: AcceptedTags | None = None,
         read_only: bool = False,
+        speaking: Iterable[str] = (),
     ) -> None:
         """`accepted`: tags that came along lineage; `read_only`: nothing is written to the caches of Ranger
-        services."""
+        services; `speaking`: services that speak for catalogs that come and go."""
+        self._speaking = tuple(speaking)
         self._settings = settings
         self._reader = reader
         self._people = people
@@ -193,7 +195,7 @@ class RulesInForce:
         await self._change(FILES, rules.part)
         if self._accepted is not None:
             await self._accepted.start(self._accept)
-        self._judging = spoken_for(self._settings.catalogs, self._services)
+        self._judging = spoken_for({*self._settings.catalogs.values(), *self._speaking}, self._services)
         async with asyncio.TaskGroup() as group:
             for service in self._services:
                 group.create_task(service.start())
@@ -260,6 +262,10 @@ class RulesInForce:
 
     async def _accept(self, found: AcceptedList) -> None:
         await self._change(ACCEPTED_TAGS, await asyncio.to_thread(accepted_part, found))
+
+    async def take(self, source: str, part: Part) -> None:
+        """Put the state of a source in force that is none of these. Raises Faults and changes nothing."""
+        await self._change(source, part)
 
     async def _change(self, source: str, part: Part) -> None:
         """Put a source's new state in force together with the others'. Raises Faults and changes nothing."""

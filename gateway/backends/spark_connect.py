@@ -73,6 +73,8 @@ class SparkConnectOptions:
     """The parser that texts are proved by; Spark must read as it does."""
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    told_catalogs: Callable[[], Mapping[str, int]] = dict
+    """Those of them that come and go: lower-case name → revision."""
     channels: int = 4
     connect_timeout_s: float = 10.0
     """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
@@ -123,9 +125,11 @@ class SparkConnectBackend:
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `ConnectBackend`."""
-        session, configuration = await self._opened(session_id, user, observed)
+        session, configuration, known = await self._opened(session_id, user, observed)
         own = await self._own_settings(configuration)
-        return OpenedSession(id=session, settings=configuration.settings, own_settings=own)
+        return OpenedSession(
+            id=session, settings=configuration.settings, own_settings=own, known_catalogs=known
+        )
 
     async def _own_settings(self, configuration: SparkConfiguration) -> Mapping[str, str]:
         """Return what is set in a new session of the same process; once for each process."""
@@ -134,12 +138,8 @@ class SparkConnectBackend:
             return self._untouched[1]
         # An id that no client has ever had.
         session = str(uuid.uuid4())
-        _, untouched = await self._opened(session, PROBE_USER, "")
-        release = pb.ReleaseSessionRequest(
-            session_id=session, user_context=pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
-        )
-        with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
-            await self._unary("ReleaseSession", serialize(release))
+        _, untouched, _ = await self._opened(session, PROBE_USER, "")
+        await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
             raise BackendUnavailable("Spark was started anew while a session was opened")
@@ -147,12 +147,22 @@ class SparkConnectBackend:
             self._untouched = (found, untouched.settings)
         return untouched.settings
 
-    async def _opened(self, session_id: str, user: str, observed: str) -> tuple[str, SparkConfiguration]:
+    async def _opened(
+        self, session_id: str, user: str, observed: str
+    ) -> tuple[str, SparkConfiguration, frozenset[str]]:
+        """Return Spark's id of the session, how it is configured, and the catalogs that it knew before."""
         asked = _Session(self, session_id, user, observed)
+        known: frozenset[str] = frozenset()
+        if self._options.told_catalogs():
+            known = frozenset(
+                key.removeprefix(_CATALOG).lower()
+                for key in await asked.settings()
+                if key.startswith(_CATALOG) and "." not in key.removeprefix(_CATALOG)
+            )
         # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
         await asked.set({**self._options.catalogs(), **READING_SETTINGS})
         configuration = await self._reading.require(asked)
-        return asked.server_session, configuration
+        return asked.server_session, configuration, known
 
     def execute(self, cleared: Cleared, envelope: Envelope) -> AsyncIterator[bytes]:
         """Run a cleared plan; yields serialized `ExecutePlanResponse`. See `ConnectBackend`."""
@@ -219,6 +229,25 @@ class SparkConnectBackend:
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
 
+    async def untouched(self) -> Mapping[str, str]:
+        """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
+        session = str(uuid.uuid4())
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                settings = await _Session(self, session, PROBE_USER, "").settings()
+        except TimeoutError:
+            raise BackendUnavailable("Spark did not answer in time") from None
+        except RpcError as error:
+            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        await self._release(session)
+        return settings
+
+    async def _release(self, session: str) -> None:
+        user = pb.UserContext(user_id=PROBE_USER, user_name=PROBE_USER)
+        release = pb.ReleaseSessionRequest(session_id=session, user_context=user)
+        with contextlib.suppress(RpcError):  # Spark forgets it by itself, later
+            await self._unary("ReleaseSession", serialize(release))
+
     async def probe(self) -> SparkConfiguration:
         """Return how Spark is configured.
 
@@ -226,7 +255,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                _, configuration = await self._opened(PROBE_SESSION, PROBE_USER, "")
+                _, configuration, _ = await self._opened(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
@@ -282,6 +311,7 @@ class SparkConnectBackend:
             call.cancel()
 
 
+_CATALOG = "spark.sql.catalog."
 STACKS = "spark.sql.connect.serverStacktrace.enabled"
 """Whether errors may be asked for their stacks; Spark's default is that they may."""
 

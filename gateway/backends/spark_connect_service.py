@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 
 import pyarrow
@@ -34,7 +34,11 @@ class SparkConnectService:
         at_once: int = 4,
         max_rows: int = 100_000,
         timeout_s: float = 300.0,
+        told_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        """`told_catalogs`: as `SparkThriftService` has them."""
+        self._told_catalogs = told_catalogs
+        self._told: Mapping[str, int] = {}
         self._backend = backend
         self._user = pb.UserContext(user_id=user, user_name=user)
         self._slots = asyncio.Semaphore(at_once)
@@ -74,8 +78,12 @@ class SparkConnectService:
     async def _opened(self) -> str:
         """Return the id of a session in which texts are read as the parser reads them."""
         async with self._opening:
+            if self._session and self._told != self._told_catalogs():
+                # A query that still runs in it goes on: Spark forgets the session by itself, later.
+                self._session = ""
             if not self._session:
                 session = str(uuid.uuid4())
+                self._told = dict(self._told_catalogs())
                 opened = await self._backend.open_session(session, self._user.user_id)
                 self._server_session = opened.id
                 self._session = session

@@ -84,7 +84,7 @@ class SparkThriftOptions:
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    secrets: Sequence[str] = field(default=(), repr=False)
     """What no client may read in what Spark says of a statement."""
     stop_grace_s: float = 10.0
     """Seconds between cancelling a statement and closing it; planning should be over by then."""

@@ -6,7 +6,7 @@ No text of a user ever comes here: the catalog's look-ups are fixed templates ar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
 from gateway.errors import BackendUnavailable
@@ -15,17 +15,29 @@ from gateway.session.ports import BackendError
 from gateway.wire.rows import Cell
 from gateway.wire.tcli import TProtocolVersion
 
+_Told = tuple[SparkThriftSession, Mapping[str, int]]
+"""A session, and the catalogs that it was told of at most as they were before it was opened."""
+
 
 class SparkThriftService:
     """A few sessions that are opened when needed and kept; a lost one is replaced."""
 
     def __init__(
-        self, backend: SparkThriftBackend, *, user: str = "sluice", sessions: int = 4, max_rows: int = 100_000
+        self,
+        backend: SparkThriftBackend,
+        *,
+        user: str = "sluice",
+        sessions: int = 4,
+        max_rows: int = 100_000,
+        told_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        """`told_catalogs`: the catalogs that come and go, as Spark is told of them now. A session keeps them
+        as it was told, so that it serves for as long as they stay the same."""
+        self._told_catalogs = told_catalogs
         self._backend = backend
         self._principal = Principal(user=user)
         self._slots = asyncio.Semaphore(sessions)
-        self._idle: list[SparkThriftSession] = []
+        self._idle: list[_Told] = []
         self._max_rows = max_rows
         self._closed = False
 
@@ -45,20 +57,24 @@ class SparkThriftService:
         """Close the idle sessions; one that is still at work is closed when it is done."""
         self._closed = True
         while self._idle:
-            await self._idle.pop().close()
+            await self._idle.pop()[0].close()
 
-    async def _session(self) -> SparkThriftSession:
+    async def _session(self) -> _Told:
         while self._idle:
-            session = self._idle.pop()
-            if session.alive:
-                return session
-        return await self._backend.open_session(
+            session, told = self._idle.pop()
+            if not session.alive:
+                continue
+            if told == self._told_catalogs():
+                return session, told
+            await session.close()
+        told = dict(self._told_catalogs())
+        session = await self._backend.open_session(
             self._principal, protocol_version=TProtocolVersion.V10, settings={}
         )
+        return session, told
 
-    async def _on(
-        self, session: SparkThriftSession, sql: str, before: str, after: str
-    ) -> Sequence[tuple[Cell, ...]]:
+    async def _on(self, opened: _Told, sql: str, before: str, after: str) -> Sequence[tuple[Cell, ...]]:
+        session = opened[0]
         try:
             if before:
                 await session.answer(before, max_rows=1)
@@ -68,17 +84,17 @@ class SparkThriftService:
                 if after:
                     await session.answer(after, max_rows=1)
         except BackendError:
-            self._keep(session)
+            self._keep(opened)
             raise
         except BaseException:
             # Cancelled, or the connection is lost: what the session does now is not known.
             session.connection.abort()
             raise
-        self._keep(session)
+        self._keep(opened)
         return rows
 
-    def _keep(self, session: SparkThriftSession) -> None:
+    def _keep(self, opened: _Told) -> None:
         if self._closed:
-            session.connection.abort()
-        elif session.alive:
-            self._idle.append(session)
+            opened[0].connection.abort()
+        elif opened[0].alive:
+            self._idle.append(opened)

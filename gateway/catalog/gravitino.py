@@ -1,9 +1,12 @@
-"""A Gravitino server by its REST API: the catalogs of a metalake, and each of them as a readable catalog."""
+"""A Gravitino server by its REST API: what a metalake holds, and each of its catalogs as a readable catalog.
+
+Paths and shapes are those of Gravitino's OpenAPI documents (`docs/open-api` of its repository).
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -18,35 +21,43 @@ from gateway.catalog.readable import (
 from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
 from gateway.catalog.types import quote as quoted
 from gateway.model.catalog import Column
+from gateway.model.metalakes import (
+    RELATIONAL,
+    MetadataObject,
+    Metalake,
+    MetalakeCatalog,
+    MetalakeRole,
+    MetalakeTag,
+    Owner,
+    Privilege,
+)
 
 MEDIA_TYPE = "application/vnd.gravitino.v1+json"
-RELATIONAL = "RELATIONAL"
-_TYPES = {
-    "boolean": "boolean", "byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint",
-    "float": "float", "double": "double", "date": "date", "timestamp": "timestamp_ntz",
-    "timestamp_tz": "timestamp", "string": "string", "binary": "binary", "uuid": "string",
-    "interval_year": "interval year to month", "interval_day": "interval day to second", "null": "void",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GravitinoEntry:
-    """A catalog of a metalake, as the server tells of it."""
-
-    name: str
-    type: str
-    """`RELATIONAL`, or what else a metalake keeps: FILESET, MESSAGING, MODEL."""
-    provider: str
-    comment: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    in_use: bool = True
+MAX_TAGS = 10_000
+"""Tags and roles are asked for one by one; more than these are told as a fault."""
+MAX_ROLES = 10_000
+AT_ONCE = 8
+"""Questions that are asked at the same time."""
+_NO_OWNERS = frozenset({404, 405, 501})
+"""Statuses of a server that does not know the object, or has no owners at all."""
 
 
 class GravitinoMetalake:
     """One metalake of a server. Raises CatalogUnavailable when it does not answer as documented."""
 
-    def __init__(self, url: str, metalake: str, login: RestLogin) -> None:
-        self._client = RestClient(url, login, accept=MEDIA_TYPE, told=_told)
+    def __init__(
+        self,
+        url: str,
+        metalake: str,
+        login: RestLogin,
+        *,
+        timeout_s: float = 30.0,
+        max_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        """`timeout_s` and `max_bytes` bound each answer."""
+        self._client = RestClient(
+            url, login, accept=MEDIA_TYPE, told=_told, timeout_s=timeout_s, max_bytes=max_bytes
+        )
         self._metalake = metalake
 
     async def __aenter__(self) -> Self:
@@ -55,20 +66,129 @@ class GravitinoMetalake:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
         await self._client.close()
 
-    async def catalogs(self) -> Sequence[GravitinoEntry]:
+    async def catalogs(self) -> tuple[MetalakeCatalog, ...]:
         """Return all catalogs of every type, sorted by name."""
+        answer = await self._asked("catalogs", {"details": "true"})
+        found = (_catalog(mapping(one, "catalog")) for one in items(answer.get("catalogs"), "catalogs"))
+        return tuple(sorted(found, key=lambda entry: entry.name))
+
+    async def everything(self, *, tags: bool, privileges: bool) -> Metalake:
+        """Return what there is: the catalogs and, where they are wanted, tags; and roles with who has them,
+        and owners of the catalogs. What cannot be had whole is not had: raises CatalogUnavailable."""
+        catalogs = await self.catalogs()
+        users = await self._members("users") if privileges else {}
+        groups = await self._members("groups") if privileges else {}
+        own: dict[MetadataObject, Owner] = {}
+        if privileges:
+            relational = [(one.name,) for one in catalogs if one.type == RELATIONAL and one.in_use]
+            for parts in ((), *relational):
+                level = "CATALOG" if parts else "METALAKE"
+                owner = await self.owner(MetadataObject(level, parts))
+                if owner is not None:
+                    own[MetadataObject(level, parts)] = owner
+        return Metalake(
+            catalogs=catalogs,
+            tags=await self._tags() if tags else (),
+            roles=await self._roles() if privileges else (),
+            users=users,
+            groups=groups,
+            owners=own,
+        )
+
+    async def owner(self, of: MetadataObject) -> Owner | None:
+        """Return whose an object is; None for nobody's, and for what the server does not know."""
+        name = quote(".".join(of.parts or (self._metalake,)), safe="")
         try:
-            answer = await self.ask("catalogs", {"details": "true"})
+            answer = await self.ask(f"owners/{of.type.lower()}/{name}")
+        except RestError as error:
+            if error.status in _NO_OWNERS:
+                return None
+            raise unavailable(error) from None
+        if answer.get("owner") is None:
+            return None
+        told = mapping(answer["owner"], "owner")
+        return Owner(name=text(told.get("name"), "name"), group=str(told.get("type")).upper() == "GROUP")
+
+    async def _tags(self) -> tuple[MetalakeTag, ...]:
+        answer = await self._asked("tags", {"details": "true"})
+        told = [mapping(one, "tag") for one in items(answer.get("tags"), "tags")]
+        if len(told) > MAX_TAGS:
+            raise CatalogUnavailable(f"the metalake has more than {MAX_TAGS} tags")
+        by_name = {text(tag.get("name"), "name"): properties(tag.get("properties")) for tag in told}
+        found = []
+        for name, listed in await self._each("tags/{}/objects", sorted(by_name)):
+            objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
+            found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
+        return tuple(found)
+
+    async def _roles(self) -> tuple[MetalakeRole, ...]:
+        names = items((await self._asked("roles")).get("names"), "names")
+        if len(names) > MAX_ROLES:
+            raise CatalogUnavailable(f"the metalake has more than {MAX_ROLES} roles")
+        found = []
+        for name, answer in await self._each("roles/{}", sorted(text(one, "name") for one in names)):
+            role = mapping(answer.get("role"), "role")
+            told = [mapping(o, "object") for o in items(role.get("securableObjects"), "objects")]
+            grants = tuple((self._object(one), _privileges(one)) for one in told)
+            found.append(MetalakeRole(name=name, grants=grants))
+        return tuple(found)
+
+    async def _each(self, path: str, names: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+        """Ask one question about each name, a few at a time; what is not there any more has no answer."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def ask(name: str) -> Mapping[str, Any] | None:
+            async with slots:
+                try:
+                    return await self.ask(path.format(quote(name, safe="")))
+                except RestError as error:
+                    if error.status == 404:
+                        return None
+                    raise unavailable(error) from None
+
+        tasks = [asyncio.create_task(ask(name)) for name in names]
+        try:
+            answers = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return [(name, told) for name, told in zip(names, answers, strict=True) if told is not None]
+
+    async def _members(self, what: str) -> dict[str, tuple[str, ...]]:
+        """Return users or groups with their roles."""
+        answer = await self._asked(what, {"details": "true"})
+        found = {}
+        for told in items(answer.get(what), what):
+            one = mapping(told, what)
+            roles = items(one.get("roles") or [], "roles")
+            found[text(one.get("name"), "name")] = tuple(text(role, "role") for role in roles)
+        return found
+
+    def _object(self, told: Any) -> MetadataObject:
+        """Return an object by its type and full name, whose parts the server joins by dots."""
+        one = mapping(told, "object")
+        kind = text(one.get("type"), "type").upper()
+        return MetadataObject(
+            kind, () if kind == "METALAKE" else tuple(text(one.get("fullName"), "name").split("."))
+        )
+
+    def catalog(self, name: str, types: Mapping[str, str]) -> GravitinoCatalog:
+        """Return one of them; whether it is there is seen when it is asked. `types`: what the server's types
+        are in Spark."""
+        return GravitinoCatalog(self, name, types)
+
+    async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+        try:
+            return await self.ask(path, query)
         except RestError as error:
             raise unavailable(error) from None
-        found = (_catalog(mapping(one, "catalog")) for one in items(answer.get("catalogs"), "catalogs"))
-        return sorted(found, key=lambda entry: entry.name)
-
-    def catalog(self, name: str) -> GravitinoCatalog:
-        """Return one of them; whether it is there is seen when it is asked."""
-        return GravitinoCatalog(self, name)
 
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """Return the answer to a question below the metalake. Raises RestError, CatalogUnavailable."""
@@ -83,8 +203,9 @@ class GravitinoMetalake:
 class GravitinoCatalog:
     """See ReadableCatalog. What opens the metalake closes it."""
 
-    def __init__(self, metalake: GravitinoMetalake, name: str) -> None:
+    def __init__(self, metalake: GravitinoMetalake, name: str, types: Mapping[str, str]) -> None:
         self._metalake = metalake
+        self._types = types
         self._path = f"catalogs/{quote(name, safe='')}"
 
     async def __aenter__(self) -> Self:
@@ -140,7 +261,9 @@ class GravitinoCatalog:
             name=text(table.get("name"), "name"),
             columns=tuple(
                 Column(
-                    name=text(c.get("name"), "name"), type=spark_type(c.get("type")), comment=c.get("comment")
+                    name=text(c.get("name"), "name"),
+                    type=spark_type(c.get("type"), self._types),
+                    comment=c.get("comment"),
                 )
                 for c in columns
             ),
@@ -162,7 +285,7 @@ class GravitinoCatalog:
         return f"{self._path}/schemas/{quote(name, safe='')}"
 
 
-def spark_type(told: Any, depth: int = 0) -> str:
+def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
     """Return a type of Gravitino as DDL. Raises CatalogUnavailable where Spark has none."""
     if depth > 50:
         raise CatalogUnavailable("a type that nests too deep")
@@ -170,11 +293,7 @@ def spark_type(told: Any, depth: int = 0) -> str:
         plain = told.lower()
         if plain.startswith(("decimal(", "char(", "varchar(")):
             return plain.replace(" ", "")
-        if plain.startswith(("timestamp_tz(", "timestamp(")):
-            return _TYPES[plain.partition("(")[0]]
-        if plain.startswith("fixed("):
-            return "binary"
-        found = _TYPES.get(plain)
+        found = types.get(plain.partition("(")[0].strip())
         if found is None:
             raise CatalogUnavailable(f"the type `{told[:80]}` has none of Spark's")
         return found
@@ -182,12 +301,14 @@ def spark_type(told: Any, depth: int = 0) -> str:
     match one.get("type"):
         case "struct":
             fields = [mapping(f, "field") for f in items(one.get("fields"), "fields")]
-            named = ((text(f.get("name"), "name"), spark_type(f.get("type"), depth + 1)) for f in fields)
+            named = (
+                (text(f.get("name"), "name"), spark_type(f.get("type"), types, depth + 1)) for f in fields
+            )
             return f"struct<{','.join(f'{quoted(name)}:{kind}' for name, kind in named)}>"
         case "list":
-            return f"array<{spark_type(one.get('elementType'), depth + 1)}>"
+            return f"array<{spark_type(one.get('elementType'), types, depth + 1)}>"
         case "map":
-            key, value = (spark_type(one.get(f"{side}Type"), depth + 1) for side in ("key", "value"))
+            key, value = (spark_type(one.get(f"{side}Type"), types, depth + 1) for side in ("key", "value"))
             return f"map<{key},{value}>"
     raise CatalogUnavailable("a type that Spark does not have")
 
@@ -205,9 +326,19 @@ def _told(answer: Any) -> tuple[str, str]:
     return str(answer["type"]), str(answer["message"])
 
 
-def _catalog(told: Mapping[str, Any]) -> GravitinoEntry:
+def _privileges(told: Mapping[str, Any]) -> tuple[Privilege, ...]:
+    found = []
+    for one in items(told.get("privileges"), "privileges"):
+        privilege = mapping(one, "privilege")
+        condition = text(privilege.get("condition"), "condition").upper()
+        # What is not known to allow does not.
+        found.append(Privilege(text(privilege.get("name"), "name").upper(), denied=condition != "ALLOW"))
+    return tuple(found)
+
+
+def _catalog(told: Mapping[str, Any]) -> MetalakeCatalog:
     found = properties(told.get("properties"))
-    return GravitinoEntry(
+    return MetalakeCatalog(
         name=text(told.get("name"), "name"),
         type=str(told.get("type") or "").upper(),
         provider=str(told.get("provider") or "").lower(),

@@ -142,9 +142,11 @@ KINDS: Mapping[str, Kind] = {
             known=frozenset(
                 {
                     "auth", "user", "password", "oauth2-server-uri", "oauth2-token-path", "credential",
-                    "scope",
+                    "scope", "connectors", "iceberg", "tags", "owners", "privileges", "poll-s",
+                    "timeout-s", "max-stale-s", "max-bytes",
                 }
             ),
+            prefixes=("set.",),
             on_spark=False,
         ),
     )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.files import SESSION_CATALOG, FileSource
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 
 
 class _Fact(NamedTuple):
@@ -38,7 +39,8 @@ class KnownTables:
     ) -> None:
         self._sources = {source.name.lower(): source.table for source in sources}
         self._databases = frozenset(source.database.lower() for source in sources)
-        self._catalogs = frozenset(catalog.lower() for catalog in catalogs)
+        self._own_catalogs = frozenset(catalog.lower() for catalog in catalogs)
+        self._listed = NONE_LISTED
         self._max_age_s = max_age_s
         self._missing_age_s = missing_age_s
         self._max_names = max_names
@@ -46,6 +48,20 @@ class KnownTables:
         self._version = 1
         self._snapshot: CatalogSnapshot | None = None
         self._snapshot_until = 0.0
+
+    def relist(self, listed: ListedCatalogs) -> frozenset[str]:
+        """Take the catalogs that come and go as they are now; return those of which all is forgotten.
+
+        The version rises: verdicts that were kept may rest on catalogs that are others now.
+        """
+        before, self._listed = self._listed, listed
+        gone = frozenset(
+            name for name, number in before.revisions.items() if listed.revisions.get(name) != number
+        )
+        self._facts = {name: fact for name, fact in self._facts.items() if name.catalog not in gone}
+        self._version += 1
+        self._snapshot = None
+        return gone
 
     def is_fresh(self, name: TableName, now: float) -> bool:
         fact = self._facts.get(name.folded())
@@ -87,10 +103,11 @@ class KnownTables:
             shown = {n: f for n, f in self._facts.items() if now < f.fresh_until or n in folded}
             snapshot = CatalogSnapshot(
                 version=self._version,
-                catalogs=self._catalogs,
+                catalogs=self._own_catalogs | self._listed.revisions.keys(),
                 tables={n: f.table for n, f in shown.items() if f.table is not None},
                 missing=frozenset(n for n, f in shown.items() if f.table is None),
                 sources=self._sources,
+                listed=self._listed,
             )
             if old:
                 return snapshot

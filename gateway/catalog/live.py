@@ -28,6 +28,7 @@ from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, ViewBody
 from gateway.model.files import FileSource
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
 
 T = TypeVar("T")
@@ -55,6 +56,10 @@ _NAMED_BELOW = frozenset({"iceberg"})
 _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
 
+Owners = Callable[[Table], Awaitable[str | None]]
+"""Tells who owns a table of a catalog that comes and goes, None where nobody is known.
+It does not raise."""
+
 _Key = TableName | tuple[str, ...]
 
 
@@ -75,9 +80,15 @@ class LiveCatalog:
         max_names: int = 50_000,
         minor: Minor = NEWEST,
         clock: Callable[[], float] = time.monotonic,
+        listed: Callable[[], ListedCatalogs] = lambda: NONE_LISTED,
+        owners: Owners | None = None,
     ) -> None:
         """`timeout_s` bounds one look-up: a metastore that takes minutes is slow, and not away. `minor` is of
-        the Spark that is asked."""
+        the Spark that is asked. `listed` tells the catalogs that come and go, `owners` who owns a table
+        where another than Spark knows that."""
+        self._listed = listed
+        self._now_listed = NONE_LISTED
+        self._owners = owners
         self._query = query
         self._refusal = refusal
         self._known = KnownTables(
@@ -99,18 +110,22 @@ class LiveCatalog:
     @property
     def snapshot(self) -> CatalogSnapshot:
         """What is known and still fresh."""
+        self._relist()
         return self._known.snapshot(self._clock())
 
     async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         """Return a snapshot that knows all of `tables`. Raises BackendUnavailable if Spark does not tell."""
         names = list(dict.fromkeys(name.folded() for name in tables))
         for _ in range(_ATTEMPTS):
+            self._relist()
+            self._require_usable(names)
             stale = [name for name in names if not self._known.is_fresh(name, self._clock())]
             # Few at a time, so that a statement of a thousand names does not stand before everybody else.
             for first in range(0, len(stale), self._concurrency):
                 few = stale[first : first + self._concurrency]
                 for answer in [self._ask(name, self._look_up(name)) for name in few]:
                     await asyncio.shield(answer)
+            self._relist()
             snapshot = self._known.snapshot(self._clock(), names)
             if all(snapshot.knows(name) for name in names):
                 return snapshot
@@ -133,14 +148,35 @@ class LiveCatalog:
         for catalog, _ in whole:
             self._lists.pop(("databases", catalog), None)
 
+    def _relist(self) -> None:
+        """Take note of catalogs that came, went or changed: what is known of these is forgotten, and answers
+        that are on their way do not count."""
+        listed = self._listed()
+        if listed is self._now_listed or listed == self._now_listed:
+            return
+        self._now_listed = listed
+        gone = self._known.relist(listed)
+        for asked in list(self._asking):
+            if (asked.catalog if isinstance(asked, TableName) else asked[1]) in gone:
+                del self._asking[asked]
+        self._lists = {key: kept for key, kept in self._lists.items() if key[1] not in gone}
+
+    def _require_usable(self, names: Sequence[TableName]) -> None:
+        for name in names:
+            why = self._now_listed.refused.get(name.catalog)
+            if why is not None:
+                raise BackendUnavailable(f"the catalog `{name.catalog}` cannot be used: it is one {why}")
+
     async def databases(self, catalog: str) -> Sequence[str]:
         """Return the catalog's databases."""
+        self._relist()
         key = ("databases", catalog.lower())
         listed: Sequence[str] = await self._list(key, self._databases)
         return listed
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:
         """Return the database's tables and views, with whether each is a view; none when there is no such."""
+        self._relist()
         key = ("tables", catalog.lower(), database.lower())
         listed: Sequence[tuple[str, bool]] = await self._list(key, self._tables)
         return listed
@@ -196,6 +232,8 @@ class LiveCatalog:
 
     async def _look_up(self, name: TableName) -> None:
         table = await self._describe(name)
+        if table is not None and self._owners is not None and name.catalog in self._now_listed.revisions:
+            table = replace(table, owner=await self._owners(table))
         if self._still_asked(name):
             self._known.learn(name, table, self._clock())
 

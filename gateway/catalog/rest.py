@@ -105,7 +105,10 @@ class RestClient:
         return {"Authorization": f"Bearer {self._token}"} if self._token else {}
 
     async def _log_in(self) -> None:
-        ident, _, secret = self._login.credential.rpartition(":")
+        # A secret may hold colons, an id may not: so Iceberg and Gravitino read it.
+        ident, colon, secret = self._login.credential.partition(":")
+        if not colon:
+            ident, secret = "", ident
         form = {"grant_type": "client_credentials", "client_secret": secret}
         if ident:
             form["client_id"] = ident

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.app import logs
 from gateway.app.catalogs import HIDDEN, revealed
-from gateway.app.opening_catalogs import open_catalog, open_metalake, taken
+from gateway.app.explaining import named_spark_home
+from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
+from gateway.app.opening_catalogs import open_catalog
 from gateway.catalog.spark_settings import start_settings
 from gateway.cli import exit_codes
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
+from gateway.model.spark_minors import Minor, supported_minor
+from gateway.reader.java_runtime import spark_version
 from gateway.settings import Settings, load_settings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.models import LogSettings
@@ -29,7 +33,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         case "list":
             return _list(settings, arguments, terminal)
         case "show":
-            return _show(_named(settings, arguments.names), arguments, terminal)
+            return _show(settings, arguments, terminal)
         case "spark-conf":
             return _spark_conf(settings, arguments, terminal)
         case _:
@@ -49,39 +53,94 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
     default = settings.default_catalog
     listed = {entry.name.lower(): entry for entry in settings.catalogs}
     rows = [
-        (entry.name, entry.catalog.type, entry.policies, entry.catalog.default_db, entry is default)
+        _Row(
+            entry.name, entry.catalog.type, entry.policies, entry.catalog.default_db, default=entry is default
+        )
         for entry in settings.catalogs
     ]
     # Those that only `policies.catalogs` names: Spark has them by its own configuration.
     rows += [
-        (name, "spark", service, "default", default is None and name == SESSION_CATALOG)
+        _Row(name, "spark", service, default=default is None and name == SESSION_CATALOG)
         for name, service in settings.policies.catalogs.items()
         if name.lower() not in listed
     ]
-    rows.sort(key=lambda row: row[0])
+    for entry, state in asyncio.run(_metalakes(settings)):
+        of, service = f"in {entry.name}", entry.policies
+        rows += [_Row(one.name, one.type, service, note=of) for one in state.catalogs]
+        rows += [
+            _Row(one.name, one.provider or "none", service, note=f"{of}, left out: {one.why}")
+            for one in state.left_out
+        ]
+    rows.sort(key=lambda row: (row.name, row.note))
     if arguments.json:
-        keys = ("name", "type", "policies", "default_db", "default")
-        terminal.json([dict(zip(keys, row, strict=True)) for row in rows])
+        terminal.json(
+            [
+                {
+                    "name": row.name,
+                    "type": row.type,
+                    "policies": row.service,
+                    "default_db": row.database,
+                    "default": row.default,
+                    **({"note": row.note} if row.note else {}),
+                }
+                for row in rows
+            ]
+        )
     else:
-        shown = [(*row[:4], "default" if row[4] else "") for row in rows]
+        shown = [
+            (row.name, row.type, row.service, row.database, "default" if row.default else row.note)
+            for row in rows
+        ]
         terminal.table(("name", "type", "policies", "database", ""), shown, max_cell=80)
     return exit_codes.OK
 
 
-def _show(entries: Sequence[CatalogEntry], arguments: argparse.Namespace, terminal: Terminal) -> int:
-    told = [_as_json(entry) for entry in entries]
+class _Row(NamedTuple):
+    """One catalog of the list."""
+
+    name: str
+    type: str
+    service: str
+    database: str = "default"
+    note: str = ""
+    default: bool = False
+
+
+def _minor(settings: Settings) -> Minor:
+    """Return the minor of the Spark that the settings name, or else of the one that is installed."""
+    return supported_minor(spark_version(named_spark_home(settings.reader)))
+
+
+async def _metalakes(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
+    """Return the entries that are metalakes, with what the gateway has of each, by its files."""
+    if not any(entry.catalog.type == "gravitino" for entry in settings.catalogs):
+        return []
+    states = {state.name: state for state in await kept_metalakes(settings, _minor(settings))}
+    return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
+
+
+def _show(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    entries = _named(settings, arguments.names)
+    states = {state.name: state for _, state in asyncio.run(_metalakes(settings))}
+    told = [_as_json(entry, states.get(entry.name)) for entry in entries]
     if arguments.json:
         terminal.json(told)
         return exit_codes.OK
     for one in told:
+        metalake = one.pop("metalake", None) or {}
         rows = [(key, str(value)) for key, value in one.items() if key != "parameters"]
         rows += [(key, value) for key, value in one["parameters"].items()]
+        rows += [("catalog", str(catalog["name"])) for catalog in metalake.get("catalogs", ())]
+        rows += [("left out", f"{left['name']}: {left['why']}") for left in metalake.get("left_out", ())]
+        lost = metalake.get("not_mapped", {})
+        rows += [("cannot be mapped", f"{what}, {times} times") for what, times in lost.items()]
         terminal.table(("key", "value"), rows, max_cell=200)
     return exit_codes.OK
 
 
-def _as_json(entry: CatalogEntry) -> dict[str, Any]:
+def _as_json(entry: CatalogEntry, state: MetalakeState | None) -> dict[str, Any]:
     shown = revealed(entry, hidden=True)
+    told = {} if state is None else {"metalake": _state_as_json(state)}
     return {
         "name": entry.name,
         "type": entry.catalog.type,
@@ -90,6 +149,17 @@ def _as_json(entry: CatalogEntry) -> dict[str, Any]:
         "default_db": entry.catalog.default_db,
         "on_spark": entry.on_spark,
         "parameters": dict(shown.parameters),
+        **told,
+    }
+
+
+def _state_as_json(state: MetalakeState) -> dict[str, Any]:
+    return {
+        "catalogs": [{"name": one.name, "type": one.type} for one in state.catalogs],
+        "left_out": [{"name": one.name, "provider": one.provider, "why": one.why} for one in state.left_out],
+        "not_mapped": dict(state.not_mapped),
+        "age_s": None if state.age_s is None else round(state.age_s),
+        "stale": state.stale,
     }
 
 
@@ -123,7 +193,7 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
 async def _tested(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
     try:
         if entry.catalog.type == "gravitino":
-            return {"name": entry.name, "ok": True, **await _metalake(settings, entry)}
+            return {"name": entry.name, "ok": True, **(await _metalake(settings, entry))}
         opening = open_catalog(entry)
         if opening is None:
             said = "kept where only Spark can look; ask it with `sluice check`"
@@ -137,12 +207,10 @@ async def _tested(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
 
 
 async def _metalake(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
-    async with open_metalake(entry) as metalake:
-        found = await metalake.catalogs()
-    iceberg = entry.catalog.parameter("iceberg") == "true"
-    names = [*settings.policies.catalogs, *(one.name for one in settings.catalogs)]
-    why = taken(found, names, iceberg=iceberg)
-    fit = sum(1 for reason in why.values() if not reason)
-    told = [{"name": one.name, "provider": one.provider, "left_out": why[one.name]} for one in found]
-    said = f"answers, with {len(found)} catalogs, {fit} of them with tables that Spark could have"
-    return {"said": said, "catalogs": told}
+    state = await asked_metalake(settings, _minor(settings), entry)
+    if state.trouble:
+        return {"ok": False, "said": state.trouble}
+    told = [{"name": one.name, "provider": one.type, "left_out": ""} for one in state.catalogs]
+    told += [{"name": one.name, "provider": one.provider, "left_out": one.why} for one in state.left_out]
+    said = f"answers, with {len(told)} catalogs, {len(state.catalogs)} of them for Spark"
+    return {"said": said, "catalogs": sorted(told, key=lambda one: one["name"])}

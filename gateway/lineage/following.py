@@ -395,7 +395,7 @@ async def gather(
     """
     tables = statement.tables if statement.tables is not None else {} if statement.over else None
     if tables is not None:
-        snapshot = CatalogSnapshot(version=0, catalogs=gatherer.catalogs, tables=tables)
+        snapshot = CatalogSnapshot(version=0, catalogs=gatherer.known_catalogs, tables=tables)
 
         async def look_up(names: list[TableName]) -> CatalogSnapshot:
             return snapshot

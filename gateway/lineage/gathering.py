@@ -47,7 +47,14 @@ class Gatherer:
     look_up: LookUp
     catalogs: frozenset[str]
     """Names of catalogs, lower case."""
+    listed: Callable[[], Iterable[str]] = tuple
+    """More of them, that come and go; those that went as well, for what was recorded before."""
     _views: OrderedDict[ViewBody, LineageText | None] = field(default_factory=OrderedDict)
+
+    @property
+    def known_catalogs(self) -> frozenset[str]:
+        """All names of catalogs."""
+        return self.catalogs.union(self.listed())
 
     async def gather(
         self,
@@ -108,7 +115,7 @@ class Gatherer:
         """Return the tables and views that statements read, and those that they write."""
         read: set[TableName] = set()
         written: set[TableName] = set()
-        names = Names(context, self.catalogs)
+        names = Names(context, self.known_catalogs)
         for text in texts:
             reading = await self.reader.read(text)
             for relation in reading.relations if isinstance(reading, Reading) else ():
@@ -122,7 +129,9 @@ class Gatherer:
 
     def _text(self, text: str, reading: Reading, context: SessionContext) -> LineageText:
         # What the reading is of: names that are given as `IDENTIFIER('…')` are written out there.
-        return LineageText(text=reading.written or text, reading=reading, names=Names(context, self.catalogs))
+        return LineageText(
+            text=reading.written or text, reading=reading, names=Names(context, self.known_catalogs)
+        )
 
     async def _view(self, view: ViewBody) -> LineageText | NotRead | None:
         if view in self._views:

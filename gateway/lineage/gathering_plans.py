@@ -52,7 +52,7 @@ async def gather_plan(
     reading = read_plan(request)
     if not isinstance(reading, PlanReading):
         return reading
-    names = Names(context, gatherer.catalogs)
+    names = Names(context, gatherer.known_catalogs)
     statements = tuple([await _statement(gatherer, text, context) for text in reading.texts])
     expressions = tuple(
         [_read(await gatherer.text(one.text, context, expression=True)) for one in reading.expressions]

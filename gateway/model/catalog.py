@@ -6,6 +6,8 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
+
 
 @dataclass(frozen=True, slots=True)
 class TableName:
@@ -84,6 +86,8 @@ class CatalogSnapshot:
     sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
     """First parts of names (lower case) that mean files, with what makes a table's name of a path; it raises
     ValueError, in words, for a path that can have none."""
+    listed: ListedCatalogs = NONE_LISTED
+    """Catalogs that come and go while the gateway runs; those that are refused are not in `catalogs`."""
 
     def table(self, name: TableName) -> Table | None:
         return self.tables.get(name.folded())

@@ -32,6 +32,9 @@ class SessionContext:
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
     door: Literal["thrift", "connect"] = "thrift"
     """Through Spark Connect, `current_user()` would answer the user that Spark runs as, so it is bound."""
+    catalogs: frozenset[tuple[str, int]] = frozenset()
+    """Catalogs that come and go while the gateway runs, as Spark's session was told of them: lower-case name
+    and revision. Spark keeps a catalog as it was first used in a session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ async def judge(
         rules=rules or Rules(),
         door=statement.context.door if statement.plan is None else "connect",
         settings=statement.context.settings,
+        told=statement.context.catalogs,
     )
     if statement.plan is not None:
         return await _judge_plan(statement, statement.plan, judging)

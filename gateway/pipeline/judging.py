@@ -132,6 +132,8 @@ class Judging:
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
+    told: frozenset[tuple[str, int]] = frozenset()
+    """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
     bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
     """Views that were judged already, by those who read them: one that stands in many others is judged
     once."""

@@ -169,7 +169,7 @@ class _Plan:
         self.reading = reading
         self.rendering = rendering
         catalog = judging.snapshot.catalog
-        self.names = Names(self.context, catalog.catalogs, catalog.sources)
+        self.names = Names(self.context, catalog.catalogs, catalog.sources, catalog.listed)
         self.evaluation: Evaluation = judging.evaluation()
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.words: frozenset[int] = frozenset()

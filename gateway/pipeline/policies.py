@@ -10,7 +10,7 @@ from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
-from gateway.model.statement import NeedsCatalog, ScanRecord
+from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
 from gateway.pipeline.judging import Governed, Judging
 from gateway.pipeline.rights import together
 from gateway.pipeline.seeing import Seen
@@ -22,6 +22,7 @@ from gateway.sql.evaluate import Denied
 from gateway.sql.functions import builtin_name, since
 from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
+from gateway.sql.names import Names
 from gateway.sql.varying import names_session, varying, varying_by_row
 from gateway.sql.wants import NotGovernable, Wants
 
@@ -245,6 +246,12 @@ async def _checked(
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
     if any(len(parts) != 3 for parts in read):
         return NotGovernable(f"a policy for {table.name} names a table without its catalog and database")
+    known = judging.snapshot.catalog
+    session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
+    for parts in read:
+        refused = session.refused(parts[0])
+        if refused is not None:
+            return NotGovernable(f"a policy for {table.name} reads a table that {refused.why}")
     names = [TableName(*parts) for parts in read]
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)

@@ -172,7 +172,8 @@ def _classified(
     text: str, reading: Reading, context: SessionContext, judging: Judging, place: Place
 ) -> Prepared | NotGovernable:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
-    names = Names(bound, judging.snapshot.catalog.catalogs, judging.snapshot.catalog.sources)
+    known = judging.snapshot.catalog
+    names = Names(bound, known.catalogs, known.sources, known.listed)
     wants = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(wants, NotGovernable):
         return wants
@@ -530,7 +531,10 @@ async def view_bodies(
                 NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
             )
         context = SessionContext(
-            catalog=table.view.catalog, namespace=(table.view.database,), door=judging.door
+            catalog=table.view.catalog,
+            namespace=(table.view.database,),
+            door=judging.door,
+            catalogs=judging.told,
         )
         rights = view_rights(table, readers, judging)
         if isinstance(rights, Denied):

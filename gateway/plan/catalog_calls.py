@@ -99,6 +99,9 @@ def _listing(answer: AnswerFilter) -> Handler:
 
 def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanWants:
     catalog = scope.names.context.catalog
+    refused = scope.names.refused(catalog)
+    if refused is not None:
+        raise CannotClassify(refused.refusal(catalog))
     return PlanWants(
         wants=Wants(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
         details=Want(Resource.catalog(catalog), "show"),
@@ -271,7 +274,7 @@ def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> Plan
 
 
 def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanWants:
-    if call.catalog_name.lower() not in scope.names.catalogs:
+    if not scope.names.is_catalog(call.catalog_name):
         raise CannotClassify(no_catalog(call.catalog_name))
     wants = use_wants(call.catalog_name, None)
     return PlanWants(wants=Wants(wants=wants.wants, effects=(UseNamespace(call.catalog_name, None),)))

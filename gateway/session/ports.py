@@ -179,6 +179,8 @@ class OpenedSession:
     """What is set in it."""
     own_settings: Mapping[str, str]
     """What is set in a session of the same Spark that no client has touched."""
+    known_catalogs: frozenset[str] = frozenset()
+    """Catalogs (lower case) that it had been told of before, and may have as they were then."""
 
 
 class ConnectBackend(Protocol):

@@ -11,7 +11,7 @@ import hmac
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -96,10 +96,13 @@ class Sessions:
         lineage_input: LineageInput = no_lineage,
         first_context: SessionContext = FIRST_CONTEXT,
         promotion: Promotion | None = None,
+        told_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`stale` says why the policies in force are too old to be relied on, None when they are not; `locks`
         are those of every endpoint of the process; `principals` are those who may log in now;
-        `first_context` is where sessions begin."""
+        `first_context` is where sessions begin; `told_catalogs` are the catalogs that come and go, as a
+        session that is opened now is told of them."""
+        self._told_catalogs = told_catalogs
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
@@ -155,6 +158,7 @@ class Sessions:
         recorded and refused as such; when one is refused, so is the session.
         """
         self._reserve(principal)
+        told = frozenset(self._told_catalogs().items())
         try:
             backend = await self._backend.open_session(
                 principal, protocol_version=protocol_version, settings=_beginning(self._first_context)
@@ -172,7 +176,8 @@ class Sessions:
             protocol_version=protocol_version,
             backend=backend,
             opened=self._clock(),
-            context=self._first_context,
+            # Revisions do not come back: what is the same before and after was the same when Spark was told.
+            context=replace(self._first_context, catalogs=told & frozenset(self._told_catalogs().items())),
         )
         self._sessions[session.handle.guid] = session
         begun = False

@@ -13,6 +13,7 @@ from gateway.errors import InvalidRequest, PoliciesStale
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
+from gateway.model.metalakes import ListedCatalogs
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -94,6 +95,11 @@ class Verdicts:
     @property
     def catalog_version(self) -> int:
         return self._catalog.snapshot.version
+
+    @property
+    def listed(self) -> ListedCatalogs:
+        """Catalogs that come and go, as they are now."""
+        return self._catalog.snapshot.listed
 
     def visible_to(self, principal: Principal, client: Client) -> Callable[[Resource], bool]:
         """Return whether `principal` may know of a resource, under the policies of this instant.

@@ -7,22 +7,22 @@ before the models see it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, Kind, kind_named
+from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
 from gateway.model.reading_settings import may_hold_secret
 from gateway.policy.documents import FaultList, Path, hint
+from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
 
 DEFAULT_SERVICE = "spark"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_RESERVED = frozenset({"system", "session", "global_temp", "builtin"})
-_JDBC_SECRET = re.compile(r"[?&;:](?:password|pwd|passwd|token|secret)=", re.IGNORECASE)
+_NAME = CATALOG_NAME
+_NO_SECRETS = frozenset({"oauth2-token-path"})
+"""Parameters that only look like secrets by their names."""
 
 
 class CatalogConnection(Section):
@@ -116,7 +116,7 @@ def _entry(entry: Any, at: Path, faults: FaultList) -> dict[str, Any]:
 def _check_name(name: Any, at: Path, faults: FaultList) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
-    elif name.lower() in _RESERVED:
+    elif name.lower() in RESERVED_NAMES:
         faults.add(at, f"`{name}` is a name that Spark keeps for itself")
 
 
@@ -168,6 +168,8 @@ def _parameters(
             told = hint(key, kind.parameters)
             faults.add(where, f"type `{kind.name}` has no parameter `{key}`{told}")
         made[key] = _value(key, value, where, faults)
+    if kind is not None and kind.name == "gravitino":
+        check_metalake(made, at, faults)
     for missing in kind.missing(made) if kind is not None else ():
         faults.add(at, f"type `{kind.name if kind else ''}` needs the parameter {missing}")
     return made
@@ -182,21 +184,13 @@ def _value(key: str, value: Any, at: Path, faults: FaultList) -> Any:
         faults.add(at, f"`{key}` is a text, a number, true or false, or a secret")
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if may_hold_secret(key):
+    if may_hold_secret(key) and key.lower() not in _NO_SECRETS:
         faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
-    elif _has_login(text):
+    elif is_secret("", text):
         faults.add(at, f"`{key}` holds a password: it has a parameter of its own, as `{{env: NAME}}`")
     elif any(ord(c) < 32 for c in text):
         faults.add(at, f"`{key}` holds a character that no parameter has")
     return text
-
-
-def _has_login(text: str) -> bool:
-    try:
-        password = urlsplit(text.removeprefix("jdbc:")).password
-    except ValueError:
-        return True
-    return bool(password) or _JDBC_SECRET.search(text) is not None
 
 
 def _folded(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.model.catalog import TableName
+from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.sql.wants import NotGovernable
 
@@ -129,6 +130,34 @@ class Names:
     catalogs: frozenset[str]
     sources: Mapping[str, Callable[[tuple[str, ...]], TableName]] = field(default_factory=dict)
     """As `CatalogSnapshot` has them: first parts that mean files, and are no catalogs."""
+    listed: ListedCatalogs = NONE_LISTED
+    """As `CatalogSnapshot` has them: catalogs that come and go."""
+
+    def refused(self, catalog: str) -> Ungovernable | None:
+        """Say why nothing in a catalog can be named in this session now, None when it can.
+
+        INVARIANT (names are judged as Spark will resolve them): Spark's session knows what it was told when
+        it was opened, and keeps a catalog as it was when it was first used. One that was told otherwise, or
+        not at all, is another catalog than the one that was judged, or a database of another one.
+        """
+        folded = catalog.lower()
+        told = next((number for name, number in self.context.catalogs if name == folded), None)
+        if folded in self.listed.refused:
+            return Ungovernable(f"is in the catalog {quote(catalog)}, {self.listed.refused[folded]}")
+        if self.listed.revisions.get(folded) == told:
+            return None
+        if told is None:
+            return Ungovernable(
+                f"is in the catalog {quote(catalog)}, which came after this session began: a new one has it"
+            )
+        return Ungovernable(
+            f"is in the catalog {quote(catalog)}, which has changed since this session began: a new one has "
+            "it as it is now"
+        )
+
+    def is_catalog(self, name: str) -> bool:
+        """Whether there is a catalog of that name that this session can use."""
+        return name.lower() in self.catalogs and self.refused(name) is None
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
         """Say what a relation name means. A temporary view shadows tables for one-part names only."""
@@ -147,6 +176,9 @@ class Names:
             except ValueError as why:
                 return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)
+        refused = self.refused(catalog)
+        if refused is not None:
+            return refused
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
             return _nested(rest)
         if len(rest) != 2:
@@ -155,7 +187,7 @@ class Names:
 
     def _means_files(self, parts: tuple[str, ...]) -> bool:
         """Whether the first part is that of a source of files; a catalog of its name comes first."""
-        return parts[0].lower() in self.sources and parts[0].lower() not in self.catalogs
+        return parts[0].lower() in self.sources and not self._begins_with_catalog(parts)
 
     def metadata_table(self, parts: tuple[str, ...]) -> MetadataTable | None:
         """Say which table's metadata a name means, when the catalog has the table and nothing else there."""
@@ -171,6 +203,8 @@ class Names:
         catalog, rest = self._split_catalog(parts)
         if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or rest[2].lower() not in _BELOW_TABLES:
             return None
+        if self.refused(catalog) is not None:
+            return None
         if self._means_files(parts):
             return None
         name = _checked(TableName(catalog, rest[0], rest[1]))
@@ -181,6 +215,8 @@ class Names:
         catalog has the table and nothing else there."""
         catalog, rest = self._split_catalog(parts)
         if len(rest) != 3 or catalog.lower() == SESSION_CATALOG or not _BRANCH.fullmatch(rest[2]):
+            return None
+        if self.refused(catalog) is not None:
             return None
         if self._means_files(parts):
             return None
@@ -196,6 +232,9 @@ class Names:
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
         catalog, rest = self._split_catalog(parts)
+        refused = self.refused(catalog)
+        if refused is not None:
+            return refused
         if len(rest) > 1:
             return Ungovernable("is a nested namespace")
         if rest and (rest[0].lower() == "global_temp" or not _GOVERNED_NAME.fullmatch(rest[0])):
@@ -206,6 +245,9 @@ class Names:
         """Return the session's current catalog and database."""
         if len(self.context.namespace) != 1:
             return Ungovernable("the current namespace is not a database")
+        refused = self.refused(self.context.catalog)
+        if refused is not None:
+            return refused
         return self.context.catalog, self.context.namespace[0]
 
     def _in_current(self, name: str) -> TableName | Ungovernable:
@@ -215,9 +257,18 @@ class Names:
         return _checked(TableName(current[0], current[1], name))
 
     def _split_catalog(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-        if parts and parts[0].lower() in self.catalogs:
+        if self._begins_with_catalog(parts):
             return parts[0], parts[1:]
         return self.context.catalog, parts
+
+    def _begins_with_catalog(self, parts: tuple[str, ...]) -> bool:
+        if not parts:
+            return False
+        first = parts[0].lower()
+        if first in self.catalogs or first in self.listed.refused:
+            return True
+        # One that is not there any more Spark's session has still.
+        return any(name == first for name, _ in self.context.catalogs)
 
 
 def no_catalog(name: str) -> NotGovernable:

@@ -31,7 +31,7 @@ def call(scope: Scope) -> Wants:
     """CALL catalog.namespace.procedure(…), as Spark's parser has it or that of a format."""
     parts = _name(scope)
     written = ".".join(parts)
-    if len(parts) != 3 or parts[0].lower() not in scope.names.catalogs:
+    if len(parts) != 3 or not scope.names.is_catalog(parts[0]):
         raise CannotClassify(
             f"procedures are called with their catalog, as in CALL lake.system.x(): `{written}` has none"
         )

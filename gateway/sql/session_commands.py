@@ -68,7 +68,7 @@ def set_catalog(scope: Scope) -> Wants:
         name = str(parts[0])
     if name is None:
         raise CannotClassify("SET CATALOG takes a name")
-    if name.lower() not in scope.names.catalogs:
+    if not scope.names.is_catalog(name):
         raise CannotClassify(no_catalog(name))
     return use_wants(name, None)
 

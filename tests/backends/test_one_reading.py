@@ -359,3 +359,48 @@ def server_request(data: bytes) -> Any:
     from gateway.wire.connect import pb
 
     return pb.ExecutePlanRequest.FromString(data)
+
+
+async def test_a_session_of_before_says_which_catalogs_it_was_told_of() -> None:
+    async with spark_connect() as server:
+        spark = Configured(server)
+        told: dict[str, int] = {}
+        place = "spark.sql.catalog."
+        options = SparkConnectOptions(
+            host="127.0.0.1",
+            port=server.port,
+            catalogs=lambda: {f"{place}Grav": "x.Catalog", f"{place}Grav.url": "y", f"{place}own": "z"},
+            told_catalogs=lambda: told,
+        )
+        backend = SparkConnectBackend(options)
+        # Where nothing comes and goes nobody asks.
+        assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
+        told["grav"] = 1
+        assert (await backend.open_session(SESSION, "bob")).known_catalogs == {"grav", "own"}
+        spark.sessions.clear()
+        assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
+        await backend.close()
+
+
+async def test_the_catalogs_own_session_is_another_when_catalogs_are() -> None:
+    async with spark_connect() as server:
+        spark = Configured(server)
+        ran: list[str] = []
+
+        async def execute(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            message = server_request(request)
+            await spark._open(message, context)
+            ran.append(message.session_id)
+            yield rows(name=["a"])
+
+        server.answers["ExecutePlan"] = execute
+        told = {"grav": 1}
+        backend = SparkConnectBackend(SparkConnectOptions(host="127.0.0.1", port=server.port))
+        service = SparkConnectService(backend, told_catalogs=lambda: told)
+        for _ in range(2):
+            await service.query("SHOW a")
+        told = {"grav": 2}
+        await service.query("SHOW a")
+        assert ran[0] == ran[1] != ran[2]
+        await service.close()
+        await backend.close()

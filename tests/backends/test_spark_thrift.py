@@ -555,3 +555,18 @@ async def test_spark_is_ready_when_its_metastore_answers() -> None:
         await backend.ready()
         assert server.texts() == [METASTORE_PROBE] * 2
         await backend.close()
+
+
+async def test_the_service_opens_other_sessions_when_catalogs_are_others() -> None:
+    async with FakeHiveServer() as server:
+        server.on("Q", Answer.text(("x",)))
+        told = {"grav": 1}
+        service = SparkThriftService(backend_for(server), told_catalogs=lambda: told)
+        for _ in range(2):
+            await service.query("Q")
+        assert len(server.opened) == 1
+        told = {"grav": 2}
+        await service.query("Q")
+        assert len(server.opened) == 2
+        await service.close()
+        await server.until(lambda: server.connections == 0)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.memory import MemoryCatalog
@@ -22,6 +23,7 @@ from gateway.catalog.readable import (
 )
 from gateway.catalog.rest import RestLogin
 from gateway.model.catalog import Column, TableKind
+from gateway.model.spark_minors import NEWEST
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
 
 COLUMNS = (
@@ -30,6 +32,8 @@ COLUMNS = (
     Column(name="tags", type="array<string>"),
 )
 TREE = {"default": {}, "sales": {"orders": "table", "items": "table", "öl": "table"}}
+HIVE = shipped_providers().row("hive", NEWEST)
+TYPES = HIVE.types if HIVE is not None else {}
 KINDS = ("memory", "iceberg", "gravitino")
 
 
@@ -53,7 +57,7 @@ async def opened(kind: str) -> AsyncIterator[ReadableCatalog]:
         async with (
             serving(double, gravitino(double)),
             GravitinoMetalake(double.url, "lake", RestLogin()) as metalake,
-            metalake.catalog("hive") as of_metalake,
+            metalake.catalog("hive", TYPES) as of_metalake,
         ):
             yield of_metalake
 

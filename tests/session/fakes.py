@@ -429,6 +429,8 @@ class World:
         self.hidden: set[str] = set()
         self.policies = PolicySet(version=1)
         self.now = time.monotonic()
+        self.told: dict[str, int] = {}
+        """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.sessions = Sessions(
@@ -443,6 +445,7 @@ class World:
             limits=limits,
             clock=lambda: self.now,
             lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
+            told_catalogs=lambda: self.told,
             promotion=self.promotion if promotes else None,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -893,3 +894,24 @@ async def test_a_catalog_that_never_knows_enough_refuses() -> None:
     world.judge.needs = (TableName("spark_catalog", "default", "t"),)
     with pytest.raises(StatementRefused, match="too deep"):
         await run(world, await open_session(world), "SELECT 1")
+
+
+async def test_a_session_knows_the_catalogs_that_spark_was_told_of() -> None:
+    world = World()
+    world.told = {"grav": 1, "moving": 2}
+    opening = world.backend.open_session
+
+    async def slowly(*arguments: Any, **more: Any) -> Any:
+        # Which of both Spark was told nobody knows.
+        opened = await opening(*arguments, **more)
+        world.told = {"grav": 1, "moving": 3, "new": 4}
+        return opened
+
+    world.backend.open_session = slowly  # type: ignore[method-assign]
+    handle = await open_session(world)
+    await run(world, handle, "SELECT 1")
+    assert world.judge.judged[-1].context.catalogs == {("grav", 1)}
+    # What comes later is nothing to a session that is there.
+    world.told = {"grav": 9}
+    await run(world, handle, "SELECT 2")
+    assert world.judge.judged[-1].context.catalogs == {("grav", 1)}

@@ -58,7 +58,7 @@ class Calls:
         self._verdicts = verdicts
         self._recorder = recorder
         self._limits = limits
-        self._secrets = tuple(secrets)
+        self._secrets = secrets
 
     # -- settings and artifacts: of an adopted session ------------------------------------------------------
 

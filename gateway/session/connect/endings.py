@@ -53,7 +53,7 @@ class Endings:
         self._backend = backend
         self._recorder = recorder
         self._limits = limits
-        self._secrets = tuple(secrets)
+        self._secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- its end -----------------------------------------------------------------------------------------

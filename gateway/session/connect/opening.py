@@ -8,6 +8,7 @@ catalog, so that they are out of reach until they are made again. Its cached rel
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -38,14 +39,16 @@ async def adopt(
     *,
     backend: ConnectBackend,
     execution: ConnectExecution,
+    told_catalogs: Callable[[], Mapping[str, int]] = dict,
 ) -> None:
     """Make a session ready for plans. The turn is held. Raises RpcError, BackendUnavailable, SluiceErrors.
 
     `observed` is the server-side session that the client knows: Spark refuses when it is another one by now.
-    What a first contact that fails has made in Spark, it takes away again.
+    `told_catalogs` are the catalogs that come and go, as Spark is told of them at this moment. What a first
+    contact that fails has made in Spark, it takes away again.
     """
     try:
-        await _adopt(session, observed, client, backend, execution)
+        await _adopt(session, observed, client, backend, execution, told_catalogs)
     finally:
         if not session.adopted and not observed:
             await _abandon(session, backend)
@@ -66,17 +69,24 @@ async def _adopt(
     client: Client,
     backend: ConnectBackend,
     execution: ConnectExecution,
+    told_catalogs: Callable[[], Mapping[str, int]],
 ) -> None:
     if observed and not await is_in_spark(backend, session.key):
         # As Spark says it, which would make the session first and leave it there.
         raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
     # INVARIANT (one reading): before the first text reaches Spark, it has said that it reads texts as the
     # reader does. What comes after goes to this session of this process or nowhere.
+    told = frozenset(told_catalogs().items())
     opened = await backend.open_session(session.session_id, session.principal.user, observed)
     session.server_session, session.own_settings = opened.id, opened.own_settings
     # A session that lived on without us may have settings of its client's.
     settings = changed(opened.settings, opened.own_settings)
-    session.context = replace(session.context, settings=settings)
+    # What is the same before and after was so when Spark was told. Of what a session that lived on had been
+    # told before, nobody knows whether it is the same.
+    told = frozenset(
+        one for one in told & frozenset(told_catalogs().items()) if one[0] not in opened.known_catalogs
+    )
+    session.context = replace(session.context, settings=settings, catalogs=told)
     session.given_settings |= given(opened.settings, opened.own_settings)
     # A statement like any other: judged, recorded, and run under the client's name.
     kept = await execution.run_inside(session, execution.sql(session, CURRENT_NAMESPACE), client)

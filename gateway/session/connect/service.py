@@ -70,10 +70,13 @@ class ConnectSessions:
         lineage_input: LineageInput = no_lineage,
         promotion: Promotion | None = None,
         secrets: Sequence[str] = (),
+        told_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`locks` are those of every endpoint of the process; `stale` says why the policies in force are too
         old to be relied on, if they are; `principals` are those who may log in now; `secrets` is what no
-        client may read in what Spark says, as its token."""
+        client may read in what Spark says, as its token; `told_catalogs` are the catalogs that come and
+        go, as a session that is opened now is told of them."""
+        self._told_catalogs = told_catalogs
         self.metrics = metrics or Metrics()
         self.limits = limits or SessionLimits()
         self.recorder = Recorder(ledger, gateway, self.metrics, lineage_input)
@@ -356,7 +359,14 @@ class ConnectSessions:
             if session.adopted or session.closed:
                 return
             try:
-                await adopt(session, observed, client, backend=self._backend, execution=self._execution)
+                await adopt(
+                    session,
+                    observed,
+                    client,
+                    backend=self._backend,
+                    execution=self._execution,
+                    told_catalogs=self._told_catalogs,
+                )
             except RpcError as fault:
                 raise self._endings.scrubbed(None, fault, self._endings.plain) from None
             finally:

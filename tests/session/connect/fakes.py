@@ -246,6 +246,8 @@ class Spark:
         self.namespace = ("spark_catalog", "default")
         self.settings: dict[str, str] = {}
         self.own_settings: dict[str, str] = {}
+        self.known_catalogs: frozenset[str] = frozenset()
+        """Catalogs that a session had been told of before."""
         """What is set in a new session."""
         self.errors: dict[str, Any] = {}
         self.states: dict[str, int] = {}
@@ -407,7 +409,12 @@ class Spark:
             raise BackendMismatch([self.mismatch])
         own = {**self.own_settings, **READING_SETTINGS}
         settings = {**self.own_settings, **self.sessions[(user, session_id)].settings}
-        return OpenedSession(id=str(answer.server_side_session_id), settings=settings, own_settings=own)
+        return OpenedSession(
+            id=str(answer.server_side_session_id),
+            settings=settings,
+            own_settings=own,
+            known_catalogs=self.known_catalogs,
+        )
 
     async def reattach(self, request: bytes) -> AsyncIterator[bytes]:
         message = pb.ReattachExecuteRequest.FromString(request)
@@ -659,6 +666,8 @@ class World:
         self.hidden: set[str] = set()
         self.policies = PolicySet(version=1)
         self.now = 1000.0
+        self.told: dict[str, int] = {}
+        """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=5, close_timeout_s=5)
         self.locks = locks or CatalogLocks(self.catalog, limits)
         self.service = ConnectSessions(
@@ -676,6 +685,7 @@ class World:
                 "temp_views": dict(views),
                 "relations": dict(relations),
             },
+            told_catalogs=lambda: self.told,
             promotion=self.promotion if promotes else None,
         )
 

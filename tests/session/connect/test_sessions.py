@@ -451,3 +451,14 @@ async def test_a_spark_that_was_started_anew_is_asked_before_the_next_text() -> 
     world.spark.mismatch = ""
     await world.run(table("t"))
     assert world.statements()[-1] == "TABLE t"
+
+
+async def test_a_session_knows_the_catalogs_that_spark_was_told_of_now_and_not_before() -> None:
+    world = World()
+    world.told = {"grav": 1, "old": 2}
+    world.spark.known_catalogs = frozenset({"old"})
+    await world.run(table("t"))
+    assert world.judge.judged[-1].context.catalogs == {("grav", 1)}
+    world.told = {"grav": 5}
+    await world.run(table("t"))
+    assert world.judge.judged[-1].context.catalogs == {("grav", 1)}

@@ -1,0 +1,129 @@
+"""The table of providers that ships: what Spark is told of a metalake's catalogs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.catalog.kinds import KINDS
+from gateway.catalog.providers import PropertyRule, Provider, Providers
+from gateway.catalog.types import NotUnderstood, checked_ddl
+from gateway.model.spark_minors import SUPPORTED, Minor
+from gateway.policy.documents import FaultList, Path, parse_document, unknown_keys
+from gateway.settings.metalakes import PROVIDER_SWITCHES
+
+SHIPPED = "catalog_providers.yaml"
+_MINORS: Mapping[str, Minor] = {str(minor): minor for minor in SUPPORTED}
+PROVIDER_KEYS = frozenset({"bypass", "types", "providers"})
+_KEYS = frozenset(
+    {"provider", "kind", "minors", "class", "connectors", "enabled_by", "properties", "fixed", "types"}
+)
+
+
+@functools.cache
+def shipped_providers() -> Providers:
+    """Return the rows of `rules/catalog_providers.yaml`. Raises Faults with file and line."""
+    ((name, text),) = read_texts([shipped_rules() / SHIPPED]).items()
+    return load_providers(text, name)
+
+
+def load_providers(text: str, file: str) -> Providers:
+    """Return the table of a text. Raises Faults with file and line."""
+    document = parse_document(text, file)
+    faults = FaultList(document)
+    data = document.data
+    if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
+        faults.add((), "a table of providers has `bypass`, `types` and `providers`")
+        faults.raise_any()
+    unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
+    bypass = data.get("bypass")
+    if not isinstance(bypass, str) or not bypass.endswith("."):
+        faults.add(("bypass",), "`bypass` is what names of properties begin with, and ends with a dot")
+    types = _types(data.get("types"), ("types",), faults)
+    rows = [_row(row, ("providers", at), types, faults) for at, row in enumerate(data["providers"])]
+    faults.raise_any()
+    return Providers(rows=tuple(row for row in rows if row is not None), bypass=str(bypass))
+
+
+def _row(row: Any, at: Path, types: Mapping[str, str], faults: FaultList) -> Provider | None:
+    if not isinstance(row, dict):
+        faults.add(at, "a provider is a mapping with `provider`, `kind` and `minors`")
+        return None
+    unknown_keys(row, _KEYS, at, faults, "a provider")
+    name, kind, enabled_by = row.get("provider"), row.get("kind"), row.get("enabled_by", "")
+    if not isinstance(name, str) or not name or name != name.lower():
+        faults.add((*at, "provider"), "`provider` is a name in lower case")
+    if not isinstance(kind, str) or kind not in KINDS or not KINDS[kind].on_spark:
+        faults.add((*at, "kind"), f"there is no kind `{kind}`")
+        return None
+    if enabled_by not in ("", *PROVIDER_SWITCHES):
+        faults.add((*at, "enabled_by"), f"`enabled_by` is one of {', '.join(PROVIDER_SWITCHES)}")
+    minors = [_minor(one, (*at, "minors"), faults) for one in row.get("minors") or ()]
+    if not minors:
+        faults.add(at, "`minors` says for which versions of Spark it holds")
+    fixed = _texts(row.get("fixed"), (*at, "fixed"), faults)
+    properties = _properties(row.get("properties"), (*at, "properties"), faults)
+    for key in (*fixed, *(rule.to for rule in properties.values())):
+        if not KINDS[kind].takes(key):
+            faults.add(at, f"kind `{kind}` has no parameter `{key}`")
+    return Provider(
+        name=str(name),
+        kind=kind,
+        minors=frozenset(one for one in minors if one is not None),
+        classes=_classes(row.get("class"), (*at, "class"), faults),
+        connectors=_classes(row.get("connectors"), (*at, "connectors"), faults),
+        enabled_by=str(enabled_by),
+        properties=properties,
+        fixed=fixed,
+        types={**types, **_types(row.get("types"), (*at, "types"), faults)},
+    )
+
+
+def _minor(value: Any, at: Path, faults: FaultList) -> Minor | None:
+    if not isinstance(value, str) or value not in _MINORS:
+        faults.add(at, f"`{value}` is no minor version of Spark, in quotes, that is supported")
+        return None
+    return _MINORS[value]
+
+
+def _classes(value: Any, at: Path, faults: FaultList) -> dict[Minor, str]:
+    told = {_minor(key, at, faults): name for key, name in _texts(value, at, faults).items()}
+    return {minor: name for minor, name in told.items() if minor is not None}
+
+
+def _properties(value: Any, at: Path, faults: FaultList) -> dict[str, PropertyRule]:
+    found: dict[str, PropertyRule] = {}
+    for key, rule in (value or {}).items() if isinstance(value or {}, dict) else ():
+        if not isinstance(rule, dict) or not isinstance(rule.get("to"), str):
+            faults.add((*at, key), "a property has `to`, and may have `values`")
+            continue
+        unknown_keys(rule, frozenset({"to", "values"}), (*at, key), faults, "a property")
+        values = rule.get("values", [])
+        if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+            faults.add((*at, key), "`values` is a list of texts")
+            values = []
+        found[key] = PropertyRule(to=rule["to"], values=frozenset(one.lower() for one in values))
+    if value is not None and not isinstance(value, dict):
+        faults.add(at, "a mapping of properties is expected")
+    return found
+
+
+def _types(value: Any, at: Path, faults: FaultList) -> dict[str, str]:
+    found = _texts(value, at, faults)
+    for key, name in found.items():
+        try:
+            checked_ddl(name)
+        except NotUnderstood:
+            faults.add((*at, key), f"`{name}` is no type of Spark's")
+    return found
+
+
+def _texts(value: Any, at: Path, faults: FaultList) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        faults.add(at, "a mapping of texts is expected")
+        return {}
+    return value

@@ -1,0 +1,248 @@
+"""What a metalake's tags, roles and owners mean to policies.
+
+Tags are put on what has them; what lies below inherits them, as in Gravitino. A privilege allows what it
+does in Gravitino or less: a table needs USE_CATALOG and USE_SCHEMA above it, among the roles of the same user
+or of the same group. What is denied may be more than there: a privilege that is not known denies everything.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gateway.model.metalakes import Level, MetadataObject, Metalake, MetalakeRole, Privilege
+from gateway.model.policy import Policy, PolicyItem, PolicyType, ResourceSet, ResourceValues, TaggedResource
+from gateway.model.tags import Tag
+
+ALL = frozenset({"all"})
+_USES = frozenset({"use", "show"})
+_LEVELS = ("catalog", "database", "table", "column")
+_NOT_LITERAL = re.compile(r"[{}\\$]")
+"""What a policy's values do not take literally, besides wildcards, which match themselves."""
+_PLAIN = re.compile(r"[\w-]+(?: [\w-]+)*")
+"""Names that statements can have, but for columns."""
+_FIRST_ID = 1 << 40
+"""Ids of policies that are made here are above those of packs and of Ranger."""
+
+_TABLE_ALLOWS: Mapping[str, frozenset[str]] = {
+    "SELECT_TABLE": frozenset({"select", "show"}),
+    "MODIFY_TABLE": frozenset({"insert", "update", "delete", "alter", "show"}),
+    "CREATE_TABLE": frozenset({"create"}),
+}
+"""Privileges on tables, and what they allow there."""
+_DENIES: Mapping[str, frozenset[str]] = {
+    "SELECT_TABLE": frozenset({"select", "metadata"}),
+    "SELECT_VIEW": frozenset({"select"}),
+    "MODIFY_TABLE": frozenset({"insert", "update", "delete", "alter"}),
+    "CREATE_TABLE": frozenset({"create"}),
+    "CREATE_VIEW": frozenset({"create"}),
+}
+"""Privileges, and what is denied on tables where they are. A table and a view are one kind of resource."""
+_OF_OTHERS = frozenset(
+    {
+        "CREATE_CATALOG", "CREATE_FILESET", "WRITE_FILESET", "READ_FILESET", "CREATE_TOPIC", "PRODUCE_TOPIC",
+        "CONSUME_TOPIC", "MANAGE_USERS", "MANAGE_GROUPS", "CREATE_ROLE", "MANAGE_GRANTS", "REGISTER_MODEL",
+        "CREATE_MODEL", "LINK_MODEL_VERSION", "CREATE_MODEL_VERSION", "USE_MODEL", "REGISTER_FUNCTION",
+        "EXECUTE_FUNCTION", "MODIFY_FUNCTION", "CREATE_TAG", "APPLY_TAG", "VIEW_TAG", "CREATE_POLICY",
+        "APPLY_POLICY", "VIEW_POLICY", "VIEW_SECRET_PROVIDERS", "REGISTER_JOB_TEMPLATE", "USE_JOB_TEMPLATE",
+        "RUN_JOB",
+    }
+)  # fmt: skip
+"""Privileges that say nothing of tables: nothing is lost, nor denied, where they are left out."""
+
+Place = tuple[str, ...]
+"""Catalog, database and table as far as they are named; `*` for any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetalakeRules:
+    """What policies get of a metalake."""
+
+    tagged: tuple[TaggedResource, ...] = ()
+    policies: tuple[Policy, ...] = ()
+    not_mapped: Mapping[str, int] = field(default_factory=dict)
+    """What cannot be said in access types, or of tables → how often."""
+
+
+def rules_of(
+    metalake: Metalake, taken: Iterable[str], *, name: str, service: str, privileges: bool
+) -> MetalakeRules:
+    """Return what the tags and, with `privileges`, roles and owners mean for the catalogs that were taken."""
+    catalogs = {catalog.lower(): catalog for catalog in taken}
+    lost: Counter[str] = Counter()
+    tagged = tuple(_tagged(metalake, catalogs, lost))
+    policies = _Grants(metalake, catalogs, lost).policies(name, service) if privileges else ()
+    return MetalakeRules(tagged=tagged, policies=policies, not_mapped=dict(sorted(lost.items())))
+
+
+def _tagged(metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str]) -> Iterator[TaggedResource]:
+    for tag in metalake.tags:
+        made = Tag(type=tag.name, attributes=dict(tag.properties))
+        for one in tag.objects:
+            if one.level is None:
+                lost[f"tags on {one.type}"] += 1
+                continue
+            for parts in _in(one, catalogs):
+                # `?` is any one character: better a tag too many than none.
+                values = [ResourceValues(values=(_NOT_LITERAL.sub("?", part),)) for part in parts]
+                yield TaggedResource(resources=dict(zip(_LEVELS, values, strict=False)), tags=(made,))
+
+
+def _in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[Place]:
+    """Yield where an object is, among the catalogs that were taken: a metalake is in all of them."""
+    if not one.parts:
+        yield from ((catalog,) for catalog in catalogs.values())
+    elif one.parts[0].lower() in catalogs:
+        yield one.parts
+
+
+@dataclass(slots=True)
+class _Items:
+    """Who is allowed, and who is denied what, at one place; user or group (`True`) by accesses."""
+
+    allowed: dict[frozenset[str], set[tuple[str, bool]]] = field(default_factory=dict)
+    denied: dict[frozenset[str], set[tuple[str, bool]]] = field(default_factory=dict)
+
+
+class _Grants:
+    """The policies that roles and owners amount to."""
+
+    def __init__(self, metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str]) -> None:
+        self._metalake = metalake
+        self._catalogs = catalogs
+        self._lost = lost
+        self._places: dict[Place, _Items] = {}
+        self._roles = {role.name: role for role in metalake.roles}
+
+    def policies(self, name: str, service: str) -> tuple[Policy, ...]:
+        for role in self._metalake.roles:
+            self._count(role)
+        by_roles: dict[frozenset[str], set[tuple[str, bool]]] = {}
+        for members, group in ((self._metalake.users, False), (self._metalake.groups, True)):
+            for member, roles in members.items():
+                by_roles.setdefault(frozenset(roles), set()).add((member, group))
+        for names, who in by_roles.items():
+            self._granted([self._roles[role] for role in sorted(names) if role in self._roles], who)
+        for owned, owner in self._metalake.owners.items():
+            for (catalog,) in _in(owned, self._catalogs):
+                for place in _all_of((catalog,)):
+                    self._allow(place, ALL, {(owner.name, owner.group)})
+        return tuple(
+            _policy(place, items, name, service)
+            for place, items in sorted(self._places.items())
+            if items.allowed or items.denied
+        )
+
+    def _granted(self, roles: list[MetalakeRole], who: set[tuple[str, bool]]) -> None:
+        given: defaultdict[str, set[Place]] = defaultdict(set)
+        for role in roles:
+            for one, privileges in role.grants:
+                if one.level is None or one.level is Level.COLUMN:
+                    continue
+                for place in _in(one, self._catalogs):
+                    if not all(map(_PLAIN.fullmatch, place)):
+                        continue
+                    for privilege in privileges:
+                        if privilege.denied:
+                            self._deny(privilege, place, who)
+                        elif privilege.name == "SELECT_VIEW":
+                            if one.level is Level.VIEW:
+                                given["SELECT_TABLE"].add(place)
+                        else:
+                            given[privilege.name].add(place)
+        usable = {place for place in given["USE_CATALOG"] if len(place) == 1}
+        schemas = {place for place in given["USE_SCHEMA"] if len(place) < 3 and place[:1] in usable}
+        for place in usable:
+            self._allow(place, _USES, who)
+        for place in schemas:
+            self._allow(_filled(place, 2), _USES, who)
+        for place in given["CREATE_SCHEMA"]:
+            if place in usable:
+                self._allow(_filled(place, 2), frozenset({"create"}), who)
+        for named, accesses in _TABLE_ALLOWS.items():
+            for place in given[named]:
+                # In as much of the place as there is USE_SCHEMA for.
+                for schema in schemas:
+                    narrower = max(place, schema, key=len)
+                    if narrower[: len(schema)] == schema and narrower[: len(place)] == place:
+                        self._allow(_filled(narrower, 3), accesses, who)
+
+    def _deny(self, privilege: Privilege, place: Place, who: set[tuple[str, bool]]) -> None:
+        if privilege.name in _OF_OTHERS:
+            return
+        accesses = _DENIES.get(privilege.name)
+        if privilege.name == "CREATE_SCHEMA":
+            self._items(_filled(place[:2], 2)).denied.setdefault(frozenset({"create"}), set()).update(who)
+        elif accesses is not None:
+            self._items(_filled(place, 3)).denied.setdefault(accesses, set()).update(who)
+        else:
+            # USE_CATALOG, USE_SCHEMA, and whatever nobody here has heard of.
+            if privilege.name == "USE_SCHEMA" and len(place) == 1:
+                place = _filled(place, 2)
+            for below in _all_of(place):
+                self._items(below).denied.setdefault(ALL, set()).update(who)
+
+    def _allow(self, place: Place, accesses: frozenset[str], who: set[tuple[str, bool]]) -> None:
+        self._items(place).allowed.setdefault(accesses, set()).update(who)
+
+    def _items(self, place: Place) -> _Items:
+        return self._places.setdefault(place, _Items())
+
+    def _count(self, role: MetalakeRole) -> None:
+        known = {*_DENIES, "USE_CATALOG", "USE_SCHEMA", "CREATE_SCHEMA"}
+        for one, privileges in role.grants:
+            for privilege in privileges:
+                word = "DENY" if privilege.denied else "ALLOW"
+                lost = privilege.name not in known
+                if not privilege.denied:
+                    lost |= privilege.name == "CREATE_VIEW"
+                    lost |= privilege.name == "SELECT_VIEW" and one.level is not Level.VIEW
+                if one.level is None or one.level is Level.COLUMN or lost:
+                    self._lost[f"{word} {privilege.name} on {one.type}"] += 1
+
+
+def _filled(place: Place, length: int) -> Place:
+    return (*place, *("*" for _ in range(length - len(place))))
+
+
+def _all_of(place: Place) -> Iterator[Place]:
+    """Yield the place, and everything at each level below it; tables bring their columns along."""
+    for length in range(len(place), 4):
+        yield _filled(place, length)
+
+
+def _policy(place: Place, items: _Items, name: str, service: str) -> Policy:
+    first = _resources(place)
+    more: tuple[ResourceSet, ...] = ()
+    if len(place) == 3:
+        more = (_resources((*place, "*")),)
+    title = f"gravitino {name}: {'.'.join(place)}"
+    return Policy(
+        id=_FIRST_ID + zlib.crc32(title.encode()),
+        name=title,
+        service=service,
+        type=PolicyType.ACCESS,
+        resources=first,
+        additional_resources=more,
+        allow=_policy_items(items.allowed),
+        deny=_policy_items(items.denied),
+        description="made of roles, privileges and owners of the metalake",
+    )
+
+
+def _resources(place: Place) -> ResourceSet:
+    return {level: ResourceValues(values=(part,)) for level, part in zip(_LEVELS, place, strict=False)}
+
+
+def _policy_items(items: Mapping[frozenset[str], set[tuple[str, bool]]]) -> tuple[PolicyItem, ...]:
+    return tuple(
+        PolicyItem(
+            users=frozenset(name for name, group in who if not group),
+            groups=frozenset(name for name, group in who if group),
+            accesses=accesses,
+        )
+        for accesses, who in sorted(items.items(), key=lambda one: sorted(one[0]))
+    )

@@ -1,0 +1,427 @@
+"""Histories of metalakes: catalogs that come, change and go, two that name the same, servers that fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.app.catalogs import SparkCatalogs
+from gateway.app.combining import Part
+from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake, kept_metalakes
+from gateway.app.metalakes_metrics import MetalakesCollector
+from gateway.errors import Faults
+from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.spark_minors import NEWEST
+from gateway.settings.loading import parse_settings
+from gateway.settings.models import Settings
+from tests.catalog.gravitino_double import METALAKE, Gravitino
+
+DRIVER = "org.postgresql.Driver"
+
+
+def settings(directory: Path, *doubles: Gravitino, more: str = "", **parameters: Any) -> Settings:
+    lines = ["catalogs:"]
+    for number, double in enumerate(doubles):
+        given = {"uri": double.url, "metalake": METALAKE, "poll-s": 1, "timeout-s": 1, **parameters}
+        inner = ", ".join(f"{key}: {value}" for key, value in given.items())
+        lines.append(
+            f"  - {{name: lake{number}, catalog: {{type: gravitino, connection-params: {{{inner}}}}}}}"
+        )
+    lines += [more, f"ledger: {{directory: {directory / 'ledger'}}}"]
+    return parse_settings("\n".join(lines), "gateway.yaml", directory)
+
+
+class Clock:
+    """What time it is for sources, which age."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+
+class Running:
+    """Metalakes that were started, and what policies got of them."""
+
+    def __init__(self, made: Settings, clock: Clock | None = None) -> None:
+        from functools import partial
+
+        from gateway.sources.metalake import MetalakeSource
+
+        time = clock or Clock()
+        source = partial(MetalakeSource, clock=lambda: time.now, wall_clock=lambda: 1e9 + time.now)
+        self.settings = made
+        self.metalakes = Metalakes(made, NEWEST, make_source=source)
+        self.parts: dict[str, Part] = {}
+        self.refuse = ""
+        self.seen: list[tuple[frozenset[str], frozenset[str]]] = []
+        """Whenever policies changed: the names that could be used, and those that policies then spoke for."""
+
+    async def take(self, name: str, part: Part) -> None:
+        if self.refuse:
+            raise Faults([self.refuse])
+        self.parts[name] = part
+        spoken = frozenset(c.lower() for one in self.parts.values() for c in one.catalogs)
+        self.seen.append((frozenset(self.metalakes.listed().revisions), spoken))
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self.metalakes.listed().revisions)
+
+    def state(self, at: int = 0) -> MetalakeState:
+        return self.metalakes.states()[at]
+
+    def why(self, name: str, at: int = 0) -> str:
+        return next(one.why for one in self.state(at).left_out if one.name == name)
+
+
+@asynccontextmanager
+async def started(*doubles: Gravitino) -> AsyncIterator[None]:
+    for double in doubles:
+        await double.start()
+    try:
+        yield
+    finally:
+        for double in doubles:
+            await double.stop()
+
+
+@asynccontextmanager
+async def running(made: Settings, clock: Clock | None = None) -> AsyncIterator[Running]:
+    one = Running(made, clock)
+    await one.metalakes.start(one.take)
+    try:
+        yield one
+    finally:
+        await one.metalakes.close()
+
+
+def lake() -> Gravitino:
+    double = Gravitino()
+    double.add(
+        "pg",
+        "jdbc-postgresql",
+        jdbc_url="jdbc:postgresql://db/x",
+        jdbc_driver=DRIVER,
+        jdbc_user="u",
+        jdbc_password="hush",
+    )
+    double.add("meta", "hive", metastore__uris="thrift://m:9083")
+    return double
+
+
+async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
+    double = lake()
+    double.add("files", "hadoop", "fileset")
+    double.add("ice", "lakehouse-iceberg", catalog_backend="rest", uri="http://i")
+    double.add("odd", "lakehouse-unheard-of")
+    double.add("blank", "")
+    double.add("spark_catalog", "hive", metastore__uris="thrift://m:9083")
+    double.add("own", "hive", metastore__uris="thrift://m:9083")
+    double.add("PG", "hive", metastore__uris="thrift://m:9083")
+    more = "policies: {catalogs: {spark_catalog: spark, own: spark}}"
+    async with started(double), running(settings(tmp_path, double, more=more)) as one:
+        assert one.names == ["meta", "pg"]
+        left = {found.name: found.why for found in one.state().left_out}
+        told = str(await one.metalakes.told())
+    assert left == {
+        # Of two names that differ in case the first one counts.
+        "pg": "its name is taken by `PG`",
+        "blank": "without a provider",
+        "files": "of type FILESET, which holds no tables",
+        "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",
+        "odd": "provider `lakehouse-unheard-of` is not known",
+        "own": "its name is taken by the settings or by Spark",
+        "spark_catalog": "its name is taken by the settings or by Spark",
+    }
+    assert "odd" in told
+    assert "files" not in told
+
+
+async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
+    double = lake()
+    async with started(double), running(settings(tmp_path, double)) as one:
+        catalogs = SparkCatalogs((), one.metalakes)
+        first = dict(one.metalakes.listed().revisions)
+        assert one.parts["the metalake `lake0`"].catalogs == {"meta": "spark", "pg": "spark"}
+        await one.metalakes.look()
+        assert one.metalakes.listed().revisions == first
+        assert catalogs.told() == first
+        # One comes.
+        double.add("new", "hive", metastore__uris="thrift://n:9083")
+        await one.metalakes.look()
+        assert one.names == ["meta", "new", "pg"]
+        assert {name: one.metalakes.listed().revisions[name] for name in first} == first
+        # One changes its provider: a session that has it as it was cannot use it.
+        double.catalogs["meta"]["provider"] = "jdbc-mysql"
+        double.catalogs["meta"]["properties"] = {"jdbc-url": "jdbc:mysql://db", "jdbc-driver": "d"}
+        await one.metalakes.look()
+        assert one.metalakes.listed().revisions["meta"] > first["meta"]
+        assert one.metalakes.listed().revisions["pg"] == first["pg"]
+        conf = catalogs.of_sessions()
+        assert conf["spark.sql.catalog.meta"].endswith("JDBCTableCatalog")
+        # One goes, and its name means nothing else for as long as the gateway runs.
+        del double.catalogs["meta"]
+        await one.metalakes.look()
+        assert one.names == ["new", "pg"]
+        assert "does not have any more" in one.metalakes.listed().refused["meta"]
+        assert "spark.sql.catalog.meta" not in catalogs.of_sessions()
+        # It comes back: as another one.
+        double.add("meta", "hive", metastore__uris="thrift://m:9083")
+        await one.metalakes.look()
+        assert one.metalakes.listed().revisions["meta"] > first["meta"]
+        assert one.metalakes.listed().refused == {}
+        # Whenever policies changed, nothing could be used that they did not speak for before or after.
+        spoken: frozenset[str] = frozenset()
+        for usable, now in one.seen:
+            assert usable <= now & (spoken | now)
+            assert usable <= spoken or not spoken
+            spoken = now
+
+
+@pytest.mark.parametrize("mood", ["garbage", "empty", "oversize", "slow", "redirect", "error", "down"])
+async def test_a_server_that_fails_leaves_the_last_list(tmp_path: Path, mood: str) -> None:
+    double, clock = lake(), Clock()
+    limits: dict[str, Any] = {"max-stale-s": 60, "max-bytes": 1_000_000}
+    async with started(double), running(settings(tmp_path, double, **limits), clock) as one:
+        before = one.metalakes.listed()
+        if mood == "down":
+            await double.stop()
+        double.mood = mood
+        clock.now += 60
+        await one.metalakes.look()
+        assert one.metalakes.listed() is before
+        assert "an older list is in force" in str(await one.metalakes.told())
+        clock.now += 1
+        assert one.names == []
+        refused = one.metalakes.listed().refused
+        assert set(refused) == {"meta", "pg"}
+        assert "has not answered" in refused["pg"]
+        assert one.metalakes.named() == []
+        assert one.metalakes.listed() is one.metalakes.listed()
+        assert "its catalogs are refused" in str(await one.metalakes.told())
+        assert "hush" not in str(await one.metalakes.told())
+        double.mood = ""
+        if mood == "down":
+            await double.again()
+        await one.metalakes.look()
+        assert one.metalakes.listed().revisions == before.revisions
+        assert await one.metalakes.told() is None
+
+
+async def test_a_restart_without_the_server(tmp_path: Path) -> None:
+    double, clock = lake(), Clock()
+    await double.start()
+    made = settings(tmp_path, double)
+    async with running(made, clock):
+        pass
+    await double.stop()
+    clock.now += 100
+    async with running(made, clock) as one:
+        # Its password was not kept, so that it cannot be had.
+        assert one.names == ["meta"]
+        assert "`jdbc-password` is not known" in one.why("pg")
+        assert "hush" not in (tmp_path / "ledger" / "metalake_lake0.json").read_text()
+        await double.again()
+        await one.metalakes.look()
+        assert one.names == ["meta", "pg"]
+        await double.stop()
+    clock.now += 86_401
+    async with running(made, clock) as one:
+        assert one.names == []
+        assert "has not answered" in one.metalakes.listed().refused["meta"]
+
+
+async def test_secrets_as_references_hold_over_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICE_TEST_PG", "ours")
+    double = lake()
+    await double.start()
+    made = settings(tmp_path, double, **{"set.pg.password": "{env: SLUICE_TEST_PG}"})
+    async with running(made) as one:
+        catalogs = SparkCatalogs((), one.metalakes)
+        assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "ours"
+        assert "ours" in list(catalogs.secrets())
+        assert "ours" not in repr(one.metalakes.states())
+        first = one.metalakes.listed().revisions
+        monkeypatch.setenv("SLUICE_TEST_PG", "rotated")
+        assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "rotated"
+        # Sessions of before were told the old one.
+        assert {"ours", "rotated"} <= set(catalogs.secrets())
+        assert one.metalakes.listed().revisions == first
+    await double.stop()
+    async with running(made) as one:
+        assert one.names == ["meta", "pg"]
+    monkeypatch.delenv("SLUICE_TEST_PG")
+    async with running(made) as one:
+        with pytest.raises(Faults, match=r"set\.pg\.password"):
+            one.metalakes.named()
+
+
+async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_path: Path) -> None:
+    double = lake()
+    async with started(double), running(settings(tmp_path, double)) as one:
+        catalogs = SparkCatalogs((), one.metalakes)
+        secrets = catalogs.secrets()
+        assert list(secrets) == ["hush"]
+        double.catalogs["pg"]["properties"]["jdbc-password"] = "hush2"
+        await one.metalakes.look()
+        assert list(secrets) == ["hush", "hush2"]
+        for shown in (one.metalakes.states(), one.metalakes.named(), secrets, one.parts):
+            assert "hush" not in repr(shown)
+
+
+async def test_of_two_metalakes_with_one_name_the_first_keeps_it(tmp_path: Path) -> None:
+    first, second = lake(), Gravitino()
+    second.add("pg", "hive", metastore__uris="thrift://second:9083")
+    async with started(first, second), running(settings(tmp_path, first, second)) as one:
+        owner = one.metalakes.listed().revisions["pg"]
+        assert one.why("pg", at=1) == "its name is taken by the metalake `lake0`"
+        assert one.parts["the metalake `lake1`"].catalogs == {}
+        # When the first lets go of it, the second has it; the first does not get it back.
+        kept = first.catalogs.pop("pg")
+        await one.metalakes.look()
+        assert one.metalakes.listed().revisions["pg"] > owner
+        assert one.parts["the metalake `lake1`"].catalogs == {"pg": "spark"}
+        first.catalogs["pg"] = kept
+        await one.metalakes.look()
+        assert one.why("pg") == "its name is taken by the metalake `lake1`"
+        assert one.parts["the metalake `lake0`"].catalogs == {"meta": "spark"}
+
+
+async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
+    double = lake()
+    double.tag("pii", "column", "pg.shop.person.card")
+    double.grant("reader", "catalog", "pg", "use_catalog", "use_schema", "select_table")
+    double.users["ann"] = ["reader"]
+    async with started(double), running(settings(tmp_path, double, privileges="true")) as one:
+        revisions = one.metalakes.listed().revisions
+
+        def part() -> Part:
+            return one.parts["the metalake `lake0`"]
+
+        assert part().tagged[0].resources["column"].values == ("card",)
+        assert part().policies
+        versions = part().versions
+        double.tagged["pii"] = [("schema", "pg.shop")]
+        await one.metalakes.look()
+        assert set(part().tagged[0].resources) == {"catalog", "database"}
+        assert part().versions != versions
+        double.users["ann"] = []
+        await one.metalakes.look()
+        assert part().policies == ()
+        # No catalog is another for that: sessions go on.
+        assert one.metalakes.listed().revisions == revisions
+        double.grant("reader", "catalog", "pg", "create_view")
+        await one.metalakes.look()
+        assert one.state().not_mapped == {"ALLOW CREATE_VIEW on CATALOG": 1}
+        assert "1 tags and privileges cannot be mapped" in str(await one.metalakes.told())
+        double.broken, double.mood = "/tags/", "error"
+        double.tags.clear()
+        double.tags["pii"] = {}
+        await one.metalakes.look()
+        # Tags that cannot be read are not lost.
+        assert part().tagged
+
+
+async def test_tags_and_privileges_are_taken_where_they_are_wanted(tmp_path: Path) -> None:
+    double = lake()
+    double.tag("pii", "catalog", "pg")
+    double.grant("reader", "catalog", "pg", "use_catalog")
+    double.users["ann"] = ["reader"]
+    async with started(double), running(settings(tmp_path, double, tags="false")) as one:
+        part = one.parts["the metalake `lake0`"]
+        assert (part.tagged, part.policies) == ((), ())
+        assert not any("/tags" in path or "/roles" in path for path in double.paths)
+
+
+async def test_what_policies_refuse_changes_nothing(tmp_path: Path) -> None:
+    double = lake()
+    async with started(double), running(settings(tmp_path, double)) as one:
+        before = one.metalakes.listed()
+        double.add("new", "hive", metastore__uris="thrift://n:9083")
+        del double.catalogs["meta"]
+        double.add("odd", "unheard-of")
+        one.refuse = "no"
+        await one.metalakes.look()
+        assert one.state().left_out == ()
+        assert one.metalakes.listed() == before
+        assert one.state().trouble == "no"
+        assert "spark.sql.catalog.meta" in SparkCatalogs((), one.metalakes).of_sessions()
+        one.refuse = ""
+        await one.metalakes.look()
+        assert one.names == ["new", "pg"]
+
+
+def table(catalog: str, owner: str | None = "spark") -> Table:
+    return Table(name=TableName(catalog, "shop", "person"), kind=TableKind.TABLE, columns=(), owner=owner)
+
+
+async def test_owners_are_the_metalakes(tmp_path: Path) -> None:
+    double, clock = lake(), Clock()
+    double.owners["TABLE", "pg.shop.person"] = ("olga", "USER")
+    double.owners["TABLE", "meta.shop.person"] = ("keepers", "GROUP")
+    limits: dict[str, Any] = {"max-stale-s": 60}
+    async with started(double), running(settings(tmp_path, double, **limits), clock) as one:
+        owner = one.metalakes.owner
+        assert await owner(table("pg")) == "olga"
+        assert await owner(table("meta")) is None
+        assert await owner(table("spark_catalog")) == "spark"
+        double.owners["TABLE", "pg.shop.person"] = ("bob", "USER")
+        assert await owner(table("pg")) == "bob"
+        # A silent server: the last answer counts for as long as its list does.
+        await double.stop()
+        assert await owner(table("pg")) == "bob"
+        await one.metalakes.look()
+        assert await owner(table("pg")) == "bob"
+        clock.now += 61
+        assert await owner(table("pg")) is None
+        await double.again()
+        await one.metalakes.look()
+        del double.owners["TABLE", "pg.shop.person"]
+        assert await owner(table("pg")) is None
+    async with started(double), running(settings(tmp_path, double, owners="false")) as one:
+        assert await one.metalakes.owner(table("pg")) == "spark"
+
+
+async def test_commands_beside_the_gateway_see_the_same(tmp_path: Path) -> None:
+    double = lake()
+    await double.start()
+    made = settings(tmp_path, double, **{"set.pg.password": "{env: HOME}"})
+    (state,) = await kept_metalakes(made, NEWEST)
+    assert (state.catalogs, state.age_s) == ((), None)
+    async with running(made):
+        pass
+    asked = await asked_metalake(made, NEWEST, made.catalogs[0])
+    assert (len(asked.catalogs), asked.trouble) == (2, "")
+    await double.stop()
+    (state,) = await kept_metalakes(made, NEWEST)
+    assert sorted(one.name for one in state.catalogs) == ["meta", "pg"]
+    assert os.environ["HOME"] not in repr(state)
+    asked = await asked_metalake(made, NEWEST, made.catalogs[0])
+    assert "no answer" in asked.trouble
+
+
+async def test_it_polls_by_itself_and_tells_its_figures(tmp_path: Path) -> None:
+    double = lake()
+    async with started(double), running(settings(tmp_path, double)) as one:
+        polling = asyncio.create_task(one.metalakes.run())
+        double.add("new", "hive", metastore__uris="thrift://n:9083")
+        for _ in range(200):
+            if "new" in one.names:
+                break
+            await asyncio.sleep(0.05)
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
+        figures = {f.name: f.samples[0].value for f in _collected(one)}
+    assert figures["sluice_metalake_catalogs"] == 3
+    assert figures["sluice_metalake_stale"] == 0
+
+
+def _collected(one: Running) -> Iterator[Any]:
+    return MetalakesCollector(one.metalakes.states).collect()

@@ -1,0 +1,142 @@
+"""What is asked of a Gravitino server: everything that a metalake holds, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway.catalog.gravitino import GravitinoMetalake
+from gateway.catalog.readable import CatalogUnavailable
+from gateway.catalog.rest import RestLogin
+from gateway.model.metalakes import Level, MetadataObject, Metalake, Owner, Privilege
+from tests.catalog.gravitino_double import METALAKE, Gravitino
+
+
+@asynccontextmanager
+async def running(double: Gravitino) -> AsyncIterator[Gravitino]:
+    await double.start()
+    try:
+        yield double
+    finally:
+        await double.stop()
+
+
+async def asked(double: Gravitino, login: RestLogin | None = None, metalake: str = METALAKE) -> Metalake:
+    client = GravitinoMetalake(
+        double.url, metalake, login or RestLogin(), timeout_s=0.5, max_bytes=1024 * 1024
+    )
+    async with client:
+        return await client.everything(tags=True, privileges=True)
+
+
+def filled() -> Gravitino:
+    double = Gravitino()
+    double.add("pg", "jdbc-postgresql", jdbc_url="jdbc:postgresql://db/x", jdbc_password="hush")
+    double.add("files", "hadoop", "fileset")
+    double.tag("pii", "column", "pg.shop.person.card", level="3")
+    double.tag("pii", "metalake", METALAKE)
+    double.tag("odd", "table", "pg.shop.a.b")
+    double.grant("reader", "catalog", "pg", "use_catalog", "!select_table")
+    double.users["ann"] = ["reader"]
+    double.groups["staff"] = ["reader"]
+    double.owners["CATALOG", "pg"] = ("olga", "USER")
+    double.owners["METALAKE", METALAKE] = ("admins", "GROUP")
+    return double
+
+
+async def test_everything_comes_in_our_nouns() -> None:
+    async with running(filled()) as double:
+        found = await asked(double)
+    assert [(one.name, one.type, one.provider) for one in found.catalogs] == [
+        ("files", "FILESET", "hadoop"),
+        ("pg", "RELATIONAL", "jdbc-postgresql"),
+    ]
+    odd, pii = found.tags
+    assert pii.properties == {"level": "3"}
+    assert pii.objects == (
+        MetadataObject("COLUMN", ("pg", "shop", "person", "card")),
+        MetadataObject("METALAKE", ()),
+    )
+    assert (pii.objects[0].level, pii.objects[1].level, odd.objects[0].level) == (
+        Level.COLUMN,
+        Level.METALAKE,
+        None,
+    )
+    ((on, privileges),) = found.roles[0].grants
+    assert on == MetadataObject("CATALOG", ("pg",))
+    assert privileges == (Privilege("USE_CATALOG"), Privilege("SELECT_TABLE", denied=True))
+    assert (found.users, found.groups) == ({"ann": ("reader",)}, {"staff": ("reader",)})
+    assert found.owners == {
+        MetadataObject("CATALOG", ("pg",)): Owner(name="olga"),
+        MetadataObject("METALAKE", ()): Owner(name="admins", group=True),
+    }
+    assert "hush" not in repr(found)
+
+
+async def test_a_server_without_owners_has_none() -> None:
+    double = filled()
+    double.without_owners = True
+    async with running(double):
+        assert (await asked(double)).owners == {}
+
+
+@pytest.mark.parametrize("part", ["", "/tags", "/objects", "/roles", "/users", "/groups", "/owners"])
+@pytest.mark.parametrize("mood", ["garbage", "empty", "oversize", "slow", "redirect", "error"])
+async def test_what_does_not_come_whole_does_not_come(mood: str, part: str) -> None:
+    if mood == "slow" and part not in ("", "/tags"):
+        return
+    double = filled()
+    double.mood, double.broken = mood, part
+    async with running(double):
+        if mood == "empty" and part == "/owners":
+            await asked(double)  # nobody owns it
+            return
+        with pytest.raises(CatalogUnavailable) as raised:
+            await asked(double)
+    assert "hush" not in raised.value.message
+
+
+async def test_a_metalake_that_is_not_there_and_nobody_at_all() -> None:
+    async with running(filled()) as double:
+        with pytest.raises(CatalogUnavailable, match="404"):
+            await asked(double, metalake="other")
+    with pytest.raises(CatalogUnavailable, match="no answer"):
+        await asked(double)
+
+
+async def test_logins() -> None:
+    double = filled()
+    double.login = ("olga", "hush")
+    async with running(double):
+        await asked(double, RestLogin(user="olga", password="hush"))
+        for wrong in (RestLogin(), RestLogin(user="olga", password="hushed")):
+            with pytest.raises(CatalogUnavailable, match="401") as raised:
+                await asked(double, wrong)
+            assert "hush" not in raised.value.message
+
+
+@pytest.mark.parametrize("secret", ["hush", "with:colon"])
+async def test_client_credentials_are_exchanged_once(secret: str) -> None:
+    double = filled()
+    double.client = ("me", secret)
+    async with running(double):
+        url = f"{double.url}/oauth/token"
+        await asked(double, RestLogin(token_url=url, credential=f"me:{secret}", scope="all"))
+        assert double.tokens == 1
+        with pytest.raises(CatalogUnavailable, match="login was refused") as raised:
+            await asked(double, RestLogin(token_url=url, credential="me:hush-hush"))
+        assert "hush-hush" not in raised.value.message
+
+
+async def test_many_tags_and_roles_come_in_order() -> None:
+    double = filled()
+    for number in range(30):
+        double.tag(f"t{number}", "catalog", "pg")
+        double.grant(f"r{number}", "catalog", "pg", "use_catalog")
+    async with running(double):
+        found = await asked(double)
+        assert len(found.tags) == 32
+        assert [tag.name for tag in found.tags] == sorted(tag.name for tag in found.tags)
+        assert len(found.roles) == 31
