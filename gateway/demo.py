@@ -6,6 +6,7 @@ Spark's metastore and the data where they were.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -20,6 +21,7 @@ from gateway.app.explaining import make_backend
 from gateway.app.gateway import Addresses, Gateway
 from gateway.app.rules import shipped_rules
 from gateway.backends.spark_thrift_service import SparkThriftService
+from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
 from gateway.demo_frames import frames
 from gateway.demo_tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
@@ -97,6 +99,10 @@ def prepare(options: DemoOptions) -> Path:
                 groups=list(person.groups),
                 attributes=dict(person.attributes),
             )
+    root = _inbox(directory)
+    (directory / "files.yaml").write_text(
+        demo_data.FILE_POLICIES.replace("ROOT", json.dumps(f"file:{root}/*"))
+    )
     # JSON is YAML, and quotes what a path may hold.
     settings = {
         "listeners": {
@@ -105,7 +111,8 @@ def prepare(options: DemoOptions) -> Path:
             "admin": {"host": HOST, "port": options.admin_port},
         },
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
-        "policies": {"paths": [str(shipped_rules() / "policies")]},
+        "policies": {"paths": [str(shipped_rules() / "policies"), "files.yaml"]},
+        "files": {"inbox": {"root": f"file:{root}", "database": "inbox"}},
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
     }
@@ -114,6 +121,16 @@ def prepare(options: DemoOptions) -> Path:
         b"# Written by `sluice demo` at every start.\n" + orjson.dumps(settings, option=orjson.OPT_INDENT_2)
     )
     return file
+
+
+def _inbox(directory: Path) -> Path:
+    """Write files that nobody has made a table of, where Spark's user reads them; return their directory."""
+    root = state_place(directory / "inbox", run_as())
+    for name, text in demo_data.FILES.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return root
 
 
 async def load_data(settings: Settings, where: Addresses, progress: Callable[[str], None]) -> None:

@@ -186,3 +186,28 @@ SELECT n AS id,
        moment AS ordered_at
 FROM numbered
 """
+
+
+FILES = {
+    "web/visits/2026-11-01.csv": "visitor,email,page,seconds\n"
+    "1,liam.haddad@example.com,/pricing,41\n2,emma.novak@example.com,/docs,180\n",
+    "web/visits/2026-11-02.csv": "visitor,email,page,seconds\n"
+    "1,liam.haddad@example.com,/docs,77\n3,omar.silva@example.com,/,5\n",
+}
+"""Path below the source `inbox` of files → text."""
+
+FILE_POLICIES = """\
+service: spark
+policies:
+  - name: analysts read what came in, and make tables of it
+    on:
+      - {catalog: spark_catalog, database: inbox}
+      - {catalog: spark_catalog, database: inbox, table: "*", column: "*"}
+    allow: [{groups: [analysts], access: [use, select, promote]}]
+  - name: files that came in
+    on: {url: ROOT}
+    allow: [{groups: [analysts], access: [read]}]
+  - name: who visited is contact data
+    on: {catalog: spark_catalog, database: inbox, table: web__visits, column: email}
+    mask: [{groups: [public], type: MASK_HASH}]
+"""

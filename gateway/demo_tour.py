@@ -86,6 +86,11 @@ STOPS = (
         "FROM sales.orders o JOIN sales.customer c ON o.customer_id = c.id\n"
         "GROUP BY o.region, c.segment ORDER BY o.region, c.segment",
     ),
+    Stop(
+        "A directory of files becomes a table when somebody who may first names it",
+        "SELECT page, count(*) AS visits, min(email) AS somebody FROM inbox.web.visits\n"
+        "GROUP BY page ORDER BY page",
+    ),
     Stop("Nobody runs programs through SQL", "SELECT reflect('java.lang.System', 'getenv', 'PATH')"),
 )
 

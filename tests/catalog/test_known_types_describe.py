@@ -384,8 +384,9 @@ def by_name(name: str) -> list[tuple[Any, ...]]:
 
 def test_a_table_of_another_catalog_may_have_its_name_in_one_word() -> None:
     name = TableName("lake", "hr", "emp")
-    assert table_from_rows(by_name("lake.hr.emp"), name).name == name
-    for other in ("lake.hr.other", "hr.emp", "emp", ""):
+    for told in ("lake.hr.emp", "hr.emp"):
+        assert table_from_rows(by_name(told), name).name == name
+    for other in ("lake.hr.other", "hr.other", "emp", ""):
         with pytest.raises(NotUnderstood):
             table_from_rows(by_name(other), name)
     with pytest.raises(NotUnderstood):
