@@ -26,7 +26,14 @@ from gateway.catalog.describe import (
 from gateway.catalog.known import KnownTables
 from gateway.catalog.types import NotUnderstood, quote
 from gateway.errors import BackendUnavailable
-from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName, ViewBody
+from gateway.model.catalog import (
+    CatalogSnapshot,
+    Table,
+    TableKind,
+    TableName,
+    ViewBody,
+    kept_by_sessions,
+)
 from gateway.model.files import FileSource
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.spark_minors import JSON_DESCRIPTIONS, NEWEST, Minor
@@ -48,8 +55,6 @@ _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 _CONDITION = re.compile(r"(?:Error running query: )?\[([A-Z][A-Z0-9_.]*)\]")
 """What an error of Spark's begins with."""
 
-_KEPT_BY_SESSIONS = frozenset({"paimon"})
-"""Providers whose catalogs keep what a table is, for each session of Spark by itself."""
 _NAMED_BELOW = frozenset({"iceberg"})
 """Providers whose metadata tables are named below their table, where a nested namespace may be as well."""
 
@@ -239,35 +244,38 @@ class LiveCatalog:
 
     async def _describe(self, name: TableName) -> Table | None:
         dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
-        sql = f"DESCRIBE TABLE EXTENDED {dotted}"
         try:
-            if self._json:
-                rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
-                if rows == _NO_SUCH_TABLE:
-                    return None
-                if not isinstance(rows, str):
-                    return table_from_json(_only_cell(rows), name)
-            rows = await self._rows(sql, _NO_SUCH_TABLE)
-            if isinstance(rows, str):
-                return None
-            if is_catalog_view(rows):
-                return await self._catalog_view(sql, dotted, name, rows)
-            table = table_from_rows(rows, name)
-            if (table.provider or "").lower() in _KEPT_BY_SESSIONS:
+            table = await self._described(dotted, name)
+            if _is_kept(table):
                 # What it told is what our own session knew, which can be older than what the user's knows.
-                refreshed = await self._rows(f"REFRESH TABLE {dotted}", _NO_SUCH_TABLE)
-                rows = refreshed if isinstance(refreshed, str) else await self._rows(sql, _NO_SUCH_TABLE)
-                if isinstance(rows, str):
+                if isinstance(await self._rows(f"REFRESH TABLE {dotted}", _NO_SUCH_TABLE), str):
                     return None
-                table = table_from_rows(rows, name)
-            if not self._json and table.kind is TableKind.VIEW:
-                return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
-            if (table.provider or "").lower() not in _NAMED_BELOW:
+                table = await self._described(dotted, name)
+            if table is None or not _has_names_below(table):
                 return table
             namespace = await self._rows(f"DESCRIBE NAMESPACE {dotted}", _NO_SUCH_NAMESPACE, _NOT_SUPPORTED)
             return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
+
+    async def _described(self, dotted: str, name: TableName) -> Table | None:
+        """Return what our session knows of a table or view."""
+        sql = f"DESCRIBE TABLE EXTENDED {dotted}"
+        if self._json:
+            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
+            if rows == _NO_SUCH_TABLE:
+                return None
+            if not isinstance(rows, str):
+                return table_from_json(_only_cell(rows), name)
+        rows = await self._rows(sql, _NO_SUCH_TABLE)
+        if isinstance(rows, str):
+            return None
+        if is_catalog_view(rows):
+            return await self._catalog_view(sql, dotted, name, rows)
+        table = table_from_rows(rows, name)
+        if not self._json and table.kind is TableKind.VIEW:
+            return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
+        return table
 
     async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
         """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
@@ -325,6 +333,14 @@ class LiveCatalog:
             raise BackendUnavailable(
                 f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused
+
+
+def _is_kept(table: Table | None) -> bool:
+    return table is not None and table.kind is TableKind.TABLE and kept_by_sessions(table)
+
+
+def _has_names_below(table: Table) -> bool:
+    return table.kind is TableKind.TABLE and (table.provider or "").lower() in _NAMED_BELOW
 
 
 def _only_cell(rows: Sequence[Row]) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableKind, TableName
 from gateway.model.statement import (
     ChangeSetting,
     Cleared,
@@ -192,10 +192,12 @@ async def look_again(
     judge: Judging,
     run: Callable[[Statement], Awaitable[None]],
 ) -> Verdict:
-    """Judge a statement, and have Spark's session look at the tables that its policies read, once a period.
+    """Judge a statement, and have Spark's session look at the tables that its policies read, once a period,
+    and at those that have changed since it knows them.
 
     INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a row
-    of a mapping table is blocked in sessions, too, that have read it before.
+    of a mapping table is blocked in sessions, too, that have read it before. Catalogs of Iceberg and Paimon
+    keep tables as well: a column that is gone, and was masked, is not read where nothing masks it any more.
     """
     looked: set[TableName] = set()
     while True:
@@ -205,9 +207,17 @@ async def look_again(
         # What was looked at for this very statement is fresh, should the period have ended meanwhile.
         stale = [table for table in session.stale_tables(verdict) if table not in looked]
         if not stale:
+            session.judged(verdict)
             return verdict
+        tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
         for table in stale:
-            await _run_own(replace(statement, text="", plan=None, refreshes=table), run)
+            own = replace(statement, text="", plan=None, refreshes=table)
+            if table.folded() in tables or table in verdict.policy_tables:
+                await _run_own(own, run)
+            else:
+                # It is no table now. A session that kept one looks again; one that did not fails.
+                with contextlib.suppress(StatementRefused, StatementFailed):
+                    await run(own)
             session.looked_at[table] = verdict.period
             looked.add(table)
 
@@ -246,7 +256,7 @@ async def _run_own(statement: Statement, run: Callable[[Statement], Awaitable[No
 def _purpose(statement: Statement) -> str:
     if statement.resets is not None:
         return f"reset the setting `{statement.resets}`"
-    return "look again at what policies read" if statement.refreshes else "record who defines a view"
+    return "look again at what the statement reads" if statement.refreshes else "record who defines a view"
 
 
 async def renew_views(

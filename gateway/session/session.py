@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName, kept_by_sessions
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -160,6 +160,9 @@ class NamesInForce:
         """Keys of the settings that the session was given, and may have otherwise than Spark itself does."""
         self.looked_at: dict[TableName, int] = {}
         """Tables that policies read, and the period in which Spark's session last looked at them."""
+        self.kept_tables: dict[TableName, Table | None] = {}
+        """What statements were judged by, folded, as it was then: Spark's session may know it so. None: it
+        was not there."""
         self.views_obliged = False
         """Whether Spark was ever sent a temporary view, or a checkpoint to compute later, that carries row
         filters or masks. It stays true: rows of a statement can still be computed when what it read is long
@@ -176,8 +179,24 @@ class NamesInForce:
         return sum({id(judged): judged.size for judged in kept}.values())
 
     def stale_tables(self, cleared: Cleared) -> list[TableName]:
-        """Return the tables of a statement's policies that Spark's session has to look at again first."""
-        return [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
+        """Return the tables that Spark's session has to look at again first: those of a statement's policies,
+        and those that have become something else where sessions keep what a table is."""
+        read = [table for table in cleared.policy_tables if self.looked_at.get(table) != cleared.period]
+        return [*read, *self._changed_tables(cleared)]
+
+    def _changed_tables(self, cleared: Cleared) -> list[TableName]:
+        now = {table.name.folded(): table for table in cleared.tables}
+        changed = []
+        for name in cleared.names & self.kept_tables.keys():
+            then = self.kept_tables[name], now.get(name)
+            if then[0] != then[1] and any(table is not None and kept_by_sessions(table) for table in then):
+                changed.append(name)
+        return sorted(changed, key=str)
+
+    def judged(self, cleared: Cleared) -> None:
+        """Note what Spark's session may know from now on, having looked at what was stale."""
+        now = {table.name.folded(): table for table in cleared.tables}
+        self.kept_tables.update((name, now.get(name)) for name in cleared.names)
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""

@@ -1,4 +1,4 @@
-"""A catalog of Paimon's keeps what a table is, in each session by itself: ours is told to look again."""
+"""Catalogs of Iceberg and Paimon keep what a table is, in each session by itself: ours is told to look again."""
 
 from __future__ import annotations
 
@@ -41,4 +41,5 @@ async def columns_of(provider: str) -> list[str]:
 
 async def test_what_a_session_kept_of_a_table_is_not_believed() -> None:
     assert await columns_of("paimon") == ["new"]
+    assert await columns_of("iceberg") == ["new"]
     assert await columns_of("other") == ["old"]

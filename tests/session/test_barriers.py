@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import BackendUnavailable
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
@@ -132,6 +132,58 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
         await look_again(session, statement("SELECT 1"), judge=Looking().judge, run=run)
     assert "blocked" not in str(raised.value)
     assert not session.looked_at
+
+
+def known(provider: str, *columns: str, kind: TableKind = TableKind.TABLE) -> Table:
+    return Table(
+        name=MAPPING,
+        kind=kind,
+        columns=tuple(Column(name=name, type="int") for name in columns),
+        provider=provider,
+    )
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "looks"),
+    [
+        (known("iceberg", "a"), known("iceberg", "a"), 0),
+        (known("iceberg", "a"), known("iceberg", "a", "b"), 1),
+        (known("iceberg", "a"), None, 1),
+        (None, known("paimon", "a"), 1),
+        (known("iceberg", "a"), known("iceberg", "a", kind=TableKind.VIEW), 1),
+        (known("parquet", "a"), known("parquet", "a", "b"), 0),
+        (None, known("parquet", "a"), 0),
+    ],
+)
+async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
+    then: Table | None, now: Table | None, looks: int
+) -> None:
+    session = NamesInForce(PRINCIPAL, Client(), SessionContext())
+    facts, ran = then, []
+
+    async def judge(asked: Statement) -> Verdict:
+        return Cleared(
+            statement=asked,
+            forwarded=asked.text,
+            plan_class="Project",
+            decisions=(),
+            scans=(),
+            snapshot_version="1",
+            names=frozenset({MAPPING}),
+            tables=(facts,) if facts is not None else (),
+        )
+
+    async def run(asked: Statement) -> None:
+        ran.append(asked.refreshes)
+        if facts is None or facts.kind is TableKind.VIEW:
+            raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.blocked", "42P01", 0, "")
+
+    await look_again(session, statement("SELECT 1"), judge=judge, run=run)
+    assert not ran, "it has not read it before"
+    facts = now
+    for _ in range(2):
+        await look_again(session, statement("SELECT 1"), judge=judge, run=run)
+        assert ran == [MAPPING] * looks
 
 
 async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 
@@ -33,6 +35,9 @@ policies:
   - name: addresses
     on: {catalog: ice, database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: addresses of others
+    on: {catalog: ice, database: shop, table: "changed_*", column: email}
+    mask: [{groups: [analysts], type: MASK_NULL}]
   - name: numbers
     on: {catalog: ice, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
@@ -475,3 +480,88 @@ def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
     for condition in ("id = (SELECT 1)", "reflect('a', 'b') = 1", "id = 1; DROP TABLE t"):
         text = f"CALL ice.system.rewrite_data_files(table => 'one.t', where => \"{condition}\")"
         assert "[" in steward.refusal(text)
+
+
+CHANGED = (
+    (
+        "a column is added",
+        ("CREATE TABLE {t} (id INT) USING iceberg", "INSERT INTO {t} VALUES (1)"),
+        ("ALTER TABLE {t} ADD COLUMN email STRING", f"INSERT INTO {{t}} VALUES (2, '{CANARY}')"),
+        [(1, None), (2, None)],
+    ),
+    (
+        "a column is dropped",
+        (
+            "CREATE TABLE {t} (id INT, email STRING) USING iceberg",
+            f"INSERT INTO {{t}} VALUES (1, '{CANARY}')",
+        ),
+        ("ALTER TABLE {t} DROP COLUMN email",),
+        [(1,)],
+    ),
+    (
+        "it is made anew",
+        (
+            "CREATE TABLE {t} (id INT, email STRING) USING iceberg",
+            f"INSERT INTO {{t}} VALUES (1, '{CANARY}')",
+        ),
+        ("DROP TABLE {t}", "CREATE TABLE {t} (id INT) USING iceberg", "INSERT INTO {t} VALUES (7)"),
+        [(7,)],
+    ),
+    (
+        "columns change places",
+        (
+            "CREATE TABLE {t} (id STRING, email STRING) USING iceberg",
+            f"INSERT INTO {{t}} VALUES ('1', '{CANARY}')",
+        ),
+        (
+            "ALTER TABLE {t} RENAME COLUMN email TO e",
+            "ALTER TABLE {t} RENAME COLUMN id TO email",
+            "ALTER TABLE {t} DROP COLUMN e",
+        ),
+        [(None,)],
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "before", "after", "rows"),
+    [(n, *c[1:]) for n, c in enumerate(CHANGED)],
+    ids=[c[0] for c in CHANGED],
+)
+def test_what_sessions_keep_of_a_table_is_not_what_it_is(
+    lake: LakeSpark,
+    gateway: RunningGateway,
+    number: int,
+    before: tuple[str, ...],
+    after: tuple[str, ...],
+    rows: list[tuple[Any, ...]],
+) -> None:
+    """A catalog of Iceberg's keeps its tables in each session: the gateway's own, one that has read it, one
+    that has not."""
+    table = f"ice.shop.changed_{number}"
+    with contextlib.ExitStack() as opened:
+        steward, known, new = (
+            opened.enter_context(one_pack.session(gateway, "thrift", user)) for user in ("stew", "bob", "bob")
+        )
+        sessions, views = {"known": known, "new": new}, []
+        if lake.spark.connect_port:
+            frames, viewing = (
+                opened.enter_context(one_pack.session(gateway, "connect", "bob")) for _ in range(2)
+            )
+            sessions["connect"] = frames
+            views.append(viewing)
+        for text in before:
+            steward(text.format(t=table))
+        for ask in (*views, *(ask for name, ask in sessions.items() if name != "new")):
+            assert CANARY not in repr(ask(f"SELECT * FROM {table}"))
+        for ask in views:
+            ask(f"CREATE TEMPORARY VIEW v AS SELECT * FROM {table}")
+        for text in after:
+            steward(text.format(t=table))
+        assert {name: ask(f"SELECT * FROM {table}") for name, ask in sessions.items()} == dict.fromkeys(
+            sessions, rows
+        )
+        for ask in views:
+            # It has the columns that it was made with, or ends.
+            with contextlib.suppress(Exception):
+                assert CANARY not in repr(ask("SELECT * FROM v"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 
@@ -158,3 +161,27 @@ def test_who_defined_a_view_through_the_gateway_lends_it(bob: Twins, steward: Tw
     assert bob.refusal("SELECT * FROM ice.base.secret").startswith("[SLUICE_")
     assert not steward.ours.ask("DROP VIEW over.seen.lent").error
     assert bob.refusal("SELECT * FROM over.seen.lent")
+
+
+def test_a_view_in_the_place_of_a_table(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """Sessions that have read the table, the gateway's own among them, keep it until they look again."""
+    with contextlib.ExitStack() as opened:
+        steward, known, new = (
+            opened.enter_context(one_pack.session(gateway, "thrift", user)) for user in ("stew", "bob", "bob")
+        )
+        steward("CREATE TABLE over.seen.turned (id INT) USING iceberg")
+        assert known("SELECT * FROM over.seen.turned") == []
+        steward("DROP TABLE over.seen.turned")
+        steward("CREATE VIEW over.seen.turned AS SELECT id, email FROM ice.base.customer WHERE id = 1")
+        masked = bob_sees(new, "over.seen.people WHERE id = 1")
+        for ask in (new, known):
+            assert bob_sees(ask, "over.seen.turned") == masked
+        steward("DROP VIEW over.seen.turned")
+        steward("CREATE TABLE over.seen.turned (id INT, email STRING) USING iceberg")
+        for ask in (new, known):
+            assert bob_sees(ask, "over.seen.turned") == []
+        steward("DROP TABLE over.seen.turned")
+
+
+def bob_sees(ask: one_pack.Ask, source: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in ask(f"SELECT id, email FROM {source}")]
