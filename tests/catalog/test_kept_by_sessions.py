@@ -1,4 +1,4 @@
-"""Catalogs of Iceberg and Paimon keep what a table is, in each session by itself: ours is told to look again."""
+"""Catalogs of Iceberg and Paimon keep what a table is, in each session: ours is told to look again."""
 
 from __future__ import annotations
 
