@@ -99,7 +99,6 @@ def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
         yield twins
 
 
-PATIENCE_S = 120.0
 READS = (
     "SELECT * FROM customer ORDER BY id",
     "SELECT * FROM {db}.customer WHERE id > 1 ORDER BY id",
@@ -347,14 +346,7 @@ def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
 
     if not lake.spark.connect_port:
         return
-    passed = []
-    for name, program in FRAMES_PAST.items():
-        try:
-            passed.append((name, program(bob.ours.frames, str(lake.warehouse / "ice")).collect()))
-        except PySparkException as error:
-            if "SLUICE_" not in str(error) or CANARY in str(error):
-                passed.append((name, str(error)))
-    assert not passed, passed
+    bob.require_refused_frames(FRAMES_PAST, lake.warehouse / "ice", CANARY)
     with pytest.raises(PySparkException, match="SLUICE_NOT_GOVERNABLE"):
         bob.ours.frames.table("ice.shop.plain.files").cache()
 
@@ -419,21 +411,10 @@ STREAMS: dict[str, Callable[[Any, str], Any]] = {
 def test_streams_are_guarded_as_the_table_is(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
-    for number, (name, program) in enumerate(STREAMS.items()):
-        for side in (bob.ours, bob.theirs):
-            stream = program(side.frames, side.database)
-            query = (
-                stream.writeStream.format("memory").queryName(f"s{number}").trigger(availableNow=True).start()
-            )
-            assert query.awaitTermination(PATIENCE_S)
-            assert query.exception() is None
-        answer = bob.same_frame(name, at_sink(f"s{number}"))
+    for name, program in STREAMS.items():
+        answer = bob.same_stream(name, program)
         assert not answer.error
         assert len(answer.rows) == 3
-
-
-def at_sink(name: str) -> Callable[[Any, str], Any]:
-    return lambda spark, db: spark.table(name)
 
 
 WRITES = (

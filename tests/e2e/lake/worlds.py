@@ -39,6 +39,7 @@ from tests.e2e.wire_client import StatusError, WireClient
 from tests.e2e.wire_comparison import neutral
 
 HEAP = "1g"
+PATIENCE_S = 120.0
 OWN_CONF = {key: value for key, value in CONF.items() if not key.startswith(CATALOG_PREFIX)} | {
     # A few rows are sooner read than code for them is compiled.
     "spark.sql.codegen.wholeStage": "false",
@@ -213,6 +214,32 @@ class Twins:
     def all_same_frames(self, programs: Mapping[str, Callable[[Any, str], Any]]) -> None:
         """The same of each program, by its name; tells all that differ."""
         self._all([partial(self.same_frame, name, program) for name, program in programs.items()])
+
+    def same_stream(self, name: str, program: Callable[[Any, str], Any]) -> Answer:
+        """Have a program make a stream, run all that is there into memory, and compare what arrived."""
+        sink = f"stream_{len(self.compared)}"
+        for side in (self.ours, self.theirs):
+            writer = program(side.frames, side.database).writeStream.format("memory").queryName(sink)
+            query = writer.trigger(availableNow=True).start()
+            assert query.awaitTermination(PATIENCE_S)
+            assert query.exception() is None
+        return self.same_frame(name, lambda spark, db: spark.table(sink))
+
+    def require_refused_frames(
+        self, programs: Mapping[str, Callable[[Any, str], Any]], place: Path, canary: str
+    ) -> None:
+        """Require that every program, given a session of the user's and a place, is refused by Sluice without
+        the canary; tells all that are not."""
+        from pyspark.errors import PySparkException
+
+        passed: list[tuple[str, object]] = []
+        for name, program in programs.items():
+            try:
+                passed.append((name, program(self.ours.frames, str(place)).collect()))
+            except PySparkException as error:
+                if "SLUICE_" not in str(error) or canary in str(error):
+                    passed.append((name, str(error)))
+        assert not passed, passed
 
     def _all(self, questions: Iterable[Callable[[], object]]) -> None:
         different = []
