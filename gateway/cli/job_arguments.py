@@ -11,13 +11,13 @@ Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
 WithConfig = Callable[[argparse.ArgumentParser], None]
 
 
-def add(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def add(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     """Add the commands, made as all others are."""
     _jobs(commands, command, with_config)
     _report(commands, command, with_config)
 
 
-def _jobs(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     parser = command(
         commands,
         "jobs",
@@ -40,7 +40,7 @@ def _jobs(commands: Commands, command: Command, with_config: WithConfig) -> None
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
 
-def _report(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     parser = command(
         commands,
         "report",

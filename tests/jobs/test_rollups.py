@@ -217,8 +217,8 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
     bodies += ['{"decisions": [{"result": "no"}, {"result": 0}]}', '{"scans": [{"table": "\\ud83d\\ude00"}]}']
     await place.connection.executemany(
         "INSERT INTO sluice.audit_event"
-        " (event_id, time, kind, gateway, user_name, body, verdict, statement_id,"
-        " duration_ms, statement) VALUES (gen_random_uuid(), $1, $2, '', '', $3, $4, $5, $6, $7)",
+        " (event_id, time, kind, gateway, user_name, body, verdict, statement_id, duration_ms, statement)"
+        " VALUES (gen_random_uuid(), $1, $2, '', '', $3, $4, $5, $6, $7)",
         [
             (DAY + timedelta(hours=index), kind, body, verdict, sid, ms, text)
             for index, body in enumerate(bodies)
