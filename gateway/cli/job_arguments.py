@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # argparse names the type only so
-Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+Commands = argparse._SubParsersAction  # argparse names the type only so
+Command = Callable[[Any, str, str, str, str], argparse.ArgumentParser]
 WithConfig = Callable[[argparse.ArgumentParser], None]
 
 
