@@ -83,7 +83,8 @@ async def guard_reads(
             if query is not None and not await _reads_only(query, frozenset(allowed), judging.reader):
                 return NotGovernable(f"what guards {read.name} could not be proved to read nothing else")
             written[key] = query
-        if read.read.changes and written[key] is not None:
+        seen = policies.views[name]
+        if read.read.changes and (written[key] is not None or (seen is not None and not seen.uniform())):
             return NotGovernable(
                 f"the change feed of {read.name} cannot be filtered or masked, and its rows are for this user"
                 if table is not None

@@ -175,6 +175,7 @@ def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
         row_filter=_all_of(tuple(filters.values())),
         hidden=hidden,
         facets=frozenset[str]().union(*(view.facets for view in views)),
+        uniform=lambda: all(view.uniform() for view in views),
     )
 
 

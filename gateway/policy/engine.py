@@ -479,7 +479,7 @@ class Engine:
         masks = viewing.masks()
         rows = viewing.rows(self._filters)
         decisions = Decisions(self.decide, request, names, viewing.alike)
-        return TableView(decisions, masks, rows, hidden, viewing.facets)
+        return TableView(decisions, masks, rows, hidden, viewing.facets, viewing.uniform)
 
     def _allows(self, question: Question) -> bool:
         request = AccessRequest(

@@ -24,6 +24,10 @@ from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
 
 
+def _not_uniform() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TableView:
     """What one principal sees of one table: per column whether and how, and which rows."""
@@ -37,6 +41,9 @@ class TableView:
     """The columns that may not be accessed: told without making a Decision of each."""
     facets: frozenset[str] = NO_FACETS
     """Fields of the AccessContext that any of it depends on."""
+    uniform: Callable[[], bool] = _not_uniform
+    """Says whether columns that the table had, or will have, would be seen as those are that it has: nothing
+    speaks of some columns alone. Errs on the side of no."""
 
 
 class Decisions(Mapping[str, Decision]):
@@ -184,6 +191,31 @@ class Viewing:
         """None: every column is asked by itself."""
         self.facets = question.facets
         """Fields of the context that what was answered depends on."""
+
+    def uniform(self) -> bool:
+        """Say whether columns of any name get one answer; errs on the side of no."""
+        if self._super:
+            return True
+        question, zone = self._table(), self._zone
+        if zone is None:
+            return False
+        for type_ in (PolicyType.ACCESS, PolicyType.MASK):
+            sorting = sort_columns(question, type_, zone, question.subject)
+            if sorting.given or not sorting.plain:
+                return False
+            some = [entry for entry in sorting.entries if not entry.matchers[-1].any]
+            if any(self._says_anything(question, entry, type_, zone) for entry in some):
+                return False
+            if any(len(e.levels) > len(question.levels) and not e.matchers[-1].any for e in sorting.tagged):
+                return False
+        return True
+
+    def _says_anything(self, question: Question, entry: Entry, type_: PolicyType, zone: str) -> bool:
+        applying = (entry.of, False, False)
+        if type_ is PolicyType.MASK:
+            return find_in(question, type_, zone, [], [applying]) is not None
+        said = said_by(question, None, applying)
+        return bool((said.deny | said.allow | said.rest) & self._bit)
 
     def _as_compared(self) -> Mapping[str, str]:
         """The columns' names as they are compared."""

@@ -119,7 +119,8 @@ def changes_wants(reading: Reading, names: Names) -> Wants | NotGovernable:
         if table.catalog.lower() != SESSION_CATALOG:
             return NotGovernable(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
         tables.append(table)
-    return Wants(wants=tuple(Want(table_resource(table), "select") for table in tables), read=tuple(tables))
+    found = tuple(tables)
+    return Wants(wants=tuple(Want(table_resource(name), "select") for name in found), read=found, past=found)
 
 
 def is_changes(function: FunctionRef) -> bool:
@@ -129,7 +130,11 @@ def is_changes(function: FunctionRef) -> bool:
 
 def _cloned(pin: Pin) -> Wants:
     return Wants(
-        wants=(Want(table_resource(pin.table), "select"),), pins=(pin,), raw=(pin.table,), read=(pin.table,)
+        wants=(Want(table_resource(pin.table), "select"),),
+        pins=(pin,),
+        raw=(pin.table,),
+        read=(pin.table,),
+        past=(pin.table,),
     )
 
 

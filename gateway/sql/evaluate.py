@@ -209,7 +209,7 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        read = {*wants.read, *wants.shown}
+        read, past = {*wants.read, *wants.shown}, {*wants.past}
         for name in dict.fromkeys((*wants.raw, *wants.read, *wants.shown)):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
@@ -223,6 +223,7 @@ class Evaluation:
                         f"statement reads or tells what is in it"
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
+            barred = barred or (name in past and not view.uniform())
             if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
@@ -409,7 +410,9 @@ def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, Metadat
 def metadata_wants(tables: Iterable[MetadataTable]) -> Wants:
     """Return what reading metadata wants: it has values of all rows and columns in it."""
     names = tuple(dict.fromkeys(one.table for one in tables))
-    return Wants(wants=tuple(Want(table_resource(name), "metadata") for name in names), read=names)
+    return Wants(
+        wants=tuple(Want(table_resource(name), "metadata") for name in names), read=names, past=names
+    )
 
 
 def function_wants(functions: Iterable[FunctionRef], names: Names) -> tuple[Want, ...] | NotGovernable:

@@ -7,6 +7,7 @@ grouping and ordering on a masked column cannot leak. A scan without obligations
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -24,6 +25,8 @@ from gateway.sql.wants import NotGovernable, Wants
 
 _APPEARED = "the table did not exist when the statement was judged; run the statement again"
 _CHANGED = "the table was changed after the statement was judged; run the statement again"
+_OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
+"""How a suffix begins that is no time travel."""
 _NO_SETTING = "spark.sluice.nothing"
 """A key that no Spark knows."""
 _BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
@@ -167,6 +170,7 @@ def guard_scan(
     carry obligations. `below`, `bare`: as in `guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
+    within = within or _is_narrowed(table, view, suffix)
     query = table_query(
         table,
         view,
@@ -207,6 +211,15 @@ def has_obligations(table: Table, view: TableView) -> bool:
     return bool(hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
 
 
+def _is_narrowed(table: Table, view: TableView, suffix: str) -> bool:
+    """Whether a version of a table is read with the columns that the table has now alone.
+
+    INVARIANT (what is judged is what is read): an old version has the columns of its time. What policies say
+    of some columns by name was asked for those of now.
+    """
+    return bool(suffix) and not _OPTIONS.match(suffix) and not view.uniform()
+
+
 def table_query(
     table: Table,
     view: TableView,
@@ -222,7 +235,7 @@ def table_query(
 
     `suffix` is a time-travel or options clause that belongs to the name; `stream`: it is read as a stream.
     """
-    if body is None and not has_obligations(table, view):
+    if body is None and not has_obligations(table, view) and not _is_narrowed(table, view, suffix):
         return None
     hidden = hidden_columns(table, view)
     masks = masks_of(view)

@@ -71,6 +71,8 @@ class Wants:
     """Tables that the command changes past masks and filters: the principal must have none."""
     read: tuple[TableName, ...] = ()
     """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
+    past: tuple[TableName, ...] = ()
+    """Those of `read` of which it may tell columns that they had and have no more."""
     shown: tuple[TableName, ...] = ()
     """As `read`, but they need not be there: targets that a plan prints, a table that is made."""
     named: tuple[Named, ...] = ()
@@ -123,6 +125,7 @@ def join(parts: Iterable[Wants]) -> Wants:
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
         raw=tuple(name for part in all_parts for name in part.raw),
         read=tuple(name for part in all_parts for name in part.read),
+        past=tuple(name for part in all_parts for name in part.past),
         shown=(
             *(name for part in all_parts for name in part.shown),
             *(pin.table for part in all_parts for pin in part.pins if explains),

@@ -150,6 +150,31 @@ def test_an_obligation_that_cannot_be_told_hides() -> None:
     assert view.row_filter.expression == "FALSE"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "uniform"),
+    [
+        ("ssn", {"deny": ("ann",)}, False),
+        ("gone", {"deny": ("ann",)}, False),
+        ("gone", {"deny": ("bob",)}, True),
+        ("*", {"deny": ("ann",)}, True),
+        ("gone", {"mask": ("ann",)}, False),
+        ("gone", {"mask": ("bob",)}, True),
+        ("*", {"mask": ("ann",)}, True),
+    ],
+)
+def test_columns_that_are_gone_are_seen_as_the_others_where_nothing_speaks_of_some_alone(
+    name: str, kind: dict[str, tuple[str, ...]], uniform: bool
+) -> None:
+    ((what, users),) = kind.items()
+    if what == "deny":
+        second = policy(2, on("c", "hr", "salary", name), deny=(item(users),))
+    else:
+        mask = MaskItem(users=frozenset(users), accesses=frozenset({"select"}), mask_type="MASK_NULL")
+        second = policy(2, on("c", "hr", "salary", name), type=PolicyType.MASK, masks=(mask,))
+    view = Engine(policy_set(EVERYTHING, second)).table_view(ANN, SALARY, COLUMNS)
+    assert view.uniform() is uniform
+
+
 def test_a_schedule_needs_a_time_and_without_one_only_denials_count() -> None:
     january = ValiditySchedule(start=datetime(2026, 1, 1), end=datetime(2026, 1, 31))  # noqa: DTZ001
     within = AccessContext(time=datetime(2026, 1, 15, tzinfo=UTC))

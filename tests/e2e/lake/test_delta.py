@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.e2e import one_pack
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway
 
@@ -28,6 +30,9 @@ policies:
   - name: addresses
     on: {catalog: spark_catalog, database: shop, table: customer, column: email}
     mask: [{groups: [analysts], type: MASK_HASH}]
+  - name: addresses of others
+    on: {catalog: spark_catalog, database: shop, table: "changed_*", column: email}
+    mask: [{groups: [analysts], type: MASK_NULL}]
   - name: numbers
     on: {catalog: spark_catalog, database: shop, table: customer, column: phone}
     mask: [{groups: [analysts], type: MASK_NULL}]
@@ -479,3 +484,26 @@ def test_no_dataframe_is_a_way_past_either(lake: LakeSpark, bob: Twins) -> None:
     if not lake.spark.connect_port:
         return
     bob.require_refused_frames(FRAMES_PAST, lake.warehouse / "shop.db", CANARY)
+
+
+def test_old_versions_have_the_columns_of_now(gateway: RunningGateway) -> None:
+    """A column that is gone is in old versions and in changes: policies on it by its name were not asked."""
+    mapped = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true')"
+    table = "shop.changed_old"
+    with contextlib.ExitStack() as opened:
+        steward, ask = (
+            opened.enter_context(one_pack.session(gateway, "thrift", user)) for user in ("stew", "bob")
+        )
+        steward(f"CREATE TABLE {table} (id INT, email STRING) USING delta {mapped}")
+        steward(f"INSERT INTO {table} VALUES (1, '{CANARY}')")
+        steward(f"ALTER TABLE {table} DROP COLUMN email")
+        assert steward(f"SELECT * FROM {table} VERSION AS OF 1") == [(1, CANARY)]
+        assert ask(f"SELECT * FROM {table} VERSION AS OF 1") == [(1,)]
+        for text in (
+            f"SELECT email FROM {table} VERSION AS OF 1",
+            f"SELECT * FROM table_changes('{table}', 0, 1)",
+            f"CREATE TABLE shop.cloned_old SHALLOW CLONE {table} VERSION AS OF 1",
+        ):
+            with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN|SLUICE_ACCESS_DENIED") as raised:
+                ask(text)
+            assert CANARY not in str(raised.value)
