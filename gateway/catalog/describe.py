@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
@@ -204,35 +204,47 @@ def _catalog_view_body(
     name: TableName,
     shown: str,
 ) -> ViewBody | None:
-    head = f"CREATE VIEW {'.'.join(map(_shown_part, (name.catalog, name.database, name.table)))} "
-    tail = f"({_shown_columns(columns)})\n"
-    if comment := details.get("Comment"):
-        tail += f"COMMENT {_shown_literal(comment)}\n"
-    if properties:
-        pairs = (f"  {_shown_literal(k)} = {_shown_literal(v)}" for k, v in sorted(properties.items()))
-        tail += "TBLPROPERTIES (\n" + ",\n".join(pairs) + ")\n"
-    tail += "AS\n"
-    written, rest = shown[: len(head)], shown[len(head) :]
+    named = f"CREATE VIEW {'.'.join(map(_shown_part, (name.catalog, name.database, name.table)))} "
+    written, rest = shown[: len(named)], shown[len(named) :]
+    heads = [
+        head
+        for head in _shown_heads(columns, details.get("Comment", ""), properties)
+        if rest.startswith(head)
+    ]
     namespace = split_name(details.get(_IN_NAMESPACE, ""))
     output = details.get(_QUERIED, "")
     queried = output[1:-1].split(", ") if output.startswith("[") and output.endswith("]") else []
-    if written.lower() != head.lower() or not rest.startswith(tail) or not rest.endswith("\n"):
+    if written.lower() != named.lower() or len(heads) != 1 or not rest.endswith("\n"):
         return None
     if len(namespace) != 2 or len(queried) != len(columns):
         return None
-    text = rest[len(tail) : -1]
+    text = rest[len(heads[0]) : -1]
     return ViewBody(
         text=text,
         catalog=namespace[0],
         database=namespace[1],
         output=tuple(queried),
         definer=definer_of(text, properties),
+        by_position=True,
     )
 
 
-def _shown_columns(columns: Sequence[Column]) -> str:
+def _shown_heads(columns: Sequence[Column], comment: str, properties: Mapping[str, str]) -> set[str]:
+    """Return what can stand between a view's name and its text: catalogs differ in what they quote, and in
+    whether they write a comment that is empty."""
+    pairs = (f"  {_shown_literal(k)} = {_shown_literal(v)}" for k, v in sorted(properties.items()))
+    told = "TBLPROPERTIES (\n" + ",\n".join(pairs) + ")\n" if properties else ""
+    said = f"COMMENT {_shown_literal(comment)}\n"
+    return {
+        f"({_shown_columns(columns, written)})\n{commented}{told}AS\n"
+        for written in (_shown_part, str)
+        for commented in ((said,) if comment else ("", said))
+    }
+
+
+def _shown_columns(columns: Sequence[Column], written: Callable[[str], str]) -> str:
     lines = (
-        f"\n  {_shown_part(column.name)}"
+        f"\n  {written(column.name)}"
         + (f" COMMENT {_shown_literal(column.comment)}" if column.comment else "")
         for column in columns
     )

@@ -53,6 +53,8 @@ class ViewBody:
     definer: str | None = None
     """Who defined the view, as the gateway has recorded it. None: it has no record of the view, which was
     made elsewhere; empty: its record is of another text, so that nobody vouches for this one."""
+    by_position: bool = False
+    """Whether Spark finds the view's columns by their places in what the text gives, and not by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

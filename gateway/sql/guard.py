@@ -130,12 +130,13 @@ def _types_as_judged(types: Sequence[tuple[str, str]], *, bare: bool) -> Iterato
 
 
 def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
-    """Write a view's guarded body as a source: its columns by the names that the body gives them, as Spark
-    finds them, cast and named as the view has them.
+    """Write a view's guarded body as a source: its columns by the names that the body gives them, or by their
+    places, as Spark finds them, cast and named as the view has them.
 
     The line break keeps a comment at the end of the body from swallowing the bracket.
     """
-    output = [name.lower() for name in view.output]
+    found = tuple([c.name for c in table.columns]) if view.by_position else view.output
+    output = [name.lower() for name in found]
     if len(set(output)) != len(table.columns) or len(output) != len(table.columns):
         return NotGovernable(f"the columns of the view {table.name} cannot be told apart by name")
     # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
@@ -146,10 +147,11 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
             else f"CAST({quote(name)} AS {c.type})"
         )
         + f" AS {quote(c.name)}"
-        for name, c in zip(view.output, table.columns, strict=True)
+        for name, c in zip(found, table.columns, strict=True)
     )
     alias = quote(table.name.table)
-    return f"(SELECT {columns} FROM ({body}\n) AS {alias}) AS {alias}"
+    places = f"({', '.join(map(quote, found))})" if view.by_position else ""
+    return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"
 
 
 def guard_scan(

@@ -56,7 +56,13 @@ def body(rows: Sequence[Row], create: str, properties: dict[str, str] = PROPERTI
 
 def test_a_view_is_read() -> None:
     assert body(described(), shown()) == ViewBody(
-        text=TEXT, catalog="ice", database="hr", output=("id", "n"), collation="", definer=None
+        text=TEXT,
+        catalog="ice",
+        database="hr",
+        output=("id", "n"),
+        collation="",
+        definer=None,
+        by_position=True,
     )
     lines = "SELECT id\nAS\nn, 1\n"
     found = body(described("a comment"), shown(lines, "a comment", name="ICE.hr.V"))

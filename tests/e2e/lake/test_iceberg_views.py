@@ -19,7 +19,7 @@ policies:
     on: {catalog: over, database: seen, table: "*", column: "*"}
     allow: [{groups: [analysts], access: [select, show]}]
   - name: analysts read what they rest on
-    on: {catalog: ice, database: base, table: customer, column: "*"}
+    on: {catalog: ice, database: base, table: [customer, turned], column: "*"}
     allow: [{groups: [analysts], access: [select]}]
   - name: stewards do all
     on: {catalog: [ice, over], database: "*", table: "*", column: "*"}
@@ -66,6 +66,10 @@ def lake(request: pytest.FixtureRequest, lakes: OpenLake) -> LakeSpark:
             f"CREATE VIEW over.{views}.people AS SELECT id, {name}, email FROM ice.{base}.customer",
             f"CREATE VIEW over.{views}.renamed (number COMMENT 'its id', mail) {NASTY} "
             f"AS SELECT id, email\nAS\nmail FROM ice.{base}.customer",
+            f"CREATE TABLE ice.{base}.turned (a STRING, b STRING) USING iceberg",
+            f"INSERT INTO ice.{base}.turned VALUES ('1', 'x')",
+            f"CREATE VIEW over.{views}.by_place AS SELECT * FROM ice.{base}.turned",
+            f"ALTER TABLE ice.{base}.turned ALTER COLUMN b FIRST",
             f"CREATE VIEW over.{views}.twice AS SELECT a.id, b.email FROM over.{views}.people a "
             f"JOIN ice.{base}.customer b ON a.id = b.id",
         ]
@@ -106,6 +110,7 @@ def test_views_are_read_over_governed_tables(bob: Twins) -> None:
             "SELECT id FROM people WHERE email = 'ann@canary-3308'",
             "SELECT id FROM people WHERE name IS NULL ORDER BY id",
             "SELECT * FROM renamed ORDER BY number",
+            "SELECT a, b FROM by_place",
             "SELECT * FROM {db}.twice ORDER BY id",
             "SELECT p.id, r.mail FROM people p JOIN renamed r ON p.id = r.number ORDER BY p.id",
             "WITH v AS (SELECT * FROM people) SELECT id FROM v WHERE id IN (SELECT number FROM renamed)",
