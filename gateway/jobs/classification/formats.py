@@ -1,7 +1,7 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
-`stdnum.CC.NAME` is any number that python-stdnum validates, `words.LIST` a list of the rules, and the rest
-stands in `_OWN`. The libraries come in when the job runs and not before.
+`stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and `full_name.LIST+LIST`
+use lists of the rules; the rest stands in `_OWN`. The libraries come in when the job runs and not before.
 """
 
 from __future__ import annotations
@@ -61,15 +61,21 @@ class Formats:
             self._made[name] = tuple(self._make(name))
         return self._made[name]
 
+    def _words(self, names: str) -> frozenset[str]:
+        """Return the words of lists, whose names stand with a plus between."""
+        return frozenset[str]().union(*(self._lists[one] for one in names.split("+")))
+
     def _make(self, name: str) -> Iterator[Format]:
         kind, _, rest = name.partition(".")
         match kind:
             case "stdnum":
                 yield Format(name, _stdnum(rest))
             case "words":
-                yield Format(name, _listed(self._lists[rest]))
+                yield Format(name, _listed(self._words(rest)))
             case "person":
-                yield Format(name, _person(self._lists[rest]))
+                yield Format(name, _person(self._words(rest)))
+            case "full_name":
+                yield Format(name, _full_name(self._words(rest)))
             case "region_phone" | "written_phone":
                 for region in self._regions:
                     yield Format(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
@@ -83,8 +89,8 @@ class Formats:
 def is_format(name: str, lists: Collection[str]) -> bool:
     """Whether there is a format of that name; whether a library has a number is known when it is asked."""
     kind, _, rest = name.partition(".")
-    if kind in ("words", "person"):
-        return rest in lists
+    if kind in ("words", "person", "full_name"):
+        return all(one in lists for one in rest.split("+"))
     if kind == "stdnum":
         return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
     return name in _OWN or name in ("region_phone", "written_phone", "past_date")
@@ -145,13 +151,25 @@ def _phones_within(text: str) -> Iterator[str]:
 
 
 def _phone_of(region: str, *, written: bool) -> Whole:
-    """A number as people of a region write it; `written` wants it in groups, as digits alone are not."""
+    """A number as people of a region write it, with the country or without.
+
+    `written` wants it as no other number is: with the zero or the bracket in front, or, where a country has no
+    such zero, in three groups.
+    """
+    metadata = _phones().PhoneMetadata.metadata_for_region(region)
+    if metadata is None:
+        raise Faults([f"`{region}` is no country whose telephone numbers are known"])
+    least = 9 if metadata.national_prefix == "0" else 3
 
     def whole(value: str) -> bool:
         if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) is not None:
             return False
-        if written and (len(_PARTS.findall(value)) < 2 or len(_PARTS.findall(value)) > 6):
-            return False
+        if value.startswith("+"):
+            return _phone(value)
+        if written:
+            groups = len(_PARTS.findall(value))
+            if not (2 if value.startswith(("0", "(")) else least) <= groups <= 6:
+                return False
         return _valid_phone(value, region)
 
     return whole
@@ -235,16 +253,18 @@ def _macs_within(text: str) -> Iterator[str]:
 
 
 _CARD = re.compile(
-    r"[0-9]{13,16}|[0-9]{4}([ -])(?:[0-9]{4}\1){2}[0-9]{1,7}|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5}"
+    r"[0-9]{12,19}|[0-9]{4}([ -])(?:[0-9]{4}\1){2}[0-9]{1,7}|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5}"
 )
-_CARD_WITHIN = re.compile(rf"(?<![\w.+-])(?:{_CARD.pattern})(?![\w-])")
+_CARD_WITHIN = re.compile(rf"(?<![\w.+-])(?<![0-9] )(?:{_CARD.pattern})(?![\w-]| [0-9])")
+"""Not in the midst of other groups, as of an IBAN."""
 _ISSUERS = re.compile(
-    r"4(?:\d{12}|\d{15})"
+    r"4(?:\d{12}|\d{15}|\d{18})"
     r"|(?:5[1-5]\d{2}|222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}"
     r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
-    r"|(?:6011|64[4-9]\d|65\d{2})\d{12}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14}"
+    r"|(?:6011|64[4-9]\d|65\d{2})\d{12}(?:\d{3})?|35(?:2[89]|[3-8]\d)\d{12}|(?:2131|1800)\d{11}|62\d{14,17}"
+    r"|(?:5018|5020|5038|5[6-8]\d{2}|6304|6390|67\d{2})\d{8,15}"
 )
-"""Visa, Mastercard, American Express, Diners, Discover, JCB, UnionPay: the first digits that ISO/IEC 7812
+"""Visa, Mastercard, American Express, Diners, Discover, JCB, UnionPay, Maestro: the first digits that ISO/IEC 7812
 gives each, and how long its numbers are."""
 
 
@@ -364,29 +384,42 @@ def _past_date(today: date) -> Whole:
 
 
 _STREET = re.compile(
-    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef)\b"
-    r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|chemin|impasse|quai|route|calle|c/|paseo"
-    r"|plaza|carrera|ronda|camino|via|viale|v\.le|piazza|corso|largo|vicolo|rua|avenida|travessa|praça|estrada"
-    r"|alameda|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close|crescent|square|sq\.?"
-    r"|terrace|parkway|pkwy)(?=\W|$)",
+    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg|singel"
+    r"|boulevard|vägen|gatan|stigen|torget|gränd|gata|veien|vej)\b"
+    r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|chemin|impasse|quai|route|cours|square|calle"
+    r"|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|via|viale|v\.le|piazza"
+    r"|corso|largo|vicolo|strada|borgo|contrada|rua|avenida|travessa|praça|estrada|alameda|rodovia|viela|ladeira|ulica"
+    r"|ul\.|aleja|al\.|plac|pl\.|os\.|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close"
+    r"|crescent|terrace|parkway|pkwy|sq\.?|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green"
+    r"|heights|ridge|circle|loop|path|pike|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?)"
+    r"(?=\W|$)",
     re.IGNORECASE,
 )
 _HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?(?=$|[\s,])")
+_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}")
 
 
 def _address(value: str) -> bool:
     """A street with a number of a house."""
+    return _address_like(value) and _STREET.search(value) is not None
+
+
+def _address_like(value: str) -> bool:
+    """Words of which one is a name, and a number of a house."""
     if not 6 <= len(value) <= 160 or len(value.split()) > 16:
         return False
-    return _STREET.search(value) is not None and _HOUSE.search(value) is not None
+    return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
 
 
 # -- people --------------------------------------------------------------------------------------------------
 
-_LETTERS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*\.?", re.UNICODE)
+_WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
 _NOT_PEOPLE = frozenset(
-    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners bank
-    university hospital street road""".split()
+    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
+    bank university hospital street road and und et""".split()
+)
+_PARTICLES = frozenset(
+    "de da do dos das di del della la le van von der den het ter ten zu zum y e el al bin".split()
 )
 
 
@@ -397,21 +430,38 @@ def _listed(known: frozenset[str]) -> Whole:
     return whole
 
 
+def _name_words(value: str) -> list[str]:
+    """Return the words of what may be a name, none where it cannot be one: each begins with a capital."""
+    if len(value) > 60:
+        return []
+    parts = value.replace(",", " ").split()
+    if not 1 <= len(parts) <= 6 or not all(_WORD.fullmatch(part) for part in parts):
+        return []
+    folded = [fold(part).strip(".") for part in parts]
+    lower = [one for part, one in zip(parts, folded, strict=True) if part[0].islower()]
+    if not _PARTICLES.issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
+        return []
+    return [one for one in folded if one not in _PARTICLES]
+
+
 def _person(known: frozenset[str]) -> Whole:
-    """One to four words, of which one is a known name, and none says that it is a company."""
+    """Up to six words, of which one is a known name, and none says that it is a company."""
 
     def whole(value: str) -> bool:
-        if len(value) > 60:
-            return False
-        parts = value.replace(",", " ").split()
-        if not 1 <= len(parts) <= 4 or not all(_LETTERS.fullmatch(part) for part in parts):
-            return False
-        folded = [fold(part).strip(".") for part in parts]
-        if not _NOT_PEOPLE.isdisjoint(folded):
-            return False
-        return any(one in known or any(p in known for p in one.split("-")) for one in folded)
+        return any(one in known or any(p in known for p in one.split("-")) for one in _name_words(value))
 
     return whole
+
+
+def _full_name(known: frozenset[str]) -> Whole:
+    """The same with two words at least."""
+    person = _person(known)
+    return lambda value: len(_name_words(value)) > 1 and person(value)
+
+
+def _name_like(value: str) -> bool:
+    """Words that begin with capitals, and nothing else."""
+    return bool(_name_words(value)) and not value.isupper()
 
 
 # -- secrets -------------------------------------------------------------------------------------------------
@@ -511,6 +561,8 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "coordinates": (_coordinates, None),
     "degrees": (_degrees, None),
     "address": (_address, None),
+    "address_like": (_address_like, None),
+    "name_like": (_name_like, None),
     "known_key": _searching(_KEYS),
     "jwt": _searching(_JWT),
     "private_key": _searching(_PEM),

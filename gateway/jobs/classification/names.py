@@ -65,7 +65,7 @@ class Phrase:
 
     @property
     def weight(self) -> int:
-        return sum(len(word) for word in self.words) + 100 * self.alone
+        return sum(len(word) for word in self.words)
 
 
 def _is(wanted: str, word: str) -> bool:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from gateway.jobs.classification.formats import Format, Formats, distinct, is_json, leaves
 from gateway.jobs.classification.names import best, words
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 
-PROBE = 60
-"""Different values by which formats are told that the column cannot be of."""
+PROBE_HITS = 12
+"""A format is held against so many values first that a column that is of it has so many hits; with less than
+`PROBE_SHARE` of them it is not looked at further. Of columns that are, one in a hundred thousand is missed
+where most of the values have to fit, and one in a hundred where a tenth has to."""
+PROBE_SHARE = 0.4
 MOST_KEYS = 200
 """Keys of JSON that are looked at, each like a column."""
 _JSON_SHARE = 0.5
@@ -116,9 +121,13 @@ class Scorer:
         for rule in self._rules:
             if column.kind not in rule.types or best(rule.never, name):
                 continue
-            longer = (phrase for phrase in rule.names if len(phrase.words) > 1)
-            weight = 0 if best(rule.unless, name) else max(best(rule.names, name), best(longer, full))
-            score = self._score(rule, weight, counted)
+            longer = [phrase for phrase in rule.names if len(phrase.words) > 1]
+            surely = [phrase for phrase in rule.names if not phrase.alone]
+            weight = sure = 0
+            if not best(rule.unless, name):
+                sure = max(best(surely, name), best(longer, full))
+                weight = max(best(rule.names, name), sure)
+            score = self._score(rule, weight, counted, sure=sure > 0)
             if any(_holds(one, score, counted) for one in rule.when if not one.within):
                 scores.append(score)
         if not scores:
@@ -137,13 +146,19 @@ class Scorer:
             distinct=score.distinct,
         )
 
-    def _score(self, rule: ClassRule, weight: int, counted: Mapping[str, int]) -> _Score:
+    def _score(self, rule: ClassRule, weight: int, counted: Mapping[str, int], *, sure: bool) -> _Score:
         """Hold the values against each format by itself: check digits of many would fit anything."""
         plain, named, _ = self._formats[rule.name]
-        probe = [value for value, _ in zip(counted, range(PROBE), strict=False)]
+        floor = min(
+            (one.share for one in rule.when if not (one.empty or one.within) and (weight or not one.named)),
+            default=1.0,
+        )
+        wanted = math.ceil(PROBE_HITS / max(floor, 0.02))
+        probe = list(islice(counted, 0, None, max(1, len(counted) // wanted)))[:wanted]
         top = _Score(rule, weight, "", 0, 0, 0.0)
-        for format_ in (*plain, *named) if weight else plain:
-            if not any(map(format_.whole, probe)):
+        # A name that is so only by itself, such as `nom`, and a format that says little are too little.
+        for format_ in (*plain, *named) if sure else plain:
+            if sum(map(format_.whole, probe)) < max(1, PROBE_SHARE * floor * len(probe)):
                 continue
             hits = [value for value in counted if format_.whole(value)]
             share = len(hits) / len(counted)
