@@ -98,7 +98,7 @@ def luhn(text: str) -> str:
 
 def card(r: random.Random) -> str:
     kind = r.randrange(4)
-    plain = luhn(
+    return luhn(
         (
             "4" + digits(r, 14),
             r.choice(("51", "53", "55")) + digits(r, 13),
@@ -106,7 +106,6 @@ def card(r: random.Random) -> str:
             "6011" + digits(r, 11),
         )[kind]
     )
-    return plain
 
 
 def grouped_card(r: random.Random) -> str:
@@ -132,7 +131,7 @@ def iban(country: str, *, spaced: bool = False) -> Make:
 
     def make(r: random.Random) -> str:
         body = ""
-        for at in range(0, len(shape)):
+        for at in range(len(shape)):
             kind = shape[at]
             if kind in "nac":
                 count = int("".join(c for c in shape[at + 1 : at + 3] if c.isdigit()))
@@ -227,7 +226,7 @@ def phone(country: str, *, plus: bool = True) -> Make:
         "PT": ("+351 912 {k3} {k3}", "912 {k3} {k3}", ("",)),
         "NL": ("+31 6 1234 {k3}1", "06-1234{k3}1", ("",)),
     }
-    assert phones.SUPPORTED_REGIONS >= shapes.keys()
+    assert set(shapes) <= phones.SUPPORTED_REGIONS
     international, national, areas = shapes[country]
 
     def make(r: random.Random) -> str:
@@ -586,7 +585,10 @@ def positives() -> list[Spec]:
 
 def negatives() -> list[Spec]:
     """Return what looks like a class and is none."""
-    word = lambda r: r.choice(NOUNS)  # noqa: E731 - one of many makers in a table
+
+    def word(r: random.Random) -> str:
+        return r.choice(NOUNS)
+
     return [
         (
             "",

@@ -153,8 +153,8 @@ def _phones_within(text: str) -> Iterator[str]:
 def _phone_of(region: str, *, written: bool) -> Whole:
     """A number as people of a region write it, with the country or without.
 
-    `written` wants it as no other number is: with the zero or the bracket in front, or, where a country has no
-    such zero, in three groups.
+    `written` wants it as no other number is: with the zero or the bracket in front, or, where a country has
+    no such zero, in three groups.
     """
     metadata = _phones().PhoneMetadata.metadata_for_region(region)
     if metadata is None:
@@ -264,8 +264,8 @@ _ISSUERS = re.compile(
     r"|(?:6011|64[4-9]\d|65\d{2})\d{12}(?:\d{3})?|35(?:2[89]|[3-8]\d)\d{12}|(?:2131|1800)\d{11}|62\d{14,17}"
     r"|(?:5018|5020|5038|5[6-8]\d{2}|6304|6390|67\d{2})\d{8,15}"
 )
-"""Visa, Mastercard, American Express, Diners, Discover, JCB, UnionPay, Maestro: the first digits that ISO/IEC 7812
-gives each, and how long its numbers are."""
+"""Visa, Mastercard, American Express, Diners, Discover, JCB, UnionPay, Maestro: the first digits that
+ISO/IEC 7812 gives each, and how long its numbers are."""
 
 
 def _card(value: str) -> bool:

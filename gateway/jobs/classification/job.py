@@ -29,6 +29,8 @@ VERSION = 1
 class Source(Protocol):
     """Where tables are read; all calls block, and raise Unreadable or BackendUnavailable."""
 
+    def check(self) -> None: ...
+
     def tables(self, catalog: str) -> list[TableParts]: ...
 
     def describe(self, table: TableParts) -> Described: ...
@@ -152,6 +154,7 @@ class _Classify:
             sample = await asyncio.to_thread(source.sample, table, described, partitions, limits)
             columns = await asyncio.to_thread(self._score, sample)
         except Unreadable as error:
+            await asyncio.to_thread(source.check)
             work.progress(f"{table.name}: cannot be read: {error}")
             # Looked at again with the next run, after what is new.
             await self._write(_nothing(table, "unreadable", "", str(error)))

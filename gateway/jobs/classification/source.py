@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.scoring import Sampled
 
 COLUMNS_AT_ONCE = 50
@@ -100,6 +101,13 @@ class GatewaySource:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+
+    def check(self) -> None:
+        """Raise BackendUnavailable where nothing can be read any more, of whichever table."""
+        try:
+            self._rows("SELECT 1")
+        except Unreadable as error:
+            raise BackendUnavailable(f"the gateway does not answer: {error}") from None
 
     def tables(self, catalog: str) -> list[TableParts]:
         """Return the tables of a catalog that the principal sees. Raises Unreadable."""
@@ -344,6 +352,7 @@ def condition_of(error: Any) -> str:
 
 
 def _spark_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return (PySparkException,)
+    return (PySparkException, Py4JError)
