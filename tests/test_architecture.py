@@ -40,7 +40,6 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
             "model",
             "policy",
             "database",
-            "reader.port",
             "audit.chain",
             "audit.erasing",
             "audit.rows",

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
-Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse names the type only so
-Command = Callable[[Commands, str, str, str, str], argparse.ArgumentParser]
+Commands = argparse._SubParsersAction  # argparse names the type only so
+Command = Callable[[Any, str, str, str, str], argparse.ArgumentParser]
 WithConfig = Callable[[argparse.ArgumentParser], None]
 
 
-def add(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def add(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     """Add the commands, made as all others are."""
     _jobs(commands, command, with_config)
     _report(commands, command, with_config)
 
 
-def _jobs(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     parser = command(
         commands,
         "jobs",
@@ -39,7 +40,7 @@ def _jobs(commands: Commands, command: Command, with_config: WithConfig) -> None
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
 
-def _report(commands: Commands, command: Command, with_config: WithConfig) -> None:
+def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     parser = command(
         commands,
         "report",

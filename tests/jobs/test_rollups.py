@@ -122,7 +122,8 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     await place.fill(day_of_events(count=40))
     await place.connection.execute(
         "INSERT INTO sluice.tag_proposal (catalog, database, table_name, column_name, tag, attributes, state,"
-        " asks, origins) VALUES ('spark_catalog', 'hr', 'employee', 'ssn', 'PII', '[]', 'accepted', false, '[]'),"
+        " asks, origins) VALUES"
+        " ('spark_catalog', 'hr', 'employee', 'ssn', 'PII', '[]', 'accepted', false, '[]'),"
         " ('spark_catalog', 'hr', 'employee', 'name', 'NAME', '[]', 'proposed', false, '[]')"
     )
     await place.roll_up()
@@ -215,8 +216,9 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
     bodies += ['{"scans": [{"table": null, "columns": null, "obligations": [null]}]}']
     bodies += ['{"decisions": [{"result": "no"}, {"result": 0}]}', '{"scans": [{"table": "\\ud83d\\ude00"}]}']
     await place.connection.executemany(
-        "INSERT INTO sluice.audit_event (event_id, time, kind, gateway, user_name, body, verdict, statement_id,"
-        " duration_ms, statement) VALUES (gen_random_uuid(), $1, $2, '', '', $3, $4, $5, $6, $7)",
+        "INSERT INTO sluice.audit_event"
+        " (event_id, time, kind, gateway, user_name, body, verdict, statement_id, duration_ms, statement)"
+        " VALUES (gen_random_uuid(), $1, $2, '', '', $3, $4, $5, $6, $7)",
         [
             (DAY + timedelta(hours=index), kind, body, verdict, sid, ms, text)
             for index, body in enumerate(bodies)

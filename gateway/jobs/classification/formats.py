@@ -1,7 +1,8 @@
 """What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
 
-`stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and `full_name.LIST+LIST`
-use lists of the rules; the rest stands in `_OWN`. The libraries come in when the job runs and not before.
+`stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and
+`full_name.LIST+LIST` use lists of the rules; the rest stands in `_OWN`. The libraries come in when the job
+runs and not before.
 """
 
 from __future__ import annotations
