@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from gateway.app.backend_checks import ask_backend
+from gateway.app.classifying import classifiers
 from gateway.app.combining import combine
 from gateway.app.explaining import named_parsers, parsers_for, reader_of
 from gateway.app.procedures import procedures
@@ -28,6 +29,7 @@ from gateway.app.rule_files import (
 from gateway.app.table_checks import against_tables
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import Faults
+from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.policy.documents import hint, parse_document
@@ -35,6 +37,7 @@ from gateway.policy.packs.files import PACK_KEYS
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
+from gateway.settings.jobs import ClassifySettings
 from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
 
@@ -64,6 +67,8 @@ class _Sorted:
     """Rows of procedures."""
     providers: tuple[Path, ...]
     """Tables of providers of catalogs."""
+    classifiers: tuple[Path, ...]
+    """Rules of classification."""
     faults: tuple[str, ...]
 
 
@@ -91,14 +96,19 @@ async def check(
             by_path[path] = load_settings(path)
             faults += _tls_faults(by_path[path].policies)
             faults += _propagation_faults(by_path[path].tag_propagation)
+            faults += _classifier_faults(by_path[path].jobs.classify)
     for path in found.propagation:
         faults += _propagation_faults(TagPropagationSettings(rules=path))
     faults += _procedure_faults(found.procedures)
     faults += _provider_faults(found.providers)
+    if found.classifiers:
+        # Together: classes of one file use the lists of another.
+        faults += _classifier_faults(ClassifySettings(rules=found.classifiers))
     settings = list(by_path.values())
     policy_settings = [one.policies for one in settings] or [PolicySettings()]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
-    files |= {str(path) for path in (*found.propagation, *found.procedures, *found.providers)}
+    files |= {str(path) for path in (*found.propagation, *found.procedures)}
+    files |= {str(path) for path in (*found.providers, *found.classifiers)}
     loaded: list[PolicySet] = []
     for one in policy_settings:
         try:
@@ -158,6 +168,14 @@ def _propagation_faults(settings: TagPropagationSettings) -> list[str]:
     return []
 
 
+def _classifier_faults(settings: ClassifySettings) -> list[str]:
+    try:
+        classifiers(settings)
+    except Faults as error:
+        return list(error.faults)
+    return []
+
+
 def _procedure_faults(paths: Iterable[Path]) -> list[str]:
     faults: list[str] = []
     for path in paths:
@@ -201,6 +219,7 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
     propagation: list[Path] = []
     of_procedures: list[Path] = []
     of_providers: list[Path] = []
+    of_classifiers: list[Path] = []
     faults: list[str] = []
     for path in paths:
         try:
@@ -224,6 +243,8 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
                     of_procedures.append(file)
                 case "providers":
                     of_providers.append(file)
+                case "classifiers":
+                    of_classifiers.append(file)
                 case "settings":
                     settings.append(file)
                 case fault:
@@ -236,13 +257,14 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
         propagation=tuple(propagation),
         procedures=tuple(of_procedures),
         providers=tuple(of_providers),
+        classifiers=tuple(of_classifiers),
         faults=tuple(faults),
     )
 
 
 def _kind(file: Path) -> str:
-    """Return `pack`, `ranger`, `definition`, `propagation`, `procedures`, `providers` or `settings`, or the
-    fault that keeps a file from being any of them."""
+    """Return `pack`, `ranger`, `definition`, `propagation`, `procedures`, `providers`, `classifiers` or
+    `settings`, or the fault that keeps a file from being any of them."""
     if is_json(file) and not _is_definition(file):
         return "ranger"  # what is wrong with it is told when it is loaded
     try:
@@ -269,6 +291,8 @@ def _kind(file: Path) -> str:
         return "procedures"
     if keys and keys <= PROVIDER_KEYS and "providers" in keys:
         return "providers"
+    if keys and keys <= set(CLASSIFIER_KEYS):
+        return "classifiers"
     if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))

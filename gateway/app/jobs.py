@@ -19,11 +19,13 @@ from typing import Any
 import asyncpg
 import structlog
 
+from gateway.app.classifying import classify_options
 from gateway.app.explaining import named_parsers, reader_of
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
+from gateway.jobs.classification.job import classify
 from gateway.jobs.job import Job
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
@@ -40,7 +42,11 @@ STOP_S = 20.0
 
 def jobs(settings: Settings) -> dict[str, Job]:
     """Return all jobs, by name."""
-    made = (archive(_archive_options(settings)), rollups(_rollup_options(settings)))
+    made = (
+        archive(_archive_options(settings)),
+        rollups(_rollup_options(settings)),
+        classify(classify_options(settings)),
+    )
     return {job.name: job for job in made}
 
 

@@ -73,21 +73,32 @@ def load_side(
     """
     if _is_settings(path):
         settings = load_settings(path)
-        policies = settings.policies
-        accepted = kept(accepted_path(settings)) if accepted is None else accepted
-        caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
-        paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
-        policies = policies.model_copy(update={"paths": paths, "ranger": ()})
-    else:
-        policies = PolicySettings(paths=(path,))
+        return settings_side(
+            settings, people, kept(accepted_path(settings)) if accepted is None else accepted
+        )
+    policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
     parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
     spoken_for = policies.catalogs
-    if catalogs is not None and not _is_settings(path):
+    if catalogs is not None:
         spoken_for = {
             catalog: service for catalog, service in catalogs.items() if service in rules.part.services
         }
     return combine(parts, 1, spoken_for)
+
+
+def settings_side(
+    settings: Settings, people: Mapping[str, Principal], accepted: AcceptedList | None
+) -> PolicySet:
+    """Return the policies of settings, those of Ranger Admins from their caches, with accepted tags where
+    they are given. Raises Faults."""
+    policies = settings.policies
+    caches = [entry.cache for entry in policies.ranger if entry.cache is not None]
+    paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
+    policies = policies.model_copy(update={"paths": paths, "ranger": ()})
+    rules = load_rules(read_rules(policies), policies, people=people)
+    parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
+    return combine(parts, 1, policies.catalogs)
 
 
 def _is_settings(path: Path) -> bool:

@@ -458,7 +458,7 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "tags",
-        "tags that columns would get from what flows into them: list, show, accept, reject",
+        "tags that columns would get from what flows into them or is in them: list, show, decide",
         "  sluice tags list --state proposed        what waits for a decision, and where each comes from\n"
         "  sluice tags list hr_copy.employee        of one table or column\n"
         "  sluice tags list --gone                  whose origin is gone\n"
@@ -467,14 +467,18 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice tags accept --all --tag PII\n"
         "  sluice tags reject 19                    stays rejected for these origins, and passes nothing on\n"
         "  sluice tags reject 17 --again            takes back what was accepted\n"
+        "  sluice tags drift                        columns that are no longer what was decided of them\n"
         "\nWhich flows carry which tags stands in rules/tag_propagation.yaml. Whoever can read the settings\n"
         "and reach the database may decide, as the user of this machine.\n",
         "tags",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=("list", "show", "accept", "reject"))
+    parser.add_argument("action", choices=("list", "show", "accept", "reject", "drift"))
     parser.add_argument(
-        "what", nargs="*", metavar="WHAT", help="list: a column or table; otherwise ids of proposals"
+        "what",
+        nargs="*",
+        metavar="WHAT",
+        help="list: a column or table; drift: a table; otherwise ids of proposals",
     )
     parser.add_argument("--state", choices=("proposed", "accepted", "rejected"), help="list: only these")
     parser.add_argument("--tag", help="list, --all: only of this tag")

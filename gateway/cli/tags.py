@@ -1,11 +1,11 @@
-"""`sluice tags`: tags that columns would get from what flows into them; list, show, accept, reject."""
+"""`sluice tags`: tags that columns would get from what flows into them or is in them; list, show, decide."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import getpass
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.app import logs
@@ -14,6 +14,7 @@ from gateway.cli.lineage import connect
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
+from gateway.jobs.classification.proposing import drift_of
 from gateway.lineage.proposals import (
     ACCEPTED,
     PROPOSED,
@@ -46,6 +47,8 @@ async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal)
         match arguments.action:
             case "list":
                 await _list(connection, arguments, terminal)
+            case "drift":
+                await _drift(connection, arguments, terminal)
             case "show":
                 await _show(connection, arguments, terminal)
             case _:
@@ -92,11 +95,51 @@ def _state(one: Proposal) -> str:
 def _from(one: Proposal) -> str:
     if one.origin_gone:
         return "(its origin is gone)"
+    if not one.origins:
+        return "; ".join(_told(found) for found in one.evidence)
     first, more = one.origins[0], len(one.origins) - 1
     how = "" if first["identical"] else ", changed"
     steps = len(first["way"])
     told = f"{first['column']}{how}, {steps} step{'s' if steps != 1 else ''}"
     return f"{told}, and {more} more" if more else told
+
+
+def _told(found: Mapping[str, Any]) -> str:
+    """Say what a classification found, as `email: 198 of 200 values, by name`."""
+    if "rule" not in found:
+        return f"none of {found['sampled']:,} values"
+    where = {"value": "", "text": " within texts", "json": " in JSON", "nested": " in fields"}[found["where"]]
+    if not found["hit"]:
+        return f"{found['rule']}: by name{where}"
+    by_name = ", and by name" if found["named"] else ""
+    return f"{found['rule']}: {found['hit']:,} of {found['sampled']:,} values{where}{by_name}"
+
+
+async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if len(arguments.what) > 1:
+        raise Faults([f"`{arguments.what[1]}`: `drift` takes one table"])
+    table = arguments.what[0] if arguments.what else ""
+    found = await drift_of(connection, table=table, limit=arguments.limit)
+    if arguments.json:
+        terminal.json(found)
+    elif not found:
+        terminal.line("no column is another than what was decided of it")
+    else:
+        kinds = {"no_longer_fits": "no longer fits", "new_class": "new class"}
+        terminal.table(
+            ("column", "tag", "drift", "now", "found"),
+            [
+                (
+                    one["column"],
+                    one["tag"],
+                    kinds[one["kind"]],
+                    "; ".join(map(_told, one["evidence"])),
+                    one["found_at"][:16],
+                )
+                for one in found
+            ],
+            max_cell=80,
+        )
 
 
 async def _show(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
@@ -125,6 +168,10 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
         for step in origin["way"]:
             statement = terminal.style(f"statement {step['statement']}", DIM)
             terminal.line(f"    → {step['column']}  [{step['flow']}]  {statement}")
+    for one in found["evidence"]:
+        different = f", {one['distinct']:,} different" if one["hit"] else ""
+        by = f"  [{one['format']}]" if one["format"] else ""
+        terminal.line(f"  classified as {_told(one)}{different}{by}")
     terminal.line(f"  proposed {found['proposed_at'][:16]}")
     for one in found["history"]:
         terminal.line(f"  {one['state']} {one['time'][:16]} by {one['user']}")

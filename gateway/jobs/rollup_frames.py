@@ -88,7 +88,11 @@ def texts_of(events: Any) -> Any:
     )
 
 
-def make(events: Any, ends: Any, fingerprints: Any, tags: Any) -> dict[str, Any]:
+Kept = Callable[[str, Any], Any]
+"""Writes what several tables are made of, under a name, and returns it as it was written."""
+
+
+def make(events: Any, ends: Any, fingerprints: Any, tags: Any, keep: Kept) -> dict[str, Any]:
     """Return the frames of all tables, with the column `hour`."""
     from pyspark.sql import functions as f
 
@@ -101,8 +105,8 @@ def make(events: Any, ends: Any, fingerprints: Any, tags: Any) -> dict[str, Any]
         .withColumn("groups", f.coalesce(f.array_sort("groups"), f.array().cast("array<string>")))
         .drop("body")
     )
-    statements = _statements(f, read, ends, fingerprints)
-    reads = _reads(f, statements)
+    statements = keep("statements", _statements(f, read, ends, fingerprints))
+    reads = keep("reads", _reads(f, statements))
     return {
         "rollup_usage": _usage(f, reads),
         "rollup_refusal": _refusals(f, read),

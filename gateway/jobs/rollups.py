@@ -126,7 +126,14 @@ class _Rollups:
         count = await write_fingerprints(frames.texts_of(events), texts, fingerprint)
         work.progress(f"{day}: {count:,} texts without their literals")
         tags = await self._tags(spark)
-        made = frames.make(events, ends, spark.read.schema(frames.FINGERPRINTS).parquet(str(texts)), tags)
+        shapes = spark.read.schema(frames.FINGERPRINTS).parquet(str(texts))
+
+        def keep(what: str, frame: Any) -> Any:
+            frame.write.parquet(str(landing / what))
+            return spark.read.schema(frame.schema).parquet(str(landing / what))
+
+        made = await asyncio.to_thread(frames.make, events, ends, shapes, tags, keep)
+        work.progress(f"{day}: statements counted")
         rows_out = 0
         for table_name, frame in made.items():
             table = self._tables[table_name]

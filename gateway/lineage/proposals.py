@@ -69,13 +69,15 @@ class Proposal:
     """Whether somebody has to look, whatever the settings accept by themselves."""
     origins: tuple[Mapping[str, Any], ...]
     """`column`, `attributes`, `identical` and `way` (`column`, `flow`, `statement` of each step) of each."""
+    evidence: tuple[Mapping[str, Any], ...]
+    """What a classification found: `rule`, `where`, `format`, `named`, `sampled`, `hit`, `distinct`."""
     proposed_at: datetime
     decided_at: datetime | None
     decided_by: str
 
     @property
     def origin_gone(self) -> bool:
-        return not self.origins
+        return not self.origins and not self.evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +323,7 @@ class _Look:
                 else:
                     changed.append((known, one))
             if whole:
-                gone = [p.id for t, p in before.items() if t not in wanted and not p.origin_gone]
+                gone = [p.id for t, p in before.items() if t not in wanted and p.origins]
             accepts = [one for one in new if auto_accept and not one[1].asks]
             await _insert(connection, new, {id(one) for _, one in accepts})
             by_setting, reopened = await _update(connection, changed, auto_accept=auto_accept)
@@ -551,6 +553,7 @@ def _as_proposal(row: Any) -> Proposal:
         state=row["state"],
         asks=row["asks"],
         origins=tuple(json.loads(row["origins"])),
+        evidence=tuple(json.loads(row["evidence"])),
         proposed_at=row["proposed_at"],
         decided_at=row["decided_at"],
         decided_by=row["decided_by"],
@@ -568,6 +571,7 @@ def as_json(proposal: Proposal) -> dict[str, Any]:
         "asks": proposal.asks,
         "origin_gone": proposal.origin_gone,
         "origins": list(proposal.origins),
+        "evidence": list(proposal.evidence),
         "proposed_at": proposal.proposed_at.isoformat(),
         "decided_at": None if proposal.decided_at is None else proposal.decided_at.isoformat(),
         "decided_by": proposal.decided_by,

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.jobs.schedules import parse_cron
-from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Section
+from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "rollups"]
+JobName = Literal["archive", "classify", "rollups"]
 
 
 def _cron(text: str) -> str:
@@ -86,6 +86,45 @@ class RollupSettings(Section):
     """Fingerprints, by user, that PostgreSQL keeps of a day: those that took most time. The lake has all."""
 
 
+class ClassifySettings(Section):
+    """The job `classify`: tags proposed by what is in columns. It reads as a client of the gateway."""
+
+    gateway: Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")] | None = None
+    """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
+    token: Secret | None = None
+    """Token of the user whose policies hold for what is read, as `sluice users token` prints it, or
+    `USER:PASSWORD`; as `{env: NAME}` or `{file: PATH}`."""
+    rules: tuple[Path, ...] = ()
+    """Files and directories of rules; without any those that ship, `rules/classifiers`."""
+    catalogs: tuple[Name, ...] = ("spark_catalog",)
+    """Catalogs whose tables are classified."""
+    include: tuple[Name, ...] = ("*",)
+    """Patterns of tables, as `spark_catalog.hr.*`."""
+    exclude: tuple[Name, ...] = ()
+    """Patterns of tables that are left out."""
+    regions: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = (
+        *("US", "GB", "DE", "FR", "ES", "IT"),
+        *("PT", "NL"),
+    )
+    """Countries whose telephone numbers are known when they are written without their country."""
+    tables: Count = 200
+    """Tables that one run classifies; the next goes on."""
+    columns: Count = 1_000
+    """Columns of a table that are looked at."""
+    rows: Count = 1_000
+    """Rows of a table that are read for each column."""
+    bytes: Bytes = 8 * 1024**2
+    """Bytes of a table that are read."""
+    value_chars: Count = 1_000
+    """Characters of a value; of a struct, list or map eight times as many."""
+    strata: Count = 8
+    """Partitions of a table that rows are taken from, spread from the first to the last."""
+    sample_percent: Annotated[float, Field(gt=0, le=100)] = 1.0
+    """Share of rows that half of the sample is drawn from, of a table without partitions."""
+    again_days: Count = 30
+    """Days after which a table is classified again though nothing says that it has changed."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -105,3 +144,4 @@ class JobsSettings(Section):
     """Seconds between looks at what is due."""
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
+    classify: ClassifySettings = ClassifySettings()

@@ -23,8 +23,8 @@ from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.running import run_job, runs
 from gateway.jobs.spark import SparkOptions
 from gateway.settings.jobs import ScheduleSettings
-from tests.jobs.records import DAY, day_of_events, fill
-from tests.jobs.worker import HEAP, Worker
+from tests.jobs.records import DAY, NOW, day_of_events, fill
+from tests.jobs.worker import HEAP, Worker, rollups_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -170,9 +170,9 @@ async def ended(config: Path, *words: str) -> tuple[int, str, str]:
     return process.returncode or 0, out.decode(), err.decode()
 
 
-async def killed_at(config: Path, line: str) -> bool:
-    """Run the archive until it says a line, then kill it; return whether it came to that."""
-    process = await command(config, "run", "archive")
+async def killed_at(config: Path, line: str, name: str = "archive") -> bool:
+    """Run a job until it says a line, then kill it; return whether it came to that."""
+    process = await command(config, "run", name)
     assert process.stderr is not None
     seen = False
     async for told in process.stderr:
@@ -216,6 +216,33 @@ async def test_killed_anywhere_it_ends_with_the_same_table(
     after = await table(worker, config)
     assert len(after) == await connection.fetchval("SELECT count(*) FROM sluice.audit_event") > len(rows)
     assert [row for row in after if row["event_id"] in {one["event_id"] for one in rows}] == rows
+
+
+async def test_roll_ups_that_were_killed_anywhere_are_those_of_one_run(
+    database: str, connection: Any, config: Path, worker: Worker
+) -> None:
+    lake = config.parent / "lake"
+
+    async def rolled_up(directory: Path) -> list[Any]:
+        await worker.run(rollups_of, {}, dsn=database, lake=directory, now=NOW)
+        names = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
+        found: list[Any] = []
+        for name in names:
+            rows = await connection.fetch(f"SELECT * FROM sluice.{name}")
+            found.append(sorted(repr(tuple(row.values())) for row in rows))
+            found.append(sorted(map(repr, await worker.rows(directory / name, "SELECT * FROM lake"))))
+        return found
+
+    await fill(database, day_of_events(count=20))
+    before = await rolled_up(lake)
+    await fill(database, day_of_events(count=20, number=2))
+    await fill(database, day_of_events(DAY + timedelta(days=1), count=10, number=3))
+    for line in ("rows written", "in its place", "rolled up"):
+        assert await killed_at(config, line, "rollups"), line
+    after = await rolled_up(lake)
+    assert after != before
+    await connection.execute("DELETE FROM sluice.job_watermark")
+    assert await rolled_up(config.parent / "another") == after
 
 
 async def test_the_command_says_who_runs_it_and_what_there_is(

@@ -14,13 +14,17 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.app.classifying import classifiers
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
+from gateway.jobs.classification.job import ClassifyOptions, classify
+from gateway.jobs.classification.source import Described, GatewaySource, Limits, TableParts
 from gateway.jobs.job import Job
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.reader.java_runtime import find_java
+from gateway.settings.jobs import ClassifySettings
 from tests.readers import patient_reader
 
 HEAP = "700m"
@@ -56,6 +60,21 @@ class Worker:
         call = self._pool.submit(_run, made, chosen, dsn, str(lake), now)
         return await asyncio.wrap_future(call)
 
+    async def make_database(self, name: str, place: Path) -> None:
+        await self.sql(f"CREATE DATABASE {name} LOCATION '{place}'")
+
+    async def drop_database(self, name: str) -> None:
+        await self.sql(f"DROP DATABASE {name} CASCADE")
+
+    async def make_table(
+        self, name: str, columns: str, rows: list[tuple[Any, ...]], partitioned: str = ""
+    ) -> None:
+        """Make a table of Spark's own catalog anew."""
+        await asyncio.wrap_future(self._pool.submit(_make_table, name, columns, rows, partitioned))
+
+    async def sql(self, text: str) -> None:
+        await asyncio.wrap_future(self._pool.submit(_sql, text))
+
     async def rows(self, path: Path, select: str) -> list[dict[str, Any]]:
         """Ask a table of the lake as any Spark would, as the view `lake`."""
         return await asyncio.wrap_future(self._pool.submit(_rows, str(path), select))
@@ -74,6 +93,17 @@ def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
         run_job(job, dsn=dsn, lake=Path(lake), spark=options(), progress=lines.append, clock=lambda: now)
     )
     return Ran(done.outcome.rows_in, done.outcome.rows_out, tuple(lines), done.application)
+
+
+def _make_table(name: str, columns: str, rows: list[tuple[Any, ...]], partitioned: str) -> None:
+    spark = open_session(options())
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    writer = spark.createDataFrame(rows, columns).repartition(1).write
+    (writer.partitionBy(partitioned) if partitioned else writer).saveAsTable(name)
+
+
+def _sql(text: str) -> None:
+    open_session(options()).sql(text).collect()
 
 
 def _rows(path: str, select: str) -> list[dict[str, Any]]:
@@ -98,3 +128,28 @@ def rollups_of(chosen: dict[str, Any]) -> Job:
             yield pool.fingerprint
 
     return rollups(RollupOptions(reader=reader, **chosen))
+
+
+def classify_of(chosen: dict[str, Any]) -> Job:
+    """Make the job, reading by this process's own Spark; `fail_at` is a table at which it is killed."""
+    fail_at, tagged = chosen.pop("fail_at", ""), chosen.pop("tagged", {})
+
+    class Source(GatewaySource):
+        def describe(self, table: TableParts) -> Described:
+            if table.name == fail_at:
+                raise RuntimeError("killed")
+            return super().describe(table)
+
+    @contextmanager
+    def source(work: Any) -> Iterator[GatewaySource]:
+        yield Source(open_session(options()))
+
+    return classify(
+        ClassifyOptions(
+            classifiers=lambda: classifiers(ClassifySettings()),
+            source=source,
+            tags_of=lambda: lambda table, columns: dict.fromkeys(columns, tagged.get(table.table, ())),
+            limits=Limits(**chosen.pop("limits", {})),
+            **chosen,
+        )
+    )

@@ -1,0 +1,117 @@
+"""The job `classify` as the settings have it: its rules, its session at the gateway, the policies' tags."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from gateway.app.policy_diff import settings_side
+from gateway.app.rule_files import PACK_PATTERNS, read_texts, rule_files, shipped_rules
+from gateway.errors import BackendUnavailable, Faults
+from gateway.frontends.users import read_users
+from gateway.jobs.classification.job import ClassifyOptions, TagsOf
+from gateway.jobs.classification.rules import Classifiers, load_classifiers
+from gateway.jobs.classification.source import GatewaySource, Limits, TableParts
+from gateway.jobs.job import Work
+from gateway.model.context import AccessContext
+from gateway.model.resource import Resource
+from gateway.policy.engine import engine_for
+from gateway.settings.jobs import ClassifySettings
+from gateway.settings.models import Settings
+
+SHIPPED = "classifiers"
+
+
+def classifiers(settings: ClassifySettings) -> Classifiers:
+    """Return the rules of classification. Raises Faults with file and line."""
+    return classifiers_of(settings.rules or (shipped_rules() / SHIPPED,))
+
+
+def classifiers_of(paths: Sequence[Path]) -> Classifiers:
+    """Return the rules of files and directories. Raises Faults with file and line."""
+    return load_classifiers(read_texts(rule_files(paths, PACK_PATTERNS)))
+
+
+def classify_options(settings: Settings) -> ClassifyOptions:
+    """Return what the job is given."""
+    chosen = settings.jobs.classify
+
+    @contextmanager
+    def source(work: Work) -> Iterator[GatewaySource]:
+        with _session(chosen) as session:
+            work.progress(f"reading through the gateway at {chosen.gateway}")
+            yield GatewaySource(session)
+
+    return ClassifyOptions(
+        classifiers=lambda: classifiers(chosen),
+        source=source,
+        tags_of=lambda: tags_of(settings),
+        catalogs=chosen.catalogs,
+        include=chosen.include,
+        exclude=chosen.exclude,
+        regions=chosen.regions,
+        limits=Limits(
+            columns=chosen.columns,
+            rows=chosen.rows,
+            bytes=chosen.bytes,
+            value_chars=chosen.value_chars,
+            strata=chosen.strata,
+            sample_percent=chosen.sample_percent,
+        ),
+        tables=chosen.tables,
+        again_days=chosen.again_days,
+    )
+
+
+@contextmanager
+def _session(settings: ClassifySettings) -> Iterator[object]:
+    """Yield a PySpark session at the gateway's Spark Connect, logged in as the classifier's principal."""
+    if settings.gateway is None or settings.token is None:
+        raise Faults(
+            [
+                "`jobs.classify` needs `gateway`, the address of a gateway's Spark Connect, and `token`, of"
+                " the user whose policies hold for what is read"
+            ]
+        )
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
+        ) from None
+    address = settings.gateway.rstrip("/")
+    address, _, more = address.partition("/;")
+    url = f"{address}/;token={quote(settings.token.reveal(), safe='')}{';' + more if more else ''}"
+    try:
+        session = SparkSession.builder.remote(url).create()
+    except (PySparkException, OSError) as error:
+        # The address has the token in it, and the error may have the address.
+        raise BackendUnavailable(f"no session at {settings.gateway}: {type(error).__name__}") from None
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def tags_of(settings: Settings) -> TagsOf:
+    """Return what asks the policies of the settings for the tags of columns. Raises Faults."""
+    people = {}
+    if settings.users.file.exists():
+        people = {name: user.principal for name, user in read_users(settings.users.file).items()}
+    engine = engine_for(settings_side(settings, people, None))
+    context = AccessContext(time=datetime.now(UTC))
+
+    def ask(table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
+        of_table = Resource.table(*table)
+        return {
+            name: {
+                tag.type for tag in engine.tags(of_table.child("column", name), context) if not tag.propagated
+            }
+            for name in columns
+        }
+
+    return ask

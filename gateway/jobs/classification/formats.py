@@ -1,0 +1,637 @@
+"""What a value looks like: formats by their names, with check digits by the libraries that are kept for them.
+
+`stdnum.CC.NAME` is any number that python-stdnum validates; `words.LIST`, `person.LIST` and
+`full_name.LIST+LIST` use lists of the rules; the rest stands in `_OWN`. The libraries come in when the job
+runs and not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+import ipaddress
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from typing import Any
+
+from gateway.errors import Faults
+from gateway.jobs.classification.names import fold
+
+MOST_TEXT = 4_000
+"""Characters of a value that are looked at."""
+_NEEDED = "the job `classify` needs {}, which `sluice-gateway[jobs]` brings"
+
+Whole = Callable[[str], bool]
+Find = Callable[[str], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One form that values may have."""
+
+    name: str
+    whole: Whole
+    """Whether a value as a whole has it; the value has no space around it."""
+    find: Find | None = None
+    """What within a longer text has it; None where that would be a guess."""
+
+
+class Formats:
+    """Formats by their names, made when they are first asked for."""
+
+    def __init__(
+        self, lists: Mapping[str, Collection[str]], regions: Collection[str], *, today: date
+    ) -> None:
+        """`lists` are those of the rules; `regions` are whose telephone numbers count without a country."""
+        self._lists = {name: frozenset(map(fold, found)) for name, found in lists.items()}
+        self._regions = tuple(regions)
+        self._today = today
+        self._made: dict[str, tuple[Format, ...]] = {}
+
+    def named(self, name: str) -> tuple[Format, ...]:
+        """Return the formats of a name, more than one where each region counts for itself.
+
+        Raises Faults when a library is not there, KeyError for a name that is none.
+        """
+        if name not in self._made:
+            self._made[name] = tuple(self._make(name))
+        return self._made[name]
+
+    def _words(self, names: str) -> frozenset[str]:
+        """Return the words of lists, whose names stand with a plus between."""
+        return frozenset[str]().union(*(self._lists[one] for one in names.split("+")))
+
+    def _make(self, name: str) -> Iterator[Format]:
+        kind, _, rest = name.partition(".")
+        match kind:
+            case "stdnum":
+                yield Format(name, _stdnum(rest))
+            case "words":
+                yield Format(name, _listed(self._words(rest)))
+            case "person":
+                yield Format(name, _person(self._words(rest)))
+            case "full_name":
+                yield Format(name, _full_name(self._words(rest)))
+            case "region_phone" | "written_phone":
+                for region in self._regions:
+                    yield Format(f"{name}.{region}", _phone_of(region, written=kind == "written_phone"))
+            case "past_date":
+                yield Format(name, _past_date(self._today))
+            case _:
+                whole, find = _OWN[name]
+                yield Format(name, whole, find)
+
+
+def is_format(name: str, lists: Collection[str]) -> bool:
+    """Whether there is a format of that name; whether a library has a number is known when it is asked."""
+    kind, _, rest = name.partition(".")
+    if kind in ("words", "person", "full_name"):
+        return all(one in lists for one in rest.split("+"))
+    if kind == "stdnum":
+        return re.fullmatch(r"[a-z_]+(\.[a-z_]+)?", rest) is not None
+    return name in _OWN or name in ("region_phone", "written_phone", "past_date")
+
+
+def own_formats() -> tuple[str, ...]:
+    """Return the names of formats, for whoever has misspelt one."""
+    return (*_OWN, "region_phone", "written_phone", "past_date")
+
+
+# -- libraries -----------------------------------------------------------------------------------------------
+
+
+def _stdnum(name: str) -> Whole:
+    try:
+        module = importlib.import_module(f"stdnum.{name}")
+    except ImportError as error:
+        if error.name is None or error.name.split(".")[0] != "stdnum" or error.name == "stdnum":
+            raise Faults([_NEEDED.format("python-stdnum")]) from None
+        raise Faults([f"`stdnum.{name}`: python-stdnum knows no such number"]) from None
+    is_valid: Callable[[str], bool] = module.is_valid
+
+    def whole(value: str) -> bool:
+        return _NUMBERED.fullmatch(value) is not None and bool(is_valid(value))
+
+    return whole
+
+
+_NUMBERED = re.compile(r"(?=.*\d)[0-9A-Za-z .,/+-]{6,40}")
+
+
+def _phones() -> Any:
+    try:
+        return importlib.import_module("phonenumbers")
+    except ImportError:
+        raise Faults([_NEEDED.format("phonenumbers")]) from None
+
+
+_PHONE = re.compile(r"\+?\(?[0-9][0-9 ()./\u00a0-]{5,24}(?:\s?(?:x|ext\.?)\s?[0-9]{1,5})?")
+_PARTS = re.compile(r"[0-9]+")
+_DATE_LIKE = re.compile(
+    r"\(?[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}\b.*|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{2,4}"
+)
+_PLUS = re.compile(r"(?<![\w+])(?:\+|00)[1-9][0-9 ()./\u00a0-]{6,20}[0-9]")
+
+
+def _phone(value: str) -> bool:
+    """A number with its country."""
+    if not value.startswith(("+", "00", "(+")) or _PHONE.fullmatch(value.removeprefix("(")) is None:
+        return False
+    return _valid_phone(value if "+" in value else f"+{value[2:]}", None)
+
+
+def _phones_within(text: str) -> Iterator[str]:
+    for found in _PLUS.finditer(text):
+        if _phone(found.group()):
+            yield found.group()
+
+
+def _phone_of(region: str, *, written: bool) -> Whole:
+    """A number as people of a region write it, with the country or without.
+
+    `written` wants it as no other number is: with the zero or the bracket in front, or, where a country has
+    no such zero, in three groups.
+    """
+    metadata = _phones().PhoneMetadata.metadata_for_region(region)
+    if metadata is None:
+        raise Faults([f"`{region}` is no country whose telephone numbers are known"])
+    least = 9 if metadata.national_prefix == "0" else 3
+
+    def whole(value: str) -> bool:
+        if _PHONE.fullmatch(value) is None or _DATE_LIKE.fullmatch(value) is not None:
+            return False
+        if value.startswith("+"):
+            return _phone(value)
+        if written:
+            groups = len(_PARTS.findall(value))
+            if not (2 if value.startswith(("0", "(")) else least) <= groups <= 6:
+                return False
+        return _valid_phone(value, region)
+
+    return whole
+
+
+def _valid_phone(value: str, region: str | None) -> bool:
+    phones = _phones()
+    try:
+        number = phones.parse(value, region)
+    except phones.NumberParseException:
+        return False
+    return bool(phones.is_valid_number(number)) or (
+        # Kept free for fiction, and so in no plan.
+        number.country_code == 1
+        and re.fullmatch(r"[2-9]\d{2}55501\d{2}", str(number.national_number)) is not None
+    )
+
+
+# -- mail, networks, money -----------------------------------------------------------------------------------
+
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[A-Za-z0-9_][\w.+'-]{0,63}@(?:[\w](?:[\w-]{0,61}[\w])?\.)+[A-Za-z\u00a1-\uffff]{2,24}(?![\w@-])"
+)
+
+
+def _email(value: str) -> bool:
+    text = value.removeprefix("mailto:")
+    if text.endswith(">") and "<" in text:
+        text = text[text.rindex("<") + 1 : -1]
+    return _EMAIL.fullmatch(text) is not None and ".." not in text
+
+
+def _emails_within(text: str) -> Iterator[str]:
+    for found in _EMAIL.finditer(text):
+        # `git@github.com:team/x.git` and `user@host:port/path` of addresses of machines.
+        if ".." not in found.group() and not text[found.end() : found.end() + 2].startswith((":/", "/")):
+            after = text[found.end() : found.end() + 1]
+            before = text[max(0, found.start() - 3) : found.start()]
+            if after != ":" and before != "://":
+                yield found.group()
+
+
+def _ip(value: str) -> bool:
+    text, _, prefix = value.partition("/")
+    if prefix and not (prefix.isascii() and prefix.isdecimal() and int(prefix) <= 128):
+        return False
+    if "." in text and ":" in text and not text.startswith("::"):
+        text = text.rpartition(":")[0]  # with a port
+    if text.count(":") < 2 and text.count(".") != 3:
+        return False
+    try:
+        ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+_IP_WITHIN = re.compile(r"(?<![\w.:])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])")
+
+
+def _ips_within(text: str) -> Iterator[str]:
+    for found in _IP_WITHIN.finditer(text):
+        before = text[max(0, found.start() - 9) : found.start()].lower()
+        small = all(len(part) < 2 for part in found.group().split("."))
+        if _ip(found.group()) and not small and not re.search(r"v|ver|version|build|release", before):
+            yield found.group()
+
+
+_MAC = re.compile(
+    r"[0-9A-Fa-f]{2}([:-])(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}|(?:[0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}"
+)
+_MAC_WITHIN = re.compile(rf"(?<![\w:.-])(?:{_MAC.pattern})(?![\w:-])")
+
+
+def _mac(value: str) -> bool:
+    return _MAC.fullmatch(value) is not None
+
+
+def _macs_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _MAC_WITHIN.finditer(text))
+
+
+_CARD = re.compile(
+    r"[0-9]{12,19}|[0-9]{4}([ -])(?:[0-9]{4}\1){2}[0-9]{1,7}|[0-9]{4}([ -])[0-9]{6}\2[0-9]{4,5}"
+)
+_CARD_WITHIN = re.compile(rf"(?<![\w.+-])(?<![0-9] )(?:{_CARD.pattern})(?![\w-]| [0-9])")
+"""Not in the midst of other groups, as of an IBAN."""
+_ISSUERS = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"
+    r"|(?:5[1-5]\d{2}|222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}"
+    r"|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
+    r"|(?:6011|64[4-9]\d|65\d{2})\d{12}(?:\d{3})?|35(?:2[89]|[3-8]\d)\d{12}|(?:2131|1800)\d{11}|62\d{14,17}"
+    r"|(?:5018|5020|5038|5[6-8]\d{2}|6304|6390|67\d{2})\d{8,15}"
+)
+"""Visa, Mastercard, American Express, Diners, Discover, JCB, UnionPay, Maestro: the first digits that
+ISO/IEC 7812 gives each, and how long its numbers are."""
+
+
+def _card(value: str) -> bool:
+    if _CARD.fullmatch(value) is None:
+        return False
+    digits = re.sub(r"[ -]", "", value)
+    return _ISSUERS.fullmatch(digits) is not None and len(set(digits)) > 1 and _luhn(digits)
+
+
+def _luhn(digits: str) -> bool:
+    try:
+        luhn = importlib.import_module("stdnum.luhn")
+    except ImportError:
+        raise Faults([_NEEDED.format("python-stdnum")]) from None
+    return bool(luhn.is_valid(digits))
+
+
+def _cards_within(text: str) -> Iterator[str]:
+    for found in _CARD_WITHIN.finditer(text):
+        if _card(found.group()):
+            yield found.group()
+
+
+_IBAN_WITHIN = re.compile(r"(?<!\w)[A-Z]{2}[0-9]{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?(?!\w)")
+
+
+def _iban(value: str) -> bool:
+    return re.fullmatch(r"[A-Za-z]{2}[0-9]{2}[0-9A-Za-z -]{9,40}", value) is not None and _stdnum("iban")(
+        value
+    )
+
+
+def _ibans_within(text: str) -> Iterator[str]:
+    for found in _IBAN_WITHIN.finditer(text):
+        parts = found.group().split(" ")
+        # What follows may look like one more group of it.
+        for end in range(len(parts), 0, -1):
+            if _iban(" ".join(parts[:end])):
+                yield found.group()
+                break
+
+
+_SSN = re.compile(r"(?<![\w-])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w-])")
+_NINO = re.compile(
+    r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
+    r"( ?)(?:[0-9]{2}\1){3}[A-D]"
+)
+_SVNR = re.compile(r"([0-9]{2}) ?([0-9]{2})([0-9]{2})([0-9]{2}) ?([A-Z]) ?([0-9]{2})([0-9])")
+
+
+def _ssns_within(text: str) -> Iterator[str]:
+    yield from (found.group() for found in _SSN.finditer(text))
+
+
+def _svnr(value: str) -> bool:
+    """Germany's number of pension insurance: digits of each product of its weights are summed."""
+    found = _SVNR.fullmatch(value)
+    if found is None or not 1 <= int(found[2]) % 50 <= 31 or not 1 <= int(found[3]) <= 12:
+        return False
+    digits = "".join(found.groups()[:4]) + f"{ord(found[5]) - 64:02d}" + found[6]
+    weights = (2, 1, 2, 5, 7, 1, 2, 1, 2, 1, 2, 1)
+    total = sum(sum(divmod(int(d) * w, 10)) for d, w in zip(digits, weights, strict=True))
+    return total % 10 == int(found[7])
+
+
+# -- places and times ----------------------------------------------------------------------------------------
+
+_PAIR = re.compile(r"[\[(]?\s*([+-]?\d{1,3}\.\d{3,})\s*[,; ]\s*([+-]?\d{1,3}\.\d{3,})\s*[\])]?")
+_POINT = re.compile(r"(?:SRID=\d+;)?POINT ?\(\s*([+-]?\d{1,3}\.\d+) ([+-]?\d{1,3}\.\d+)\s*\)", re.IGNORECASE)
+_DEGREES = re.compile(r"""\d{1,3}°\s?\d{1,2}['′]\s?[\d.]*["″]?\s?[NSEWO].*""")
+
+
+def _coordinates(value: str) -> bool:
+    if _DEGREES.fullmatch(value) is not None:
+        return True
+    point = _POINT.fullmatch(value)
+    found = point or _PAIR.fullmatch(value)
+    if found is None:
+        return False
+    first, second = (float(part) for part in found.groups())
+    first, second = (second, first) if point else (first, second)
+    return abs(first) <= 90 and abs(second) <= 180 and (first, second) != (0, 0)
+
+
+def _degrees(value: str) -> bool:
+    """One of the two, as a number with a fraction, or in degrees and minutes."""
+    if re.fullmatch(r"[+-]?\d{1,3}\.\d{2,}", value) is None:
+        return _DEGREES.fullmatch(value) is not None
+    return abs(float(value)) <= 180
+
+
+_DATES = (
+    (re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?"), (1, 2, 3)),
+    (re.compile(r"(\d{4})[/.](\d{1,2})[/.](\d{1,2})"), (1, 2, 3)),
+    (re.compile(r"(\d{4})(\d{2})(\d{2})"), (1, 2, 3)),
+    (re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})"), (3, 2, 1)),
+    (re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})"), (3, 1, 2)),
+)
+
+
+def _past_date(today: date) -> Whole:
+    def whole(value: str) -> bool:
+        for pattern, (year, month, day) in _DATES:
+            found = pattern.fullmatch(value)
+            if found is None:
+                continue
+            try:
+                then = date(int(found[year]), int(found[month]), int(found[day]))
+            except ValueError:
+                continue
+            if date(1890, 1, 1) <= then <= today:
+                return True
+        return re.fullmatch(r"(19|20)\d{2}", value) is not None and int(value) <= today.year
+
+    return whole
+
+
+_STREET = re.compile(
+    r"\b\w*(?:stra(?:ss|ß)e|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|gracht|kade|dreef|steeg|singel"
+    r"|boulevard|vägen|gatan|stigen|torget|gränd|gata|veien|vej)\b"
+    r"|\b(?:rue|avenue|av\.|avda\.?|boulevard|bd\.?|blvd\.?|place|allée|chemin|impasse|quai|route|cours|square|calle"
+    r"|c/|paseo|plaza|carrera|ronda|camino|pasaje|glorieta|rambla|cuesta|callejón|cañada|acceso|via|viale|v\.le|piazza"
+    r"|corso|largo|vicolo|strada|borgo|contrada|rua|avenida|travessa|praça|estrada|alameda|rodovia|viela|ladeira|ulica"
+    r"|ul\.|aleja|al\.|plac|pl\.|os\.|street|st\.?|road|rd\.?|lane|ln\.?|drive|dr\.?|ave\.?|court|ct\.?|way|close"
+    r"|crescent|terrace|parkway|pkwy|sq\.?|highway|hwy|alley|gardens?|grove|hill|trail|mews|walk|row|park|bridge|green"
+    r"|heights|ridge|circle|loop|path|pike|turnpike|expressway|causeway|crossing|junction|village|valley|view|manors?)"
+    r"(?=\W|$)",
+    re.IGNORECASE,
+)
+_HOUSE = re.compile(r"(?:^|[\s,])(?:n[.º°]+ ?)?\d{1,5} ?[a-zA-Z]?(?:[-/]\d{1,4})?(?=$|[\s,])")
+_CAPITAL_WORD = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}")
+
+
+def _address(value: str) -> bool:
+    """A street with a number of a house."""
+    return _address_like(value) and _STREET.search(value) is not None
+
+
+def _address_like(value: str) -> bool:
+    """Words of which one is a name, and a number of a house."""
+    if not 6 <= len(value) <= 160 or len(value.split()) > 16:
+        return False
+    return _HOUSE.search(value) is not None and _CAPITAL_WORD.search(value) is not None
+
+
+# -- people --------------------------------------------------------------------------------------------------
+
+_WORD = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*\.?")
+_NOT_PEOPLE = frozenset(
+    """inc ltd llc gmbh ag kg co corp sa srl spa bv nv plc sarl oy ab as group holding company sons partners
+    bank university hospital street road and und et""".split()
+)
+_PARTICLES = frozenset(
+    "de da do dos das di del della la le van von der den het ter ten zu zum y e el al bin".split()
+)
+
+
+def _listed(known: frozenset[str]) -> Whole:
+    def whole(value: str) -> bool:
+        return len(value) <= 60 and fold(value) in known
+
+    return whole
+
+
+def _name_words(value: str) -> list[str]:
+    """Return the words of what may be a name, none where it cannot be one: each begins with a capital."""
+    if len(value) > 60:
+        return []
+    parts = value.replace(",", " ").split()
+    if not 1 <= len(parts) <= 6 or not all(_WORD.fullmatch(part) for part in parts):
+        return []
+    folded = [fold(part).strip(".") for part in parts]
+    lower = [one for part, one in zip(parts, folded, strict=True) if part[0].islower()]
+    if not _PARTICLES.issuperset(lower) or not _NOT_PEOPLE.isdisjoint(folded):
+        return []
+    return [one for one in folded if one not in _PARTICLES]
+
+
+def _person(known: frozenset[str]) -> Whole:
+    """Up to six words, of which one is a known name, and none says that it is a company."""
+
+    def whole(value: str) -> bool:
+        return any(one in known or any(p in known for p in one.split("-")) for one in _name_words(value))
+
+    return whole
+
+
+def _full_name(known: frozenset[str]) -> Whole:
+    """The same with two words at least."""
+    person = _person(known)
+    return lambda value: len(_name_words(value)) > 1 and person(value)
+
+
+def _name_like(value: str) -> bool:
+    """Words that begin with capitals, and nothing else."""
+    return bool(_name_words(value)) and not value.isupper()
+
+
+# -- secrets -------------------------------------------------------------------------------------------------
+
+_KEYS = re.compile(
+    r"(?<![A-Za-z0-9_/+=-])(?:"
+    r"(?:AKIA|ASIA|AROA|AIDA)[A-Z2-7]{16}"
+    r"|gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255}"
+    r"|glpat-[A-Za-z0-9_-]{20,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{20,250}"
+    r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,250}"
+    r"|sk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,250}"
+    r"|AIza[A-Za-z0-9_-]{35}|ya29\.[A-Za-z0-9_-]{30,}"
+    r"|SG\.[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{30,64}"
+    r"|npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,250}|hf_[A-Za-z0-9]{30,50}|dapi[0-9a-f]{32}"
+    r"|sluice_[A-Za-z0-9_-]{20,}"
+    r")(?![A-Za-z0-9_])"
+)
+_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{0,2048}")
+_PEM = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
+_WITH_PASSWORD = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s:/@]{1,100}:[^\s/@]{3,100}@[\w.-]+")
+
+
+def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
+    def whole(value: str) -> bool:
+        found = pattern.match(value.removeprefix("Bearer "))
+        return found is not None
+
+    def find(text: str) -> Iterator[str]:
+        yield from (found.group() for found in pattern.finditer(text))
+
+    return whole, find
+
+
+_PASSWORD_HASH = re.compile(
+    r"\$(?:2[abxy]|argon2(?:id?|d)|[156]|y|scrypt|apr1|pbkdf2[\w-]*)\$\S{8,}"
+    r"|pbkdf2_sha\d+\$\d+\$\S+|\{(?:S?SHA(?:256|512)?|CRYPT|MD5)\}[A-Za-z0-9+/=$.]{16,}"
+    r"|scrypt:\d+:\d+:\d+\$\S+",
+    re.IGNORECASE,
+)
+_UUID = re.compile(r"\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
+_TOKEN = re.compile(r"[A-Za-z0-9_.~+/=:-]+")
+_DIGEST_LENGTHS = frozenset({24, 28, 44, 64, 88})
+"""Of MD5, SHA-1, SHA-256, SHA-384 and SHA-512 in base64."""
+
+
+def entropy(text: str) -> float:
+    """Return the bits of a character of the text, by how often each is in it."""
+    counts = Counter(text)
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
+
+
+def _random(value: str) -> bool:
+    """What somebody would call a key: no space in it, no word, no UUID."""
+    if not 12 <= len(value) <= 512 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
+        return False
+    if not any(c.isdigit() for c in value) or not any(c.isalpha() for c in value):
+        return False
+    return entropy(value) >= 3.0
+
+
+def _random_key(value: str) -> bool:
+    """Long, of capitals, small letters and digits, evenly mixed, and no digest or coded file."""
+    if not 32 <= len(value) <= 256 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
+        return False
+    if value.startswith(("http", "/", ".")) or value.count("/") > 3 or ":" in value or value.count(".") > 2:
+        return False
+    if value.endswith("=") and len(value) in _DIGEST_LENGTHS:
+        return False
+    turns = sum(a.isdigit() != b.isdigit() or a.isupper() != b.isupper() for a, b in pairwise(value))
+    kinds = (
+        any(c.isdigit() for c in value)
+        and any(c.isupper() for c in value)
+        and any(c.islower() for c in value)
+    )
+    return kinds and turns >= len(value) / 4 and entropy(value) >= 4.2
+
+
+def _any_text(value: str) -> bool:
+    return len(value) >= 3
+
+
+def _pattern(pattern: re.Pattern[str]) -> tuple[Whole, None]:
+    return lambda value: pattern.fullmatch(value) is not None, None
+
+
+_OWN: Mapping[str, tuple[Whole, Find | None]] = {
+    "email": (_email, _emails_within),
+    "phone": (_phone, _phones_within),
+    "card": (_card, _cards_within),
+    "iban": (_iban, _ibans_within),
+    "ip": (_ip, _ips_within),
+    "mac": (_mac, _macs_within),
+    "us_ssn": (lambda value: _SSN.fullmatch(value) is not None, _ssns_within),
+    "gb_nino": _pattern(_NINO),
+    "de_svnr": (_svnr, None),
+    "coordinates": (_coordinates, None),
+    "degrees": (_degrees, None),
+    "address": (_address, None),
+    "address_like": (_address_like, None),
+    "name_like": (_name_like, None),
+    "known_key": _searching(_KEYS),
+    "jwt": _searching(_JWT),
+    "private_key": _searching(_PEM),
+    "url_with_password": _searching(_WITH_PASSWORD),
+    "password_hash": _pattern(_PASSWORD_HASH),
+    "random": (_random, None),
+    "random_key": (_random_key, None),
+    "any_text": (_any_text, None),
+}
+
+WITHIN = tuple(name for name, (_, find) in _OWN.items() if find is not None)
+"""Formats that can be told within a longer text."""
+
+
+# -- values within values ------------------------------------------------------------------------------------
+
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(:)?')
+MOST_LEAVES = 500
+"""Values that one nested value gives."""
+MOST_DEPTH = 20
+
+
+def leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
+    """Return the values within JSON, each with the keys that lead to it; None for what is no JSON.
+
+    A text that was cut gives what is whole in it, each with its last key.
+    """
+    try:
+        found: list[tuple[tuple[str, ...], str]] = []
+        _gather(json.loads(text), (), found)
+    except (ValueError, RecursionError):
+        return _cut_leaves(text)
+    return found
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is an object or a list, going by its ends."""
+    return len(text) > 1 and (text[0], text[-1]) in (("{", "}"), ("[", "]"))
+
+
+def _gather(value: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+    if len(found) >= MOST_LEAVES or len(path) > MOST_DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _gather(inner, (*path, key), found)
+    elif isinstance(value, list):
+        for inner in value:
+            _gather(inner, path, found)
+    elif value is not None and not isinstance(value, bool):
+        found.append((path, str(value)))
+
+
+def _cut_leaves(text: str) -> list[tuple[tuple[str, ...], str]] | None:
+    if not text.startswith(("{", "[")):
+        return None
+    found: list[tuple[tuple[str, ...], str]] = []
+    key: tuple[str, ...] = ()
+    for one in _STRING.finditer(text):
+        if one[2]:
+            key = (one[1],)
+        else:
+            found.append((key, one[1]))
+        if len(found) >= MOST_LEAVES:
+            break
+    return found or None
+
+
+def distinct(values: Iterable[str]) -> dict[str, int]:
+    """Return each value with how often it is there, without the space around it; empty ones are none."""
+    return Counter(text for value in values if (text := value[:MOST_TEXT].strip()))

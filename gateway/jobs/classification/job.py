@@ -1,0 +1,239 @@
+"""`classify`: which columns hold personal or secret data, a bounded number of tables at each run.
+
+New tables come first, those that were made of files before all; then those that have changed, the longest
+not looked at first. Each table is written in one transaction when it is done, so a run that was killed goes
+on with the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from gateway.jobs.classification.formats import Formats
+from gateway.jobs.classification.proposing import Classified, Wrote, write
+from gateway.jobs.classification.rules import Classifiers
+from gateway.jobs.classification.scoring import Finding, Scorer
+from gateway.jobs.classification.source import Described, Limits, Sample, TableParts, Unreadable, digest
+from gateway.jobs.job import Job, Outcome, Work
+
+VERSION = 1
+
+
+class Source(Protocol):
+    """Where tables are read; all calls block, and raise Unreadable or BackendUnavailable."""
+
+    def check(self) -> None: ...
+
+    def tables(self, catalog: str) -> list[TableParts]: ...
+
+    def describe(self, table: TableParts) -> Described: ...
+
+    def partitions(self, table: TableParts, described: Described) -> list[tuple[Any, ...]]: ...
+
+    def sample(
+        self, table: TableParts, described: Described, partitions: Sequence[tuple[Any, ...]], limits: Limits
+    ) -> Sample: ...
+
+
+TagsOf = Callable[[TableParts, Sequence[str]], Mapping[str, Collection[str]]]
+"""The tags that policies give columns, other than by what was accepted of a proposal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifyOptions:
+    classifiers: Callable[[], Classifiers]
+    """Reads the rules; raises Faults."""
+    source: Callable[[Work], AbstractContextManager[Source]]
+    """Opens the session by which tables are read."""
+    tags_of: Callable[[], TagsOf]
+    """Reads the policies; raises Faults."""
+    catalogs: Sequence[str] = ("spark_catalog",)
+    include: Sequence[str] = ("*",)
+    """Patterns of dotted names."""
+    exclude: Sequence[str] = ()
+    regions: Sequence[str] = ("US", "GB", "DE", "FR", "ES", "IT", "PT", "NL")
+    """Whose telephone numbers are known without their country."""
+    limits: Limits = field(default_factory=Limits)
+    tables: int = 200
+    """Of one run."""
+    again_days: int = 30
+    """Days after which a table is looked at again though nothing says that it has changed."""
+
+
+def classify(options: ClassifyOptions) -> Job:
+    """Return the job."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Classify(work, options).run()
+
+    return Job(
+        name="classify",
+        version=VERSION,
+        about="proposes tags for columns with personal or secret data, by names and samples",
+        reads=("tables of `jobs.classify.catalogs`",),
+        writes=("sluice.tag_proposal", "sluice.classified_table", "sluice.classification_drift"),
+        run=run,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the last look at a table left."""
+
+    signature: str
+    classified_at: datetime
+
+
+class _Classify:
+    def __init__(self, work: Work, options: ClassifyOptions) -> None:
+        self._work, self._options = work, options
+        self._rules = options.classifiers()
+        self._scorer = Scorer(self._rules, Formats(self._rules.lists, options.regions, today=work.now.date()))
+        self._tags_of = options.tags_of()
+        self._attributes = {rule.name: rule.attributes for rule in self._rules.classes}
+        self._done = self._rows = self._proposed = self._bytes = self._columns = 0
+
+    async def run(self) -> Outcome:
+        work, options = self._work, self._options
+        with options.source(work) as source:
+            found: list[TableParts] = []
+            for catalog in options.catalogs:
+                of_catalog = await asyncio.to_thread(source.tables, catalog)
+                found += [table for table in of_catalog if self._is_wanted(table)]
+            known = await self._known()
+            promoted = await self._promoted()
+            order = sorted(found, key=lambda one: _order(one, known, promoted))
+            new = sum(table not in known for table in order)
+            work.progress(f"{len(order):,} tables, {new:,} of them new")
+            began = time.monotonic()
+            for number, table in enumerate(order, 1):
+                if self._done >= options.tables:
+                    work.progress(f"{len(order) - number + 1:,} tables are left for the next run")
+                    break
+                await self._table(source, table, known.get(table), promoted.get(table, ""))
+            seconds = max(time.monotonic() - began, 0.001)
+        work.progress(
+            f"{self._done:,} tables classified, {self._columns:,} columns, {self._bytes:,} bytes:"
+            f" {self._columns / seconds:,.0f} columns and {self._bytes / seconds:,.0f} bytes a second;"
+            f" {self._proposed:,} tags proposed"
+        )
+        return Outcome(rows_in=self._rows, rows_out=self._proposed)
+
+    def _is_wanted(self, table: TableParts) -> bool:
+        return any(fnmatchcase(table.name, one.lower()) for one in self._options.include) and not any(
+            fnmatchcase(table.name, one.lower()) for one in self._options.exclude
+        )
+
+    async def _table(self, source: Source, table: TableParts, known: _Known | None, dataset: str) -> None:
+        """Classify a table where it is new or another one than it was."""
+        work = self._work
+        try:
+            described = await asyncio.to_thread(source.describe, table)
+            partitions: list[tuple[Any, ...]] = []
+            if not described.is_view:
+                partitions = await asyncio.to_thread(source.partitions, table, described)
+            signature = digest(
+                [self._rules.digest, str(VERSION), described.details, dataset, await self._written(table)],
+                map(repr, partitions),
+            )
+            if known is not None and known.signature == signature and not self._is_old(known):
+                return
+            if described.is_view:
+                # What is in it comes from tables, and their tags with it along lineage.
+                await self._write(_nothing(table, "view", signature))
+                return
+            limits = self._options.limits
+            began = time.monotonic()
+            sample = await asyncio.to_thread(source.sample, table, described, partitions, limits)
+            columns = await asyncio.to_thread(self._score, sample)
+        except Unreadable as error:
+            await asyncio.to_thread(source.check)
+            work.progress(f"{table.name}: cannot be read: {error}")
+            # Looked at again with the next run, after what is new.
+            await self._write(_nothing(table, "unreadable", "", str(error)))
+            return
+        tagged = await asyncio.to_thread(self._tags_of, table, sorted(columns))
+        classified = Classified(
+            table=table,
+            state="classified",
+            signature=signature,
+            columns={name.lower(): found for name, found in columns.items()},
+            sampled={name.lower(): len(one.values) for name, one in sample.columns.items()},
+            attributes=self._attributes,
+            tagged={name.lower(): found for name, found in tagged.items()},
+            unreadable=len(sample.unreadable),
+            rows=sample.rows,
+            bytes=sample.bytes,
+            reason=sample.reason,
+        )
+        wrote = await self._write(classified)
+        self._done += 1
+        self._rows += sample.rows
+        self._bytes += sample.bytes
+        self._columns += len(columns)
+        self._proposed += wrote.proposed
+        told = f"{wrote.proposed} tags proposed"
+        told += f", {wrote.withdrawn} withdrawn" if wrote.withdrawn else ""
+        told += f", {wrote.drift} drifted" if wrote.drift else ""
+        told += f", {len(sample.unreadable)} columns may not be read" if sample.unreadable else ""
+        seconds = time.monotonic() - began
+        work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
+
+    def _score(self, sample: Sample) -> dict[str, list[Finding]]:
+        return {name: self._scorer.findings(column) for name, column in sample.columns.items()}
+
+    async def _write(self, found: Classified) -> Wrote:
+        return await write(self._work.connection, found, run=self._work.run, now=self._work.now)
+
+    def _is_old(self, known: _Known) -> bool:
+        return self._work.now - known.classified_at >= timedelta(days=self._options.again_days)
+
+    async def _known(self) -> dict[TableParts, _Known]:
+        rows = await self._work.connection.fetch(
+            "SELECT catalog, database, table_name, signature, classified_at FROM sluice.classified_table"
+        )
+        return {TableParts(*row[:3]): _Known(row[3], row[4]) for row in rows}
+
+    async def _promoted(self) -> dict[TableParts, str]:
+        """Return the tables that were made of files, with what changes when these do."""
+        rows = await self._work.connection.fetch("SELECT database, table_name, signature FROM sluice.dataset")
+        return {TableParts("spark_catalog", row[0], row[1]): row[2] for row in rows}
+
+    async def _written(self, table: TableParts) -> str:
+        """Return what changes when a statement on record writes the table."""
+        found = await self._work.connection.fetchval(
+            "SELECT max(e.last_seen) FROM sluice.lineage_edge e"
+            " JOIN sluice.lineage_column c ON c.id = e.target"
+            " JOIN sluice.lineage_dataset d ON d.id = c.dataset WHERE d.kind = 'table' AND d.parts = $1",
+            list(table),
+        )
+        return "" if found is None else str(found.isoformat())
+
+
+def _order(
+    table: TableParts, known: Mapping[TableParts, _Known], promoted: Collection[TableParts]
+) -> tuple[int, float, TableParts]:
+    there = known.get(table)
+    if there is None:
+        return (0 if table in promoted else 1), 0.0, table
+    return 2, there.classified_at.timestamp(), table
+
+
+def _nothing(table: TableParts, state: str, signature: str, reason: str = "") -> Classified:
+    return Classified(
+        table=table,
+        state=state,
+        signature=signature,
+        columns={},
+        sampled={},
+        attributes={},
+        tagged={},
+        reason=reason,
+    )

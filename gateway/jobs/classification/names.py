@@ -1,0 +1,82 @@
+"""Names of columns as words, and phrases that are looked for in them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN = re.compile(r"[^a-z]+")
+_UMLAUTS = str.maketrans({"ß": "ss", "ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d"})
+_PREFIXES = frozenset("col column field fld f c s str txt val value the my t x v raw src".split())
+"""What says nothing about what is in a column."""
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case, without accents."""
+    text = unicodedata.normalize("NFKD", text.lower().translate(_UMLAUTS))
+    return "".join(c for c in text if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=10_000)
+def words(name: str) -> tuple[str, ...]:
+    """Return the words of a name: `customerEMail_1` is `customer e mail`."""
+    apart = " ".join(_HUMP.split(unicodedata.normalize("NFC", name[:200])))
+    return tuple(word for word in _BETWEEN.split(fold(apart)) if word)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that follow each other in a name; `geburts*` and `*email` are a beginning and an end of one."""
+
+    words: tuple[str, ...]
+    alone: bool = False
+    """`=name`: the whole name, but for words that say nothing."""
+
+    @classmethod
+    def of(cls, text: str) -> Phrase:
+        """Return the phrase that rules write so. Raises ValueError for one that no name has."""
+        alone = text.startswith("=")
+        parts = tuple(fold(part) for part in re.split(r"[\s_-]+", text.removeprefix("=").strip()))
+        for part in parts:
+            if not re.fullmatch(r"\*?[a-z]{2,}\*?|[a-z]", part):
+                raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
+        return cls(parts, alone)
+
+    def within(self, name: Sequence[str]) -> bool:
+        """Whether a name has it."""
+        wanted = self.words
+        if self.alone:
+            rest = [word for word in name if word not in _PREFIXES] or list(name)
+            return len(rest) == len(wanted) and all(map(_is, wanted, rest))
+        return any(
+            all(map(_is, wanted, name[at : at + len(wanted)])) for at in range(len(name) - len(wanted) + 1)
+        ) or (len(wanted) > 1 and self._written_together(name))
+
+    def _written_together(self, name: Sequence[str]) -> bool:
+        """`dateofbirth` has `date of birth`, and `date_of_birth` the words of `dateofbirth`."""
+        if any("*" in word for word in self.words):
+            return False
+        together = "".join(self.words)
+        return len(together) >= 6 and together in name
+
+    @property
+    def weight(self) -> int:
+        return sum(len(word) for word in self.words)
+
+
+def _is(wanted: str, word: str) -> bool:
+    if wanted.startswith("*"):
+        end = wanted.strip("*")
+        return end in word if wanted.endswith("*") else word.endswith(end)
+    if wanted.endswith("*"):
+        return word.startswith(wanted[:-1])
+    return word == wanted or (len(wanted) > 3 and word == wanted + "s")
+
+
+def best(phrases: Iterable[Phrase], name: Sequence[str]) -> int:
+    """Return the weight of the longest phrase that a name has; 0 for none."""
+    return max((one.weight for one in phrases if one.within(name)), default=0)

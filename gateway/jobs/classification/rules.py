@@ -1,0 +1,279 @@
+"""Rules of classification: YAML files that say by which names and values a column is of which class."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.errors import Faults
+from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
+from gateway.jobs.classification.names import Phrase
+from gateway.policy.documents import Document, FaultList, Path, hint, parse_document, unknown_keys
+
+CLASSIFIER_KEYS = ("classes", "lists")
+KINDS = ("text", "integer", "fraction", "date", "time")
+"""What types of columns come to; all others (binary, true or false) are of no class."""
+_CLASS_KEYS = (
+    *("about", "tag", "attributes", "types", "names", "unless", "never", "formats", "named_formats"),
+    *("text", "when"),
+)
+_WHEN_KEYS = ("named", "empty", "share", "distinct", "within")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """What has to be so, all of it, for a column to be of the class."""
+
+    named: bool = False
+    """Its name is one of the class."""
+    empty: bool = False
+    """Nothing was there to be looked at."""
+    share: float = 0.0
+    """Of its different values, at least so many have the format."""
+    distinct: int = 0
+    """At least so many different values have it."""
+    within: float = 0.0
+    """Of its values, at least so many hold one within a longer text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRule:
+    """One class of personal or secret data."""
+
+    name: str
+    about: str
+    tag: str
+    attributes: Mapping[str, str]
+    types: frozenset[str]
+    names: tuple[Phrase, ...]
+    unless: tuple[Phrase, ...]
+    """Names that say it is something about such data, and not the data; values count all the same."""
+    never: tuple[Phrase, ...]
+    """Names of columns that are not of the class whatever is in them."""
+    formats: tuple[str, ...]
+    named_formats: tuple[str, ...]
+    """Formats that say too little by themselves."""
+    text: tuple[str, ...]
+    """Formats that are looked for within longer texts."""
+    when: tuple[When, ...]
+    order: int
+    """Of two that fit a column as well, the first in the files is its class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classifiers:
+    """All classes, and the lists of words that their formats use."""
+
+    classes: tuple[ClassRule, ...]
+    lists: Mapping[str, tuple[str, ...]]
+    digest: str
+    """Another one for other rules."""
+
+
+def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
+    """Return the rules of files, by their names. Raises Faults with every fault as `file:line: message`."""
+    faults: list[str] = []
+    documents: list[Document] = []
+    for file, text in sorted(texts.items()):
+        try:
+            documents.append(parse_document(text, file))
+        except Faults as error:
+            faults += error.faults
+    # Lists first: classes of any file may use them.
+    lists: dict[str, tuple[str, ...]] = {}
+    reading: list[tuple[Document, FaultList]] = []
+    for document in documents:
+        found = FaultList(document)
+        reading.append((document, found))
+        _lists(document, found, lists)
+    classes: dict[str, ClassRule] = {}
+    for document, found in reading:
+        _classes(document, found, lists, classes)
+        faults += found.texts()
+    if not faults and not classes:
+        faults.append("the rules of classification have no class")
+    if faults:
+        raise Faults(faults)
+    whole = hashlib.sha256()
+    for file, text in sorted(texts.items()):
+        whole.update(f"{len(file)} {len(text)} {file}{text}".encode("utf-8", "surrogatepass"))
+    return Classifiers(classes=tuple(classes.values()), lists=lists, digest=whole.hexdigest()[:16])
+
+
+def _lists(document: Document, faults: FaultList, lists: dict[str, tuple[str, ...]]) -> None:
+    data = document.data
+    if not isinstance(data, dict):
+        faults.add((), "the rules of classification are a mapping with `classes` or `lists`")
+        return
+    unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the rules of classification")
+    for name, found in _mapping(data, "lists", (), faults).items():
+        path: Path = ("lists", name)
+        if name in lists:
+            faults.add(path, f"there are two lists `{name}`")
+        words = _words_of(found)
+        if words is None:
+            faults.add(path, "a list is a text of words, or a list of such texts")
+        lists[name] = words or ()
+
+
+def _words_of(found: Any) -> tuple[str, ...] | None:
+    """Words of a text, or of each text of a list the whole: `New York` is one then."""
+    if isinstance(found, str):
+        return tuple(found.split())
+    if isinstance(found, list) and all(isinstance(one, str) for one in found):
+        return tuple(part.strip() for one in found for part in one.split(",") if part.strip())
+    return None
+
+
+def _mapping(data: Mapping[str, Any], key: str, path: Path, faults: FaultList) -> dict[str, Any]:
+    found = data.get(key)
+    if found is None or isinstance(found, dict):
+        return found or {}
+    faults.add((*path, key), f"`{key}` is a mapping")
+    return {}
+
+
+def _classes(
+    document: Document,
+    faults: FaultList,
+    lists: Mapping[str, tuple[str, ...]],
+    classes: dict[str, ClassRule],
+) -> None:
+    if not isinstance(document.data, dict):
+        return
+    for name, found in _mapping(document.data, "classes", (), faults).items():
+        path: Path = ("classes", name)
+        if name in classes:
+            faults.add(path, f"there are two classes `{name}`")
+        if not isinstance(found, dict):
+            faults.add(path, "a class is a mapping with `tag` and `when`")
+            continue
+        unknown_keys(found, _CLASS_KEYS, path, faults, "a class")
+        one = _Reading(found, path, faults, lists)
+        classes[name] = ClassRule(
+            name=name,
+            about=one.text("about"),
+            tag=one.text("tag", required=True),
+            attributes=one.attributes(),
+            types=one.types(),
+            names=one.phrases("names"),
+            unless=one.phrases("unless"),
+            never=one.phrases("never"),
+            formats=one.formats("formats"),
+            named_formats=one.formats("named_formats"),
+            text=one.formats("text", within=True),
+            when=one.when(),
+            order=len(classes),
+        )
+
+
+class _Reading:
+    """One class of a file."""
+
+    def __init__(
+        self, data: Mapping[str, Any], path: Path, faults: FaultList, lists: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        self._data, self._path, self._faults, self._lists = data, path, faults, lists
+
+    def text(self, key: str, *, required: bool = False) -> str:
+        found = self._data.get(key, "")
+        if not isinstance(found, str) or (required and not found.strip()) or len(found) > 200:
+            at = (*self._path, key) if key in self._data else self._path
+            self._faults.add(at, f"a class has `{key}`, a text of up to 200 characters")
+            return ""
+        return found
+
+    def attributes(self) -> dict[str, str]:
+        found = _mapping(self._data, "attributes", self._path, self._faults)
+        for key, value in found.items():
+            if not isinstance(value, str):
+                self._faults.add((*self._path, "attributes", key), "an attribute of a tag is a text")
+        return {key: str(value) for key, value in found.items()}
+
+    def types(self) -> frozenset[str]:
+        found = self._list("types")
+        for at, one in enumerate(found):
+            if one not in KINDS:
+                self._faults.add((*self._path, "types", at), f"there is no type `{one}`{hint(one, KINDS)}")
+        return frozenset(found) or frozenset({"text"})
+
+    def phrases(self, key: str) -> tuple[Phrase, ...]:
+        """Phrases stand in a text, with commas between, by language or all in one."""
+        given = self._data.get(key, "")
+        texts = given if isinstance(given, dict) else {"": given}
+        found: list[Phrase] = []
+        for language, text in texts.items():
+            path = (*self._path, key, language) if language else (*self._path, key)
+            if not isinstance(text, str):
+                self._faults.add(
+                    path, f"`{key}` is a text of phrases with commas between, or one by language"
+                )
+                continue
+            for phrase in filter(None, map(str.strip, text.split(","))):
+                try:
+                    found.append(Phrase.of(phrase))
+                except ValueError as error:
+                    self._faults.add(path, str(error))
+        return tuple(dict.fromkeys(found))
+
+    def formats(self, key: str, *, within: bool = False) -> tuple[str, ...]:
+        found = self._list(key)
+        for at, one in enumerate(found):
+            if not is_format(one, self._lists):
+                names = (*own_formats(), *(f"words.{name}" for name in self._lists))
+                self._faults.add((*self._path, key, at), f"there is no format `{one}`{hint(one, names)}")
+            elif within and one not in WITHIN:
+                self._faults.add(
+                    (*self._path, key, at), f"`{one}` cannot be told within a text; {', '.join(WITHIN)} can"
+                )
+        return tuple(found)
+
+    def when(self) -> tuple[When, ...]:
+        given = self._data.get("when")
+        if not isinstance(given, list) or not given:
+            at = (*self._path, "when") if "when" in self._data else self._path
+            self._faults.add(at, "a class has `when`, a list of which one has to be so")
+            return ()
+        found = []
+        for index, one in enumerate(given):
+            path = (*self._path, "when", index)
+            if not isinstance(one, dict) or not one:
+                self._faults.add(path, f"what has to be so is a mapping of {', '.join(_WHEN_KEYS)}")
+                continue
+            unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
+            values = {}
+            for key in ("named", "empty"):
+                values[key] = one.get(key, False)
+                if not isinstance(values[key], bool):
+                    self._faults.add((*path, key), f"`{key}` is `true` or `false`")
+            for key in ("share", "within"):
+                values[key] = self._share(one.get(key, 0.0), (*path, key))
+            values["distinct"] = one.get("distinct", 0)
+            if not _is_number(values["distinct"], int) or values["distinct"] < 0:
+                self._faults.add((*path, "distinct"), "`distinct` is a number of values")
+            if values["empty"] and not values["named"]:
+                self._faults.add(path, "a column without values is told by its name only: `named` as well")
+            elif not (values["named"] or values["share"] or values["within"]):
+                self._faults.add(path, "without `named`, `share` or `within` every column would be of it")
+            else:
+                found.append(When(**values))
+        return tuple(found)
+
+    def _share(self, value: Any, path: Path) -> float:
+        if not _is_number(value, int | float) or not 0 <= value <= 1:
+            self._faults.add(path, "a share is a number from 0 to 1")
+            return 0.0
+        return float(value)
+
+    def _list(self, key: str) -> list[str]:
+        found = self._data.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            self._faults.add((*self._path, key), f"`{key}` is a list of names")
+            return []
+        return found
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,0 +1,270 @@
+"""What a column is, by its name and a sample of its values: findings with counts and no value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from gateway.jobs.classification.formats import Format, Formats, distinct, is_json, leaves
+from gateway.jobs.classification.names import best, words
+from gateway.jobs.classification.rules import Classifiers, ClassRule, When
+
+PROBE_HITS = 12
+"""A format is held against so many values first that a column that is of it has so many hits; with less than
+`PROBE_SHARE` of them it is not looked at further. Of columns that are, one in a hundred thousand is missed
+where most of the values have to fit, and one in a hundred where a tenth has to."""
+PROBE_SHARE = 0.4
+MOST_KEYS = 200
+"""Keys of JSON that are looked at, each like a column."""
+_JSON_SHARE = 0.5
+"""Of a text column's values, for it to be looked at as JSON."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """A column with what was read of it."""
+
+    name: str
+    kind: str
+    """As in `KINDS` of the rules, `nested` for JSON of a struct, list or map; empty: not looked at."""
+    values: Sequence[str]
+    """Without nulls."""
+    fields: Sequence[str] = ()
+    """Names of the fields of a nested type, for when there are no values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Why a column is of a class; no value of it, and no key of its JSON."""
+
+    rule: str
+    tag: str
+    where: str
+    """`value`, `text` for within longer ones, `json` for within JSON, `nested` for within a nested type."""
+    named: bool
+    format: str
+    """Empty where the name alone says it."""
+    sampled: int
+    hit: int
+    distinct: int
+    """Different values of those that hit."""
+
+    @property
+    def evidence(self) -> dict[str, str | int | bool]:
+        """Return it as proposals keep it."""
+        return {
+            "rule": self.rule,
+            "where": self.where,
+            "named": self.named,
+            "format": self.format,
+            "sampled": self.sampled,
+            "hit": self.hit,
+            "distinct": self.distinct,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """How a class fits a column as a whole."""
+
+    rule: ClassRule
+    weight: int
+    """Of its name; 0: not named."""
+    format: str
+    hit: int
+    distinct: int
+    share: float
+
+
+class Scorer:
+    """Scores columns by rules."""
+
+    def __init__(self, classifiers: Classifiers, formats: Formats) -> None:
+        """Raises Faults for a library that is not there and for numbers that it does not know."""
+        self._rules = classifiers.classes
+        self._formats: dict[str, tuple[tuple[Format, ...], tuple[Format, ...], tuple[Format, ...]]] = {
+            rule.name: (
+                _of(formats, rule.formats),
+                _of(formats, rule.named_formats),
+                _of(formats, rule.text),
+            )
+            for rule in self._rules
+        }
+
+    def findings(self, column: Sampled, above: Sequence[str] = ()) -> list[Finding]:
+        """Return why the column is of which classes, one finding for each; `above` are names around it."""
+        if column.kind == "nested":
+            return _once(self._nested(column))
+        name = words(column.name)
+        counted = distinct(column.values)
+        found = []
+        whole = self._whole(name, (*(word for one in above for word in words(one)), *name), column, counted)
+        if whole is not None:
+            found.append(whole)
+        if column.kind == "text":
+            coded = [value for value in counted if is_json(value)]
+            if coded and len(coded) >= _JSON_SHARE * len(counted):
+                found += self._json(coded, counted)
+            else:
+                found += self._within(name, counted, column)
+        return _once(found)
+
+    # -- as a whole ------------------------------------------------------------------------------------------
+
+    def _whole(
+        self, name: Sequence[str], full: Sequence[str], column: Sampled, counted: Mapping[str, int]
+    ) -> Finding | None:
+        """Return the class that fits best: a column has one sort of value."""
+        scores = []
+        for rule in self._rules:
+            if column.kind not in rule.types or best(rule.never, name):
+                continue
+            longer = [phrase for phrase in rule.names if len(phrase.words) > 1]
+            surely = [phrase for phrase in rule.names if not phrase.alone]
+            weight = sure = 0
+            if not best(rule.unless, name):
+                sure = max(best(surely, name), best(longer, full))
+                weight = max(best(rule.names, name), sure)
+            score = self._score(rule, weight, counted, sure=sure > 0)
+            if any(_holds(one, score, counted) for one in rule.when if not one.within):
+                scores.append(score)
+        if not scores:
+            return None
+        score = max(
+            scores, key=lambda one: (bool(one.hit), one.weight > 0, one.share, one.weight, -one.rule.order)
+        )
+        return Finding(
+            rule=score.rule.name,
+            tag=score.rule.tag,
+            where="value",
+            named=score.weight > 0,
+            format=score.format,
+            sampled=sum(counted.values()),
+            hit=score.hit,
+            distinct=score.distinct,
+        )
+
+    def _score(self, rule: ClassRule, weight: int, counted: Mapping[str, int], *, sure: bool) -> _Score:
+        """Hold the values against each format by itself: check digits of many would fit anything."""
+        plain, named, _ = self._formats[rule.name]
+        floor = min(
+            (one.share for one in rule.when if not (one.empty or one.within) and (weight or not one.named)),
+            default=1.0,
+        )
+        wanted = math.ceil(PROBE_HITS / max(floor, 0.02))
+        probe = list(islice(counted, 0, None, max(1, len(counted) // wanted)))[:wanted]
+        top = _Score(rule, weight, "", 0, 0, 0.0)
+        # A name that is so only by itself, such as `nom`, and a format that says little are too little.
+        for format_ in (*plain, *named) if sure else plain:
+            if sum(map(format_.whole, probe)) < max(1, PROBE_SHARE * floor * len(probe)):
+                continue
+            hits = [value for value in counted if format_.whole(value)]
+            share = len(hits) / len(counted)
+            if share > top.share:
+                top = _Score(
+                    rule, weight, format_.name, sum(counted[value] for value in hits), len(hits), share
+                )
+        return top
+
+    # -- within ----------------------------------------------------------------------------------------------
+
+    def _within(
+        self, name: Sequence[str], counted: Mapping[str, int], column: Sampled, where: str = "text"
+    ) -> Iterable[Finding]:
+        """Yield what longer texts hold."""
+        total = sum(counted.values())
+        for rule in self._rules:
+            _, _, looked_for = self._formats[rule.name]
+            wanted = [one for one in rule.when if one.within]
+            if not looked_for or not wanted or best(rule.never, name):
+                continue
+            hit, different = 0, set[str]()
+            formats: dict[str, int] = {}
+            for value, count in counted.items():
+                for format_ in looked_for:
+                    there = next(iter(format_.find(value)), None) if format_.find is not None else None
+                    if there is not None and len(there) < len(value):
+                        hit += count
+                        different.add(there)
+                        formats[format_.name] = formats.get(format_.name, 0) + count
+                        break
+            if hit and any(hit >= one.within * total and len(different) >= one.distinct for one in wanted):
+                yield Finding(
+                    rule=rule.name,
+                    tag=rule.tag,
+                    where=where,
+                    named=False,
+                    format=max(formats, key=lambda one: formats[one]),
+                    sampled=total,
+                    hit=hit,
+                    distinct=len(different),
+                )
+
+    def _json(self, coded: Sequence[str], counted: Mapping[str, int]) -> list[Finding]:
+        """Look at JSON in texts: each key is like a column, and its name stays here."""
+        by_key: dict[tuple[str, ...], list[str]] = {}
+        for value in coded:
+            for path, leaf in leaves(value) or ():
+                if path in by_key or len(by_key) < MOST_KEYS:
+                    by_key.setdefault(path, []).extend([leaf] * min(counted[value], 100))
+        found = []
+        for path, values in by_key.items():
+            name = path[-1] if path else ""
+            inner = Sampled(name=name, kind="text", values=values)
+            found += [_moved(one, "json") for one in self._inner(inner, path[:-1])]
+        return found
+
+    def _nested(self, column: Sampled) -> list[Finding]:
+        """Look into a struct, list or map, which comes as JSON."""
+        by_key: dict[tuple[str, ...], list[str]] = {}
+        for value in column.values:
+            for path, leaf in leaves(value) or ():
+                if path in by_key or len(by_key) < MOST_KEYS:
+                    by_key.setdefault(path, []).append(leaf)
+        if not column.values:
+            by_key = {(field,): [] for field in column.fields[:MOST_KEYS]}
+        found = []
+        for path, values in by_key.items():
+            inner = Sampled(name=path[-1] if path else column.name, kind="text", values=values)
+            found += [_moved(one, "nested") for one in self._inner(inner, (column.name, *path[:-1]))]
+        return found
+
+    def _inner(self, column: Sampled, above: Sequence[str]) -> list[Finding]:
+        return self.findings(column, above[-1:])
+
+
+def _of(formats: Formats, names: Iterable[str]) -> tuple[Format, ...]:
+    return tuple(one for name in names for one in formats.named(name))
+
+
+def _holds(when: When, score: _Score, counted: Mapping[str, int]) -> bool:
+    if when.named and not score.weight:
+        return False
+    if when.empty:
+        return not counted
+    return bool(counted) and score.share >= when.share and score.distinct >= when.distinct
+
+
+def _moved(finding: Finding, where: str) -> Finding:
+    return Finding(
+        rule=finding.rule,
+        tag=finding.tag,
+        where=where,
+        named=finding.named,
+        format=finding.format,
+        sampled=finding.sampled,
+        hit=finding.hit,
+        distinct=finding.distinct,
+    )
+
+
+def _once(found: Iterable[Finding]) -> list[Finding]:
+    """Return the finding with most hits of each class, in the order of their names."""
+    top: dict[str, Finding] = {}
+    for one in found:
+        known = top.get(one.rule)
+        if known is None or (one.hit, one.distinct) > (known.hit, known.distinct):
+            top[one.rule] = one
+    return [top[rule] for rule in sorted(top)]

@@ -1,0 +1,358 @@
+"""What a job reads of tables, through a session of Spark that is a client of the gateway's.
+
+Every statement here is judged like any client's, so rows that are filtered do not come and masked values come
+masked. All is bounded: columns of a statement, rows, characters of a value, bytes of a table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from gateway.errors import BackendUnavailable
+from gateway.jobs.classification.scoring import Sampled
+
+COLUMNS_AT_ONCE = 50
+"""Of one statement."""
+MOST_PARTITIONS = 10_000
+"""Values of partition columns that strata are chosen of."""
+NESTED_CHARS = 8
+"""How many times a plain value's characters a nested one may have."""
+_VOLATILE = re.compile(r"last access|created by|^owner$|current-snapshot-timestamp", re.IGNORECASE)
+"""What DESCRIBE says that is another at each look or says nothing about the data."""
+_SEED = 17
+
+
+class TableParts(NamedTuple):
+    """A table's name, lower case, as proposals have it."""
+
+    catalog: str
+    database: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        return ".".join(self)
+
+    @property
+    def quoted(self) -> str:
+        return ".".join(map(quote, self))
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    """As Spark writes it, lower case."""
+
+    @property
+    def kind(self) -> str:
+        """What the rules call its type; empty for what is not looked at."""
+        return kind_of(self.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A table as the principal sees it."""
+
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...]
+    is_view: bool
+    details: str
+    """A digest of what else Spark says of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of a table is read."""
+
+    columns: int = 1_000
+    rows: int = 1_000
+    bytes: int = 8 * 1024**2
+    value_chars: int = 1_000
+    strata: int = 8
+    """Partitions that rows are taken from."""
+    sample_percent: float = 1.0
+    """Of what follows the beginning of a table without partitions."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sample:
+    """What was read of a table."""
+
+    columns: dict[str, Sampled] = field(default_factory=dict)
+    rows: int = 0
+    bytes: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    """Columns that the principal may not read."""
+    reason: str = ""
+    """Why, for the first of them: the class of the error."""
+
+
+class Unreadable(Exception):
+    """Spark or the gateway refuses the table; the text is the condition's name and never a value."""
+
+
+class GatewaySource:
+    """Asks a PySpark session. Its calls block, and belong into a thread."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def check(self) -> None:
+        """Raise BackendUnavailable where nothing can be read any more, of whichever table."""
+        try:
+            self._rows("SELECT 1")
+        except Unreadable as error:
+            raise BackendUnavailable(f"the gateway does not answer: {error}") from None
+
+    def tables(self, catalog: str) -> list[TableParts]:
+        """Return the tables of a catalog that the principal sees. Raises Unreadable."""
+        found = []
+        for database, *_ in self._rows(f"SHOW DATABASES IN {quote(catalog)}"):
+            try:
+                rows = self._rows(f"SHOW TABLES IN {quote(catalog)}.{quote(database)}")
+            except Unreadable:
+                continue  # it has gone since, or nothing in it is for us
+            found += [
+                TableParts(catalog.lower(), database.lower(), str(table).lower())
+                for _, table, temporary, *_ in rows
+                if not temporary
+            ]
+        return sorted(found)
+
+    def describe(self, table: TableParts) -> Described:
+        """Return what a table is. Raises Unreadable."""
+        try:
+            rows = self._rows(f"DESCRIBE TABLE EXTENDED {table.quoted}")
+        except Unreadable:
+            rows = self._rows(f"DESCRIBE TABLE {table.quoted}")
+        columns: list[Column] = []
+        partitions: list[str] = []
+        details = []
+        section = "columns"
+        view = False
+        for name, kind, *_ in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
+            if name.startswith("# ") or not name:
+                if name != "# col_name":
+                    section = name.lower() or "between"
+            elif section == "columns":
+                columns.append(Column(name, kind.lower()))
+            elif section.startswith("# partition"):
+                partitions.append(kind if name.lower().startswith("part ") else name)
+            else:
+                view = view or (name == "Type" and kind == "VIEW")
+                if not _VOLATILE.search(name):
+                    details.append((name, kind))
+        known = {column.name for column in columns}
+        return Described(
+            columns=tuple(columns),
+            # Transforms of a column, such as `days(at)`, are no columns to be compared with.
+            partitioned_by=tuple(one for one in dict.fromkeys(partitions) if one in known),
+            is_view=view,
+            details=digest([repr(one) for one in details], [repr(tuple(one)) for one in columns]),
+        )
+
+    def partitions(self, table: TableParts, described: Described) -> list[tuple[Any, ...]]:
+        """Return the values of partition columns, in order. Raises Unreadable."""
+        if not described.partitioned_by:
+            return []
+        names = ", ".join(map(quote, described.partitioned_by))
+        rows = self._rows(f"SELECT DISTINCT {names} FROM {table.quoted} LIMIT {MOST_PARTITIONS}")
+        return sorted(rows, key=repr)
+
+    def sample(
+        self, table: TableParts, described: Described, partitions: Sequence[tuple[Any, ...]], limits: Limits
+    ) -> Sample:
+        """Read some of each column. Raises Unreadable where none can be read."""
+        sample = Sample()
+        wanted = [column for column in described.columns[: limits.columns] if column.kind]
+        for column in described.columns[: limits.columns]:
+            sample.columns[column.name] = Sampled(
+                name=column.name, kind=column.kind, values=[], fields=fields_of(column.type)
+            )
+        strata = _Strata(table, described, spread(partitions, limits.strata), limits)
+        for at in range(0, len(wanted), COLUMNS_AT_ONCE):
+            group = wanted[at : at + COLUMNS_AT_ONCE]
+            budget = limits.bytes * len(group) // len(wanted)
+            self._read(group, strata, budget, sample)
+        if wanted and len(sample.unreadable) == len(wanted):
+            raise Unreadable(sample.reason)
+        for name in sample.unreadable:
+            del sample.columns[name]
+        return sample
+
+    def _read(self, group: Sequence[Column], strata: _Strata, budget: int, sample: Sample) -> None:
+        """Read a group of columns; of one that is refused, halves, down to the columns that are."""
+        try:
+            found = self._values(group, strata, budget)
+        except Unreadable as error:
+            if len(group) == 1:
+                sample.unreadable.append(group[0].name)
+                sample.reason = sample.reason or str(error)
+                return
+            half = len(group) // 2
+            self._read(group[:half], strata, budget * half // len(group), sample)
+            self._read(group[half:], strata, budget * (len(group) - half) // len(group), sample)
+            return
+        for column, values in zip(group, found.values, strict=True):
+            known = sample.columns[column.name]
+            sample.columns[column.name] = Sampled(
+                name=known.name, kind=known.kind, fields=known.fields, values=values
+            )
+        sample.rows = max(sample.rows, found.rows)
+        sample.bytes += found.bytes
+
+    def _values(self, group: Sequence[Column], strata: _Strata, budget: int) -> _Read:
+        read = _Read(values=[[] for _ in group])
+        queries = strata.queries(group)
+        for number, (text, arguments) in enumerate(queries, 1):
+            # What one stratum leaves the next may have.
+            self._take(text, arguments, budget * number // len(queries), read)
+            if strata.is_whole(read.rows, number):
+                break
+        return read
+
+    def _take(self, text: str, arguments: Mapping[str, Any], until: int, read: _Read) -> None:
+        try:
+            frame = self._session.sql(text, args=dict(arguments)) if arguments else self._session.sql(text)
+            rows = frame.toLocalIterator()
+            for row in rows:
+                read.rows += 1
+                for values, value in zip(read.values, row, strict=True):
+                    if value is not None:
+                        values.append(value)
+                        read.bytes += len(value.encode("utf-8", "replace"))
+                if read.bytes >= until:
+                    break
+        except _spark_errors() as error:
+            raise Unreadable(condition_of(error)) from None
+
+    def _rows(self, text: str) -> list[tuple[Any, ...]]:
+        try:
+            return [tuple(row) for row in self._session.sql(text).collect()]
+        except _spark_errors() as error:
+            raise Unreadable(condition_of(error)) from None
+
+
+@dataclass(slots=True)
+class _Read:
+    values: list[list[str]]
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Strata:
+    """The statements that sample a table."""
+
+    table: TableParts
+    described: Described
+    partitions: Sequence[tuple[Any, ...]]
+    limits: Limits
+
+    def queries(self, columns: Sequence[Column]) -> list[tuple[str, dict[str, Any]]]:
+        """Return texts with their arguments."""
+        what = ", ".join(_expression(column, self.limits.value_chars) for column in columns)
+        select = f"SELECT {what} FROM {self.table.quoted}"
+        if not self.partitions:
+            half = max(1, self.limits.rows // 2)
+            thinned = f"TABLESAMPLE ({self.limits.sample_percent:f} PERCENT) REPEATABLE ({_SEED})"
+            return [
+                (f"{select} LIMIT {half}", {}),
+                (f"{select} {thinned} LIMIT {half}", {}),
+            ]
+        found = []
+        of_each = max(1, self.limits.rows // len(self.partitions))
+        for values in self.partitions:
+            tests, arguments = [], {}
+            for number, (name, value) in enumerate(zip(self.described.partitioned_by, values, strict=True)):
+                if value is None:
+                    tests.append(f"{quote(name)} IS NULL")
+                else:
+                    tests.append(f"{quote(name)} = :p{number}")
+                    arguments[f"p{number}"] = value
+            found.append((f"{select} WHERE {' AND '.join(tests)} LIMIT {of_each}", arguments))
+        return found
+
+    def is_whole(self, rows: int, queries: int) -> bool:
+        """Whether nothing can be left after so many statements."""
+        return not self.partitions and queries == 1 and rows < self.limits.rows // 2
+
+
+def _expression(column: Column, chars: int) -> str:
+    name = quote(column.name)
+    if column.kind == "nested":
+        return f"substring(to_json({name}), 1, {chars * NESTED_CHARS})"
+    return f"substring(CAST({name} AS STRING), 1, {chars})"
+
+
+def spread(found: Sequence[Any], count: int) -> list[Any]:
+    """Return up to so many, evenly from the first to the last."""
+    if len(found) <= count:
+        return list(found)
+    if count == 1:
+        return [found[-1]]
+    return [found[round(i * (len(found) - 1) / (count - 1))] for i in range(count)]
+
+
+_TYPES = (
+    ("nested", ("struct<", "array<", "map<")),
+    ("text", ("string", "varchar", "char", "variant")),
+    ("integer", ("tinyint", "smallint", "int", "bigint", "byte", "short", "long")),
+    ("fraction", ("decimal", "double", "float")),
+    ("time", ("timestamp",)),
+    ("date", ("date",)),
+)
+
+
+def kind_of(type_: str) -> str:
+    """Return what the rules call a type."""
+    if re.fullmatch(r"decimal\(\d+,0\)", type_):
+        return "integer"
+    return next((kind for kind, starts in _TYPES if type_.startswith(starts) and type_ != "interval"), "")
+
+
+_FIELD = re.compile(r"(?:struct<|,)`?([^`:,<>]+)`?:")
+
+
+def fields_of(type_: str) -> tuple[str, ...]:
+    """Return the names of fields in a nested type, as far as its text shows them."""
+    if not type_.startswith(_TYPES[0][1]):
+        return ()
+    return tuple(dict.fromkeys(islice((found[1] for found in _FIELD.finditer(type_)), 200)))
+
+
+def quote(name: str) -> str:
+    """Return a name as Spark takes any."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def digest(*parts: Iterable[str]) -> str:
+    """Return a text that is another for other parts."""
+    whole = hashlib.sha256()
+    for part in parts:
+        for one in part:
+            data = one.encode("utf-8", "surrogatepass")
+            whole.update(len(data).to_bytes(8, "big") + data)
+        whole.update(b"\xff")
+    return whole.hexdigest()[:32]
+
+
+def condition_of(error: Any) -> str:
+    """Return the name of what went wrong: messages may quote values."""
+    try:
+        name = error.getCondition()
+    except (AttributeError, NotImplementedError):
+        name = None
+    return str(name or type(error).__name__)[:100]
+
+
+def _spark_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError)

@@ -1,0 +1,811 @@
+# ruff: noqa: E501 - a table of makers, one column of the corpus to a line
+"""A labelled corpus of columns, made by code with a fixed seed: positives of each class in several countries and
+languages, and columns that look like them and are none."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import string
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from importlib import import_module
+
+from gateway.jobs.classification.scoring import Sampled
+
+ROWS = 120
+OPAQUE = ("c17", "field_4", "value", "col_b", "x", "data_2", "attr")
+"""Names that say nothing."""
+
+Make = Callable[[random.Random], str]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    column: Sampled
+    label: str
+    """The class; empty for none."""
+
+
+# -- parts ---------------------------------------------------------------------------------------------------
+
+GIVEN = """Ann Bertha Carl Dora Ewald Fritz Gloria Heinz Ines Jakob Katja Leander Mary Norbert Otto Paula Quentin
+Robert Sandra Thomas Ulrike Valentina Walter Xenia Yvonne Zora Pierre Camille Hugo Manon Giulia Marco Chiara José
+Lucía Pablo Rafael João Tiago Beatriz Daan Sanne Femke Bram James Linda Michael Susan David Karen Ahmed Fatima Mehmet
+Ayşe Ravi Priya Wei Hiroshi Yuki Kofi Amara Björn Astrid Piotr Agnieszka Ivan Olga Tobias Anja Sven Nele Levke Ronja
+Anneliese Detlef Baptiste Gaspard Solène Iñaki Nerea Gennaro Ilaria Afonso Mafalda Joris Roos Tess Declan Siobhan
+Tyrone Keisha""".split()
+FAMILY = """Smith Johnson Brown Taylor Anderson Clark Wright Müller Schmidt Fischer Weber Hoffmann Krause Lehmann Vogt
+Pohl Kessler Dubois Moreau Laurent Petit Chevalier Delacroix Rossi Ferrari Esposito Bianchi Ricci Gatti García
+Fernández López Sánchez Ruiz Echeverría Silva Santos Pereira Oliveira Carvalho Figueiredo Jansen Visser Bakker Mulder
+Hoekstra Nilsson Andersen Kowalski Nowak Ivanova Yılmaz Kaya Patel Sharma Khan Nguyen Tanaka Sato Okafor Mensah
+O'Brien Murphy MacLeod Quigley Thistlewood Underhill Zielonka Brandstetter""".split()
+CITIES = """London;Leeds;York;Berlin;Hamburg;Köln;Leipzig;Ulm;Paris;Lyon;Lille;Nancy;Madrid;Sevilla;Bilbao;León;Roma;
+Milano;Torino;Parma;Lisboa;Porto;Braga;Amsterdam;Utrecht;Zwolle;Wien;Graz;Zürich;Bern;Chicago;Boston;Denver;Tulsa;
+Toronto;Sydney;Tokyo;Mumbai;São Paulo;Lima""".replace("\n", "").split(";")
+DOMAINS = (
+    "mail.example web.example acme.example.org uni-bonn.example correo.example.es posta.example.it".split()
+)
+STREETS = (
+    *(
+        "{n} {f} Street",
+        "{n} {f} Avenue, Apt {k}",
+        "{n} Old {f} Road",
+        "{f}straße {n}",
+        "{f}weg {n}a",
+        "Am {f}platz {n}",
+    ),
+    *(
+        "{n} rue de {f}",
+        "{n} bis avenue {f}",
+        "Calle {f}, {n}",
+        "Avenida de {f} {n}",
+        "Via {f} {n}",
+        "Piazza {f}, {n}",
+    ),
+    *("Rua {f}, {n}", "Travessa {f} {n}", "{f}straat {n}", "{f}laan {n}-{k}"),
+)
+NOUNS = """order invoice shipment cable adapter bracket lamp table chair folder engine filter valve motor sensor panel
+switch cover handle wheel spring bolt screw hinge gasket seal pump tube""".split()
+PROSE = """the customer asked about delivery and we answered that it will take another week please check again before
+closing this ticket because the part was damaged on arrival and has to be replaced by the supplier""".split()
+
+
+def fold(text: str) -> str:
+    return text.lower().translate(str.maketrans("äöüßáéíóúñçãõøåğışł' ", "aousaeiouncaooagisl--"))
+
+
+def email(r: random.Random) -> str:
+    return f"{fold(r.choice(GIVEN))}{r.choice(('.', '_', ''))}{fold(r.choice(FAMILY))}{r.choice(('', r.randint(1, 99)))}@{r.choice(DOMAINS)}"
+
+
+def digits(r: random.Random, count: int, first: str = "0123456789") -> str:
+    return r.choice(first) + "".join(r.choice(string.digits) for _ in range(count - 1))
+
+
+def luhn(text: str) -> str:
+    """Return a text with its check digit."""
+    total = 0
+    for index, digit in enumerate(reversed(text)):
+        value = int(digit) * (2 if index % 2 == 0 else 1)
+        total += value - 9 if value > 9 else value
+    return text + str(-total % 10)
+
+
+def card(r: random.Random) -> str:
+    kind = r.randrange(4)
+    return luhn(
+        (
+            "4" + digits(r, 14),
+            r.choice(("51", "53", "55")) + digits(r, 13),
+            "37" + digits(r, 12),
+            "6011" + digits(r, 11),
+        )[kind]
+    )
+
+
+def grouped_card(r: random.Random) -> str:
+    plain = luhn("4" + digits(r, 14))
+    return " ".join(plain[i : i + 4] for i in range(0, 16, 4))
+
+
+IBANS = {
+    "DE": "n18",
+    "FR": "n10c11n2",
+    "ES": "",
+    "IT": "",
+    "NL": "a4n10",
+    "PT": "",
+    "GB": "a4n14",
+    "AT": "n16",
+    "CH": "n5c12",
+}
+
+
+def iban(country: str, *, spaced: bool = False) -> Make:
+    shape = IBANS[country]
+
+    def make(r: random.Random) -> str:
+        body = ""
+        for at in range(len(shape)):
+            kind = shape[at]
+            if kind in "nac":
+                count = int("".join(c for c in shape[at + 1 : at + 3] if c.isdigit()))
+                alphabet = {
+                    "n": string.digits,
+                    "a": string.ascii_uppercase,
+                    "c": string.ascii_uppercase + string.digits,
+                }[kind]
+                body += "".join(r.choice(alphabet) for _ in range(count))
+        number = "".join(str(int(c, 36)) for c in f"{body}{country}00")
+        found = f"{country}{98 - int(number) % 97:02d}{body}"
+        return " ".join(found[i : i + 4] for i in range(0, len(found), 4)) if spaced else found
+
+    return make
+
+
+def valid(make: Make, number: str) -> Make:
+    """Return what makes texts until python-stdnum takes one."""
+    module = import_module(f"stdnum.{number}")
+
+    def find(r: random.Random) -> str:
+        for _ in range(200_000):
+            text = make(r)
+            if module.is_valid(text):
+                return text
+        raise AssertionError(number)
+
+    return find
+
+
+def born(r: random.Random) -> date:
+    return date(1935, 1, 1) + timedelta(days=r.randrange(26_000))
+
+
+def dated(form: str, make: Make) -> Make:
+    return lambda r: f"{born(r):{form}}{make(r)}"
+
+
+def number(count: int, first: str = "0123456789") -> Make:
+    return lambda r: digits(r, count, first)
+
+
+def shaped(shape: str) -> Make:
+    """`9` is a digit, `A` a capital; all else stands for itself."""
+
+    def make(r: random.Random) -> str:
+        found = {"9": string.digits, "A": string.ascii_uppercase}
+        return "".join(r.choice(found[c]) if c in found else c for c in shape)
+
+    return make
+
+
+def nir(r: random.Random) -> str:
+    body = f"{r.choice('12')}{r.randrange(40, 99):02d}{r.randrange(1, 13):02d}{r.randrange(1, 95):02d}{r.randrange(1, 990):03d}{r.randrange(1, 999):03d}"
+    if body[5:7] == "20":
+        body = body[:5] + "21" + body[7:]
+    return f"{body}{97 - int(body) % 97:02d}"
+
+
+def belgian(r: random.Random) -> str:
+    body = f"{born(r):%y%m%d}{r.randrange(1, 998):03d}"
+    return f"{body}{97 - int(body) % 97:02d}"
+
+
+def ssn(r: random.Random) -> str:
+    return f"{r.choice([n for n in range(1, 900) if n != 666]):03d}-{r.randrange(1, 100):02d}-{r.randrange(1, 10_000):04d}"
+
+
+def codice(r: random.Random) -> str:
+    module = import_module("stdnum.it.codicefiscale")
+    letters = "BCDFGLMNPRSTVZ"
+    day = born(r)
+    body = "".join(r.choice(letters) for _ in range(6)) + f"{day:%y}" + "ABCDEHLMPRST"[day.month - 1]
+    body += f"{day.day + r.choice((0, 40)):02d}{r.choice('ABCDEFGHIL')}{r.randrange(100, 999)}"
+    return body + str(module.calc_check_digit(body))
+
+
+def dni(r: random.Random) -> str:
+    n = r.randrange(10**7, 10**8)
+    return f"{n}{'TRWAGMYFPDXBNJZSQVHLCKE'[n % 23]}"
+
+
+def phone(country: str, *, plus: bool = True) -> Make:
+    phones = import_module("phonenumbers")
+    shapes = {
+        "US": ("+1 ({a}) 555-01{k}", "({a}) 555-01{k}", ("212", "415", "312", "617")),
+        "GB": ("+44 20 7946 0{k3}", "020 7946 0{k3}", ("",)),
+        "DE": ("+49 30 2312{k3}", "030 2312{k3}", ("",)),
+        "FR": ("+33 1 99 00 {k} {k}", "01 99 00 {k} {k}", ("",)),
+        "ES": ("+34 612 {k3} {k3}", "612 {k3} {k3}", ("",)),
+        "IT": ("+39 347 {k3} {k3}1", "347 {k3} {k3}1", ("",)),
+        "PT": ("+351 912 {k3} {k3}", "912 {k3} {k3}", ("",)),
+        "NL": ("+31 6 1234 {k3}1", "06-1234{k3}1", ("",)),
+    }
+    assert set(shapes) <= phones.SUPPORTED_REGIONS
+    international, national, areas = shapes[country]
+
+    def make(r: random.Random) -> str:
+        text = international if plus else national
+        while "{k3}" in text:
+            text = text.replace("{k3}", f"{r.randrange(1000):03d}", 1)
+        while "{k}" in text:
+            text = text.replace("{k}", f"{r.randrange(100):02d}", 1)
+        return text.replace("{a}", r.choice(areas))
+
+    return make
+
+
+def address(r: random.Random) -> str:
+    return r.choice(STREETS).format(n=r.randint(1, 240), k=r.randint(1, 30), f=r.choice(FAMILY))
+
+
+def full_name(r: random.Random) -> str:
+    return f"{r.choice(GIVEN)} {r.choice(FAMILY)}"
+
+
+def alphabet(r: random.Random, letters: str, count: int) -> str:
+    return "".join(r.choice(letters) for _ in range(count))
+
+
+MIXED = string.ascii_letters + string.digits
+
+
+def jwt(r: random.Random) -> str:
+    def part(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return f"{part({'alg': 'HS256', 'typ': 'JWT'})}.{part({'sub': digits(r, 9)})}.{alphabet(r, MIXED, 43)}"
+
+
+def prose(r: random.Random, count: int = 14) -> str:
+    return " ".join(r.choice(PROSE) for _ in range(count))
+
+
+def within(make: Make, share: float = 0.25) -> Make:
+    """Free text, some of which holds one."""
+
+    def text(r: random.Random) -> str:
+        before, after = prose(r, 7), prose(r, 5)
+        return f"{before} {make(r)} {after}" if r.random() < share else f"{before} {after}"
+
+    return text
+
+
+def in_json(key: str, make: Make) -> Make:
+    return lambda r: json.dumps({"id": r.randrange(10**6), "who": {key: make(r)}, "tags": [r.choice(NOUNS)]})
+
+
+def dirty(make: Make, share: float = 0.15) -> Make:
+    """Some of it is not filled in well."""
+    return lambda r: r.choice(("n/a", "-", "unknown", "TBD", "0")) if r.random() < share else make(r)
+
+
+# -- the corpus ----------------------------------------------------------------------------------------------
+
+Spec = tuple[str, str, str, Make]
+"""Label, kind, names with commas between, values."""
+
+
+def positives() -> list[Spec]:
+    """Return what is of a class, as data."""
+    o = ", ".join(OPAQUE[:3])
+    found: list[Spec] = [
+        (
+            "email",
+            "text",
+            f"{o}, email, kundenEmail, courriel, correo_electronico, contact_mail, email_address",
+            email,
+        ),
+        ("email", "text", "email, c3, Kontakt", dirty(email, 0.3)),
+        ("email", "text", "notes, body, bemerkung", within(email)),
+        ("email", "text", "payload, doc", in_json("mail", email)),
+        ("email", "text", "sender, absender", lambda r: f"{full_name(r)} <{email(r)}>"),
+        ("email", "nested", "contact, person", in_json("email", email)),
+        (
+            "ip_address",
+            "text",
+            f"{o}, client_ip, ip_adresse, adresseIp",
+            lambda r: ".".join(str(r.randrange(1, 255)) for _ in range(4)),
+        ),
+        (
+            "ip_address",
+            "text",
+            f"{o}, remote_addr",
+            lambda r: ":".join(f"{r.randrange(65536):x}" for _ in range(8)),
+        ),
+        (
+            "ip_address",
+            "text",
+            "log, message",
+            within(lambda r: ".".join(str(r.randrange(20, 255)) for _ in range(4)), 0.5),
+        ),
+        (
+            "mac_address",
+            "text",
+            f"{o}, mac, device_mac",
+            lambda r: ":".join(f"{r.randrange(256):02x}" for _ in range(6)),
+        ),
+        (
+            "mac_address",
+            "text",
+            f"{o}, macAddress, dir_mac",
+            lambda r: "-".join(f"{r.randrange(256):02X}" for _ in range(6)),
+        ),
+        (
+            "mac_address",
+            "text",
+            "hw, mac_adresse",
+            lambda r: ".".join(f"{r.randrange(65536):04x}" for _ in range(3)),
+        ),
+        (
+            "coordinates",
+            "text",
+            f"{o}, gps, koordinaten",
+            lambda r: f"{r.uniform(-60, 70):.5f}, {r.uniform(-170, 170):.5f}",
+        ),
+        (
+            "coordinates",
+            "text",
+            f"{o}, geo_point",
+            lambda r: f"POINT({r.uniform(-170, 170):.5f} {r.uniform(-60, 70):.5f})",
+        ),
+        (
+            "coordinates",
+            "fraction",
+            "latitude, lat, breitengrad, latitud, latitudine, breedtegraad",
+            lambda r: f"{r.uniform(-60, 70):.6f}",
+        ),
+        (
+            "coordinates",
+            "fraction",
+            "longitude, lng, home_lon, laengengrad, longitud",
+            lambda r: f"{r.uniform(-170, 170):.6f}",
+        ),
+        (
+            "postal_address",
+            "text",
+            f"{o}, address, strasse, rue, direccion, indirizzo, morada, adres, shipping_address",
+            address,
+        ),
+        ("postal_address", "text", "home_address, anschrift, domicilio", dirty(address)),
+        (
+            "city",
+            "text",
+            f"{o}, city, wohnort, ville, ciudad, citta, cidade, woonplaats",
+            lambda r: r.choice(CITIES),
+        ),
+        ("city", "text", "birthplace, lieu_de_naissance, stadt", dirty(lambda r: r.choice(CITIES))),
+        (
+            "person_name",
+            "text",
+            f"{o}, full_name, customerName, nom_complet, nombre_completo, kontoinhaber",
+            full_name,
+        ),
+        (
+            "person_name",
+            "text",
+            "first_name, vorname, prenom, nombre, nome, voornaam, givenName",
+            lambda r: r.choice(GIVEN),
+        ),
+        (
+            "person_name",
+            "text",
+            "last_name, nachname, nom_de_famille, apellido, cognome, sobrenome, achternaam",
+            lambda r: r.choice(FAMILY),
+        ),
+        ("person_name", "text", f"{o}, name", lambda r: f"{r.choice(FAMILY)}, {r.choice(GIVEN)}"),
+        (
+            "person_name",
+            "nested",
+            "employee, holder",
+            lambda r: json.dumps({"first_name": r.choice(GIVEN), "age": r.randint(18, 80)}),
+        ),
+        (
+            "birth_date",
+            "date",
+            "birth_date, geburtsdatum, date_naissance, fecha_nacimiento, data_di_nascita",
+            lambda r: f"{born(r)}",
+        ),
+        (
+            "birth_date",
+            "text",
+            "dob, dateOfBirth, data_nascimento, geboortedatum, GEBDAT",
+            lambda r: f"{born(r):%d.%m.%Y}",
+        ),
+        ("birth_date", "text", "birthday, born_on, nascita", lambda r: f"{born(r):%m/%d/%Y}"),
+        ("birth_date", "integer", "birth_year, geburtsjahr, ano_nacimiento", lambda r: f"{born(r):%Y}"),
+        ("birth_date", "time", "date_of_birth, geboren_am", lambda r: f"{born(r)} 00:00:00"),
+        (
+            "card",
+            "text",
+            f"{o}, card_number, kreditkarte, carte_bancaire, tarjeta, carta_di_credito, creditcard",
+            card,
+        ),
+        ("card", "text", f"{o}, ccnum, PAN, kaartnummer", grouped_card),
+        ("card", "integer", f"{o}, card_no, numero_tarjeta", card),
+        ("card", "text", "comment, anmerkung", within(grouped_card)),
+        ("card", "text", "payload, event", in_json("pan", card)),
+        ("iban", "text", "notes, verwendungszweck", within(iban("DE", spaced=True))),
+        ("iban", "text", "account, konto", dirty(iban("NL"))),
+    ]
+    found += [
+        ("iban", "text", f"{o}, iban, bankverbindung, cuenta_bancaria", iban(c))
+        for c in ("DE", "FR", "NL", "AT", "CH")
+    ]
+    found += [("iban", "text", f"{o}, IBAN_Nr", iban(c, spaced=True)) for c in ("DE", "FR", "NL")]
+    found += [
+        ("phone", "text", f"{o}, phone, telefon, telefono, portable, mobiel", phone(c))
+        for c in ("US", "GB", "DE", "FR", "ES", "IT", "PT", "NL")
+    ]
+    found += [
+        (
+            "phone",
+            "text",
+            "phone_number, handynummer, movil, cellulare, telemovel, telefoonnummer, field_9",
+            phone(c, plus=False),
+        )
+        for c in ("US", "GB", "FR", "ES", "NL")
+    ]
+    found += [
+        ("phone", "text", "notes, nachricht", within(phone("DE"))),
+        ("phone", "text", "mobile, tel", dirty(phone("GB"), 0.4)),
+        ("phone", "integer", "mobile, msisdn", lambda r: phone("ES", plus=False)(r).replace(" ", "")),
+    ]
+    numbers: list[tuple[str, str, Make]] = [
+        ("social_security", "ssn, social_security_number, c5, ss_no, field_2", ssn),
+        ("social_security", "nir, numero_securite_sociale, c6, x", nir),
+        ("social_security", "niss, rijksregisternummer, c6, x", belgian),
+        (
+            "social_security",
+            "ahv_nummer, c7, versicherungsnummer",
+            valid(lambda r: f"756{digits(r, 10)}", "ch.ssn"),
+        ),
+        (
+            "social_security",
+            "sv_nummer, c8, sozialversicherungsnummer",
+            valid(lambda r: digits(r, 4, "123456789") + f"{born(r):%d%m%y}", "at.vnr"),
+        ),
+        ("social_security", "nino, ni_number, c9", lambda r: shaped("JH999999")(r) + r.choice("ABCD")),
+        ("social_security", "sin_number, social_insurance", valid(shaped("999-999-999"), "ca.sin")),
+        ("tax_id", "steuer_id, c1, steueridentifikationsnummer", valid(number(11, "123456789"), "de.idnr")),
+        ("tax_id", "codice_fiscale, c2, cod_fiscale, x", codice),
+        ("tax_id", "cpf, c3, contribuinte", valid(number(11), "br.cpf")),
+        ("tax_id", "pan_number, c4, x", valid(shaped("AAAPA9999A"), "in_.pan")),
+        ("tax_id", "nif_contribuinte, numero_contribuinte", valid(number(9, "12"), "pt.nif")),
+        ("tax_id", "numero_fiscal, spi, c5", valid(number(13, "0123"), "fr.nif")),
+        ("tax_id", "tfn, tax_file_number", valid(number(9, "123456789"), "au.tfn")),
+        ("tax_id", "cuit, c8", valid(lambda r: "20" + digits(r, 9), "ar.cuit")),
+        ("national_id", "dni, documento_identidad, c1, x", dni),
+        (
+            "national_id",
+            "personnummer, c2",
+            lambda r: (lambda b: f"{b[:6]}-{b[6:]}")(luhn(f"{born(r):%y%m%d}{r.randrange(1000):03d}")),
+        ),
+        ("national_id", "pesel, c3, x", valid(dated("%y%m%d", number(5)), "pl.pesel")),
+        ("national_id", "bsn, burgerservicenummer, c4", valid(number(9, "123456789"), "nl.bsn")),
+        (
+            "national_id",
+            "hetu, henkilotunnus, c5",
+            valid(
+                dated(
+                    "%d%m%y",
+                    lambda r: f"-{r.randrange(2, 900):03d}{r.choice('0123456789ABCDEFHJKLMNPRSTUVWXY')}",
+                ),
+                "fi.hetu",
+            ),
+        ),
+        ("national_id", "tc_kimlik, c6, x", valid(number(11, "123456789"), "tr.tckimlik")),
+        (
+            "national_id",
+            "cnp, c7",
+            valid(
+                lambda r: r.choice("12") + f"{born(r):%y%m%d}" + f"{r.randrange(1, 47):02d}" + digits(r, 4),
+                "ro.cnp",
+            ),
+        ),
+        (
+            "national_id",
+            "id_number, c8",
+            valid(dated("%y%m%d", lambda r: digits(r, 4) + "08" + digits(r, 1)), "za.idnr"),
+        ),
+        (
+            "national_id",
+            "ppsn, c9",
+            valid(lambda r: digits(r, 7) + r.choice("ABCDEFGHIJKLMNOPQRSTUVW"), "ie.pps"),
+        ),
+        ("national_id", "nhs_number, NhsNumber", valid(number(10), "gb.nhs")),
+        ("national_id", "aadhaar, c10", valid(number(12, "23456789"), "in_.aadhaar")),
+        ("vat_number", "vat_number, ust_id, c1", valid(lambda r: f"DE{digits(r, 9, '123456789')}", "eu.vat")),
+        (
+            "vat_number",
+            "numero_tva, tva_intracommunautaire, c2",
+            valid(lambda r: f"FR{digits(r, 11)}", "eu.vat"),
+        ),
+        ("vat_number", "partita_iva, c3", valid(lambda r: f"IT{digits(r, 7)}001{digits(r, 1)}", "eu.vat")),
+        ("vat_number", "btw_nummer, c4", valid(lambda r: f"NL{digits(r, 9)}B01", "eu.vat")),
+        ("vat_number", "uid_nummer, c5", valid(lambda r: f"CHE{digits(r, 9)}MWST", "ch.vat")),
+        ("vat_number", "nif_iva, c6", lambda r: f"ES{dni(r)}"),
+    ]
+    found += [(label, "text", names, make) for label, names, make in numbers]
+    keys: list[tuple[str, Make]] = [
+        ("c1, access_key, x", lambda r: f"AKIA{alphabet(r, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567', 16)}"),
+        ("c2, token, github", lambda r: f"ghp_{alphabet(r, MIXED, 36)}"),
+        ("c3, slack", lambda r: f"xoxb-{digits(r, 11)}-{digits(r, 12)}-{alphabet(r, MIXED, 24)}"),
+        ("c4, bearer, session", jwt),
+        (
+            "c5, private_key, cle_privee",
+            lambda r: (
+                f"-----BEGIN RSA PRIVATE KEY-----\n{alphabet(r, MIXED, 64)}\n-----END RSA PRIVATE KEY-----"
+            ),
+        ),
+        ("c6, stripe", lambda r: f"sk_live_{alphabet(r, MIXED, 24)}"),
+        (
+            "api_key, apiKey, clave_api, chiave_segreta, geheimnis, jeton_acces",
+            lambda r: alphabet(r, MIXED, 24),
+        ),
+        ("client_secret, webhook_secret", lambda r: alphabet(r, "0123456789abcdef", 40)),
+        ("c7, blob", lambda r: alphabet(r, MIXED, 48)),
+        ("dsn, connection", lambda r: f"postgresql://app:{alphabet(r, MIXED, 12)}@db.example:5432/app"),
+        ("log_line, message", within(lambda r: f"ghp_{alphabet(r, MIXED, 36)}", 0.05)),
+        (
+            "config, settings_json",
+            in_json("aws", lambda r: f"AKIA{alphabet(r, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567', 16)}"),
+        ),
+    ]
+    found += [("secret_key", "text", names, make) for names, make in keys]
+    found += [
+        (
+            "password",
+            "text",
+            "password, passwort, mot_de_passe, contrasena, senha, wachtwoord, userPassword, pwd",
+            lambda r: alphabet(r, MIXED + "!?#", 10),
+        ),
+        ("password", "text", "c1, pw_hash, x", lambda r: f"$2b$12${alphabet(r, MIXED + './', 53)}"),
+        (
+            "password",
+            "text",
+            "c2, hash",
+            lambda r: f"$argon2id$v=19$m=65536,t=3,p=4${alphabet(r, MIXED, 22)}${alphabet(r, MIXED, 43)}",
+        ),
+        (
+            "password",
+            "text",
+            "c3",
+            lambda r: f"pbkdf2_sha256$260000${alphabet(r, MIXED, 12)}${alphabet(r, MIXED, 43)}=",
+        ),
+        ("password", "text", "kennwort, user_passwd", lambda r: r.choice(NOUNS) + digits(r, 2)),
+    ]
+    return found
+
+
+def negatives() -> list[Spec]:
+    """Return what looks like a class and is none."""
+
+    def word(r: random.Random) -> str:
+        return r.choice(NOUNS)
+
+    return [
+        (
+            "",
+            "integer",
+            "id, order_id, customer_id, amount_cents, c1, phone_count, x",
+            number(9, "123456789"),
+        ),
+        ("", "integer", "id, c2, event_id, ref", number(16, "123456789")),
+        ("", "integer", "c3, account_no, sku", number(11, "123456789")),
+        ("", "integer", "c4, gtin, field_1", number(13, "123456789")),
+        ("", "integer", "unix_time, created, c5", lambda r: str(1_600_000_000 + r.randrange(10**8))),
+        ("", "integer", "ms, created_ms, c6", lambda r: str(1_600_000_000_000 + r.randrange(10**11))),
+        ("", "text", "order_number, c7, bestellnummer", shaped("ORD-9999-999999")),
+        ("", "text", "part_no, c8, artikelnummer, modelo", shaped("AA-9999-99")),
+        ("", "text", "isbn, c9", valid(number(10), "isbn")),
+        ("", "text", "isbn13, ean, c10", valid(lambda r: f"978{digits(r, 10)}", "isbn")),
+        ("", "text", "ean, barcode, c11", valid(lambda r: f"40{digits(r, 11)}", "ean")),
+        ("", "text", "imei, device, c12", lambda r: luhn("35" + digits(r, 12))),
+        ("", "text", "siren, c13", lambda r: luhn(digits(r, 8, "345678"))),
+        ("", "text", "org_nr, company_no", number(9, "123456789")),
+        (
+            "",
+            "text",
+            "version, build, release, firmware_version",
+            lambda r: f"{r.randrange(1, 20)}.{r.randrange(30)}.{r.randrange(30)}.{r.randrange(250)}",
+        ),
+        (
+            "",
+            "text",
+            "version, c14, x",
+            lambda r: f"{r.randrange(1, 20)}.{r.randrange(30)}.{r.randrange(30)}",
+        ),
+        (
+            "",
+            "text",
+            "os_version, app_version",
+            lambda r: f"10.0.{r.randrange(10000, 30000)}.{r.randrange(3000)}",
+        ),
+        ("", "text", "uuid, id, c15, request_id, token_id", lambda r: str(uuid.UUID(int=r.getrandbits(128)))),
+        (
+            "",
+            "text",
+            "sha256, checksum, digest, c16",
+            lambda r: hashlib.sha256(digits(r, 9).encode()).hexdigest(),
+        ),
+        ("", "text", "md5, etag, c17", lambda r: hashlib.md5(digits(r, 9).encode()).hexdigest()),
+        ("", "text", "commit, git_sha, c18", lambda r: hashlib.sha1(digits(r, 9).encode()).hexdigest()),
+        (
+            "",
+            "text",
+            "content_hash, c19",
+            lambda r: base64.b64encode(hashlib.sha256(digits(r, 9).encode()).digest()).decode(),
+        ),
+        (
+            "",
+            "text",
+            "time, c20, at",
+            lambda r: f"{r.randrange(24):02d}:{r.randrange(60):02d}:{r.randrange(60):02d}",
+        ),
+        ("", "text", "day, c21, order_date, bestelldatum", lambda r: f"{born(r):%Y-%m-%d}"),
+        ("", "text", "datum, c22, fecha, livraison", lambda r: f"{born(r):%d.%m.%Y}"),
+        ("", "date", "created_at, hired, order_date, letzte_bestellung", lambda r: f"{born(r)}"),
+        ("", "time", "updated_at, email_sent_at, password_changed_at", lambda r: f"{born(r)} 10:11:12"),
+        (
+            "",
+            "text",
+            "product_name, artikel, nom_produit, x, name_of_product",
+            lambda r: f"{word(r)} {word(r)} {r.randrange(100)}",
+        ),
+        (
+            "",
+            "text",
+            "company_name, c23, firma",
+            lambda r: f"{r.choice(NOUNS).title()} {r.choice(('GmbH', 'Ltd', 'SA', 'BV', 'Inc'))}",
+        ),
+        (
+            "",
+            "text",
+            "c24, company",
+            lambda r: f"{r.choice(FAMILY)} {r.choice(('GmbH', 'Ltd', 'Holding', 'AG', 'Inc'))}",
+        ),
+        ("", "text", "file_name, path, c25", lambda r: f"/data/{word(r)}/{word(r)}_{r.randrange(999)}.csv"),
+        (
+            "",
+            "text",
+            "month, c26, monat",
+            lambda r: r.choice(
+                "January February March April May June July August September October November December".split()
+            ),
+        ),
+        (
+            "",
+            "text",
+            "color, farbe, c27",
+            lambda r: r.choice("red green blue black white silver olive violet amber gold".split()),
+        ),
+        (
+            "",
+            "text",
+            "status, state, c28, email_status, phone_type, password_policy",
+            lambda r: r.choice("open closed pending new done failed".split()),
+        ),
+        (
+            "",
+            "text",
+            "email_template, email_subject, mail_type",
+            lambda r: f"{word(r)} {word(r)} {r.randrange(50)}",
+        ),
+        (
+            "",
+            "integer",
+            "email_count, password_resets, mac_count, ip_count, card_count",
+            lambda r: str(r.randrange(200)),
+        ),
+        ("", "text", "country, pays, c29", lambda r: r.choice("DE FR ES IT PT NL GB US AT CH".split())),
+        ("", "text", "currency, c30", lambda r: r.choice("EUR USD GBP CHF SEK".split())),
+        (
+            "",
+            "fraction",
+            "price, amount, lateral, c31, langlebigkeit, flat_rate",
+            lambda r: f"{r.uniform(1, 900):.2f}",
+        ),
+        ("", "fraction", "score, ratio, c32, latency, long_term_rate", lambda r: f"{r.uniform(0, 1):.6f}"),
+        ("", "text", "range, c33, bounds", lambda r: f"{r.randrange(90)}, {r.randrange(90)}"),
+        (
+            "",
+            "text",
+            "url, link, website, c34",
+            lambda r: f"https://www.{word(r)}.example/{word(r)}/{r.randrange(999)}",
+        ),
+        ("", "text", "repo, remote, git_url", lambda r: f"git@host.example:{word(r)}/{word(r)}.git"),
+        ("", "text", "handle, twitter, c35", lambda r: f"@{word(r)}{r.randrange(99)}"),
+        ("", "text", "comment, notes, beschreibung, descripcion", prose),
+        (
+            "",
+            "text",
+            "ticket, body_text",
+            lambda r: (
+                f"{prose(r, 8)} order {digits(r, 8)} at {r.randrange(24)}:{r.randrange(10, 60)} {prose(r, 4)}"
+            ),
+        ),
+        (
+            "",
+            "text",
+            "log, trace",
+            lambda r: (
+                f"{born(r)} INFO version 1.2.{r.randrange(9)}.{r.randrange(9)} of {word(r)} took {r.randrange(999)} ms"
+            ),
+        ),
+        (
+            "",
+            "text",
+            "payload, doc, event_json",
+            lambda r: json.dumps({"id": r.randrange(10**9), "kind": word(r), "n": [1, 2, r.random()]}),
+        ),
+        (
+            "",
+            "nested",
+            "item, lines",
+            lambda r: json.dumps({"sku": digits(r, 8), "qty": r.randrange(9), "name_of_item": word(r)}),
+        ),
+        (
+            "",
+            "text",
+            "phone_model, handy_modell, mobile_os",
+            lambda r: f"{r.choice(('Galaxy', 'Pixel', 'Xperia'))} {r.randrange(3, 20)}",
+        ),
+        ("", "text", "zip_ranges, c36, plz_von_bis", lambda r: f"{digits(r, 5)}-{digits(r, 5)}"),
+        ("", "text", "vat_rate, mwst_satz", lambda r: r.choice(("7 %", "19 %", "20 %", "21 %"))),
+        ("", "text", "card_type, kartentyp, card_brand", lambda r: r.choice(("visa", "amex", "diners"))),
+        ("", "text", "address_type, address_id", lambda r: r.choice(("billing", "shipping", "home"))),
+        ("", "text", "street_type, c37", lambda r: r.choice(("road", "lane", "avenue"))),
+        (
+            "",
+            "text",
+            "measure, c38, dimensions",
+            lambda r: f"{r.randrange(10, 99)} x {r.randrange(10, 99)} cm",
+        ),
+        ("", "text", "team, liga, c39", lambda r: f"FC {r.choice(NOUNS).title()} {r.randrange(1900, 2000)}"),
+        ("", "text", "token_count, tokens_used, secret_santa_status", lambda r: str(r.randrange(5000))),
+        ("", "text", "sentence, quote, titel", lambda r: f"{prose(r, 5)} {r.choice(NOUNS)}"),
+        ("", "text", "mac_os, macro, imac_model", lambda r: f"{word(r)} {r.randrange(9, 15)}"),
+        ("", "text", "iban_country, bank_country", lambda r: r.choice(("DE", "FR", "NL"))),
+        ("", "text", "tracking, c40, shipment_no", shaped("1Z999AA99999999999")),
+        ("", "text", "license_plate_pattern, c41", shaped("AA-A 9999")),
+        ("", "text", "serial, seriennummer, c42", shaped("AAA999999999")),
+        ("", "text", "reference, c43, vorgang", shaped("99-9999999")),
+        (
+            "",
+            "text",
+            "birth_count, birthday_coupon, place_of_delivery",
+            lambda r: f"{word(r)}-{r.randrange(99)}",
+        ),
+        (
+            "",
+            "text",
+            "species, c44",
+            lambda r: r.choice(
+                "Panthera leo;Canis lupus;Felis catus;Bos taurus;Sus scrofa;Ovis aries".split(";")
+            ),
+        ),
+        (
+            "",
+            "text",
+            "plan_name, tarif, c45",
+            lambda r: r.choice(("Basic", "Plus", "Pro", "Team", "Enterprise", "Family")),
+        ),
+    ]
+
+
+def corpus(seed: int = 20_240_607, rows: int = ROWS) -> Iterator[Labelled]:
+    """Yield every column of the corpus."""
+    for number_, (label, kind, names, make) in enumerate((*positives(), *negatives())):
+        for name in (part.strip() for part in names.split(",")):
+            r = random.Random(f"{seed} {number_} {name}")
+            yield Labelled(Sampled(name=name, kind=kind, values=[make(r) for _ in range(rows)]), label)
+
+
+def classes_of(found: Sequence[Labelled]) -> list[str]:
+    return sorted({one.label for one in found if one.label})

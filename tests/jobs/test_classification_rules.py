@@ -1,0 +1,141 @@
+"""The rules that ship hold over the corpus, and faults of rules are all told with their lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gateway.app.checking import check
+from gateway.app.classifying import classifiers, classifiers_of
+from gateway.errors import Faults
+from gateway.jobs.classification.formats import Formats
+from gateway.jobs.classification.names import Phrase, words
+from gateway.jobs.classification.rules import load_classifiers
+from gateway.jobs.classification.scoring import Sampled, Scorer
+from gateway.settings.jobs import ClassifySettings
+from tests.jobs.classification_corpus import corpus
+
+LEAST = 0.95
+
+
+def scorer() -> Scorer:
+    rules = classifiers(ClassifySettings())
+    return Scorer(rules, Formats(rules.lists, ClassifySettings().regions, today=date(2026, 1, 1)))
+
+
+@pytest.mark.parametrize("seed", [20_240_607, 7])
+def test_each_class_is_found_and_nothing_else(seed: int) -> None:
+    scoring = scorer()
+    right: Counter[str] = Counter()
+    wrong: dict[str, list[str]] = {}
+    missed: dict[str, list[str]] = {}
+    for one in corpus(seed):
+        found = {finding.rule for finding in scoring.findings(one.column)}
+        if one.label in found:
+            right[one.label] += 1
+        elif one.label:
+            missed.setdefault(one.label, []).append(one.column.name)
+        for rule in found - {one.label}:
+            wrong.setdefault(rule, []).append(f"{one.column.name} ({one.label})")
+    assert set(right) == {rule.name for rule in classifiers(ClassifySettings()).classes}
+    for rule, count in right.items():
+        precision = count / (count + len(wrong.get(rule, ())))
+        recall = count / (count + len(missed.get(rule, ())))
+        assert precision >= LEAST, (rule, wrong[rule])
+        assert recall >= LEAST, (rule, missed[rule])
+
+
+def test_findings_hold_no_value_and_no_key_of_json() -> None:
+    values = [f'{{"secretkey{n % 3}": "user{n}@mail.example"}}' for n in range(50)]
+    for kind in ("text", "nested"):
+        (finding,) = scorer().findings(Sampled(name="doc", kind=kind, values=values))
+        assert finding.rule == "email"
+        assert "secretkey" not in str(finding.evidence)
+        assert "mail.example" not in str(finding.evidence)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["\x00\uffff" * 50, "￼" * 400, "🙂" * 300],
+        ["{" * 3000, '{"a":' * 900, "[[[[", '{"a": "b'],
+        ["a" * 4000, "a." * 2000, "1" * 4000, "-" * 4000, "+" + "1 " * 1000, "@" * 2000, "A-" * 1500 + "!"],
+        ["", " ", "\t\n"],
+    ],
+)
+def test_garbage_is_of_no_class_and_takes_no_time(values: list[str]) -> None:
+    for kind in ("text", "nested", "integer", "date"):
+        assert scorer().findings(Sampled(name="c1", kind=kind, values=values)) == []
+
+
+def test_names_are_words() -> None:
+    assert words("customerEMail_1") == ("customer", "e", "mail")
+    assert words("Größe_ID") == ("grosse", "id")
+    assert Phrase.of("date of birth").within(words("dateofbirth"))
+    assert Phrase.of("*email*").within(words("KUNDENEMAILADR"))
+    assert not Phrase.of("ip").within(words("description"))
+    assert not Phrase.of("=name").within(words("product_name"))
+    with pytest.raises(ValueError, match="phrase"):
+        Phrase.of("a.b")
+
+
+def test_all_faults_are_told_with_file_and_line() -> None:
+    text = """\
+classes:
+  mine:
+    tagg: X
+    types: [txt]
+    names: [a]
+    formats: [emial, words.none]
+    text: [degrees]
+    when:
+      - {share: 2}
+      - {empty: true}
+      - {}
+  other:
+    tag: Y
+lists:
+  words: 7
+"""
+    with pytest.raises(Faults) as caught:
+        load_classifiers({"a.yaml": text, "b.yaml": "classes: {one: 3}\n"})
+    told = "\n".join(caught.value.faults)
+    for line, what in (
+        (3, "`tagg`"),
+        (4, "`txt`"),
+        (5, "`names`"),
+        (6, "`email`"),
+        (6, "`words.none`"),
+        (7, "`degrees`"),
+        (9, "share"),
+        (10, "`named` as well"),
+        (11, "mapping"),
+        (12, "`when`"),
+        (15, "list"),
+    ):
+        assert any(one.startswith(f"a.yaml:{line}:") and what in one for one in caught.value.faults), (
+            line,
+            told,
+        )
+    assert "b.yaml:1: a class is a mapping" in told
+
+
+def test_a_number_that_no_library_knows_is_a_fault() -> None:
+    rules = load_classifiers(
+        {"a.yaml": "classes: {x: {tag: X, formats: [stdnum.xx.none], when: [{share: 0.5}]}}"}
+    )
+    with pytest.raises(Faults, match=r"stdnum\.xx\.none"):
+        Scorer(rules, Formats(rules.lists, (), today=date(2026, 1, 1)))
+
+
+async def test_check_tells_faults_of_classifiers(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("classes:\n  x: {tag: X, when: [{share: 3}]}\n")
+    report = await check([file], with_parser=False, with_backend=False)
+    assert any("own.yaml:2:" in fault and "share" in fault for fault in report.faults)
+    file.write_text("classes:\n  x: {tag: X, formats: [email], when: [{share: 0.5}]}\n")
+    assert (await check([file], with_parser=False, with_backend=False)).faults == ()
+    assert [rule.tag for rule in classifiers_of([file]).classes] == ["X"]
