@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from gateway.database.texts import storable
 from gateway.errors import Faults
-from gateway.lineage.graph import Column
 from gateway.lineage.propagation import Node, Spread, named, nodes, sources, spread
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
@@ -69,8 +68,7 @@ class Proposal:
     """Whether somebody has to look, whatever the settings accept by themselves."""
     origins: tuple[Mapping[str, Any], ...]
     """`column`, `attributes`, `identical` and `way` (`column`, `flow`, `statement` of each step) of each."""
-    evidence: tuple[Mapping[str, Any], ...]
-    """What a classification found: `rule`, `where`, `format`, `named`, `sampled`, `hit`, `distinct`."""
+    evidence: tuple[Mapping[str, Any], ...]  # what a classification found
     proposed_at: datetime
     decided_at: datetime | None
     decided_by: str
@@ -597,8 +595,3 @@ def _json(value: object) -> str:
     text = json.dumps(value, sort_keys=True, default=dict, ensure_ascii=False)
     # PostgreSQL's jsonb has no NUL.
     return storable(text.replace("\\u0000", "\ufffd"))
-
-
-def column_of(target: Target) -> Column:
-    """Return the graph's name of a target."""
-    return Column(*_graph_name(target))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from gateway.jobs.classification.formats import Format, Formats, distinct, is_json, leaves
+from gateway.jobs.classification.formats import Format, Formats
 from gateway.jobs.classification.names import best, words
+from gateway.jobs.classification.nested import distinct, is_json, leaves
 from gateway.jobs.classification.rules import Classifiers, ClassRule, When
 
 PROBE_HITS = 12
