@@ -200,15 +200,9 @@ async def test_what_policies_tag_is_not_proposed_and_promoted_tables_come_first(
     await place.table("a", "email string", [(p[2],) for p in PEOPLE])
     await place.table("z", "email string", [(p[2],) for p in PEOPLE])
     await place.connection.execute(
-<<<<<<< HEAD
-        "INSERT INTO sluice.dataset"
-        " (source, path, database, table_name, url, format, options, columns, files, bytes, signature,"
-        " promoted_by)"
-=======
         "INSERT INTO sluice.dataset (source, path, database, table_name, url, format, options, "
         "columns, files,"
         " bytes, signature, promoted_by)"
->>>>>>> classify
         " VALUES ('s', 'z', $1, 'z', '', 'csv', '{}', '[]', 1, 1, 'x', 'ann')",
         place.database,
     )
