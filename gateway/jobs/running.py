@@ -22,6 +22,7 @@ from gateway.jobs.spark import SparkOptions
 LOCKS = 0x736C756A
 """First key of the advisory locks of jobs (`sluj` in ASCII); the second is a hash of the job's name."""
 ERROR_CHARS = 500
+RELEASE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,17 @@ async def run_job(
             spark_options=spark,
         )
         return await _recorded(job, work)
+    finally:
+        await _released(connection)
+
+
+async def _released(connection: Any) -> None:
+    """Give the lock back and end the connection. PostgreSQL sees its end only later, and whoever comes next
+    need not find the job taken."""
+    try:
+        await connection.execute("SELECT pg_advisory_unlock_all()", timeout=RELEASE_S)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+        pass  # then its end does it
     finally:
         connection.terminate()
 

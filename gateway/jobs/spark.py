@@ -13,6 +13,8 @@ import gateway
 from gateway.errors import BackendUnavailable
 
 LOCAL_HOST = "127.0.0.1"
+OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE")
+"""Variables by which pyspark would have a Spark of its own be one behind Connect, whatever is asked for."""
 SESSION_CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
@@ -53,6 +55,8 @@ class SparkOptions:
 
 def open_session(options: SparkOptions) -> Any:
     """Return the session. Raises BackendUnavailable when there is no pyspark, or Spark does not come up."""
+    if not options.remote:
+        _prepare_environment(options)
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -65,7 +69,6 @@ def open_session(options: SparkOptions) -> Any:
     if options.remote:
         builder = builder.remote(options.remote)
     else:
-        _prepare_environment(options)
         builder = builder.master(options.master)
         conf = {**START_CONF, **conf, "spark.driver.memory": options.driver_memory}
         if options.master.startswith("local"):
@@ -88,6 +91,8 @@ def application_id(session: Any) -> str:
 
 def _prepare_environment(options: SparkOptions) -> None:
     """Say to the JVM that is about to be made, and to its Python workers, what they run with."""
+    for name in OF_CONNECT:
+        os.environ.pop(name, None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.java_home is not None:
         os.environ["JAVA_HOME"] = str(options.java_home)

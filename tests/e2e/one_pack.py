@@ -54,7 +54,9 @@ class Thrift:
 
     def __call__(self, text: str) -> list[Any]:
         self._cursor.execute(text)
-        return sorted(self._cursor.fetchall()) if self._cursor.description else []
+        names = [column[0] for column in self._cursor.description or ()]
+        # Where a command has no columns, Spark 3.5 speaks of one, and PyHive cannot read rows without it.
+        return [] if names in ([], ["Result"]) else sorted(self._cursor.fetchall())
 
     def begin(self, text: str) -> None:
         """Have a statement run that nobody asks about any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -82,8 +83,16 @@ class Worker:
 
 @contextmanager
 def working() -> Iterator[Worker]:
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        max_workers=1, mp_context=get_context("spawn"), initializer=_as_clients_leave_it
+    ) as pool:
         yield Worker(pool)
+
+
+def _as_clients_leave_it() -> None:
+    """Set what a shell, or a client of Spark Connect in the same process, leaves in the environment."""
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    os.environ["SPARK_REMOTE"] = "sc://127.0.0.1:1"
 
 
 def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:

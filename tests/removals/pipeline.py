@@ -519,8 +519,8 @@ REMOVALS = (
     Removal(
         "change feeds of guarded tables",
         "pipeline.guarded_plans",
-        "if read.read.changes and written[key] is not None:",
-        "if False:",
+        "if read.read.changes and (written[key] is not None or",
+        "if read.read.changes and (False or",
         "test_pipeline_plans",
     ),
     Removal(

@@ -607,7 +607,7 @@ REMOVALS = (
     Removal(
         "catalogs that are not configured are not set",
         "plan.catalog_calls",
-        "if call.catalog_name.lower() not in scope.names.catalogs:",
+        "if not scope.names.is_catalog(call.catalog_name):",
         "if False:",
         "plan.test_catalog_calls",
     ),

@@ -925,7 +925,7 @@ REMOVALS = (
     Removal(
         "catalogs that are not configured",
         "sql.session_commands",
-        "    if name.lower() not in scope.names.catalogs:\n",
+        "    if not scope.names.is_catalog(name):\n",
         "    if False:\n",
         "test_pipeline",
     ),
