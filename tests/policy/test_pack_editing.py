@@ -92,7 +92,7 @@ def test_narrowed_and_added_with_cases_only_once() -> None:
     ],
 )
 def test_what_cannot_be_edited_is_told(pack: str) -> None:
-    with pytest.raises(Faults, match="pack.yaml"):
+    with pytest.raises(Faults, match=r"pack\.yaml"):
         edited(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
 
 
@@ -112,5 +112,7 @@ def test_the_shipped_packs_can_be_edited_anywhere() -> None:
             after = edited(text, file.name, [{"do": "remove_policy", "policy": policy["name"]}])
             assert policy["name"] not in [one["name"] for one in parsed(after)["policies"]]
             on = [{"catalog": "other"}]
-            after = edited(text, file.name, [{"do": "narrow", "policy": policy["name"], "on": on}], [{"x": 1}])
+            after = edited(
+                text, file.name, [{"do": "narrow", "policy": policy["name"], "on": on}], [{"x": 1}]
+            )
             assert parsed(after)["cases"][-1] == {"x": 1}

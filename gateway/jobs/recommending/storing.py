@@ -49,7 +49,9 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
     What was rejected stays so while the change is the same. What was applied and is found all the same is
     proposed again.
     """
-    rows = await connection.fetch("SELECT id, kind, subject, state, basis FROM sluice.recommendation FOR UPDATE")
+    rows = await connection.fetch(
+        "SELECT id, kind, subject, state, basis FROM sluice.recommendation FOR UPDATE"
+    )
     known = {(row["kind"], row["subject"]): row for row in rows}
     seen: set[int] = set()
     proposed = still = 0
@@ -58,8 +60,8 @@ async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datet
         values = (one.title, _json({"edits": one.edits, "cases": one.cases}), one.basis, _json(one.evidence))
         if row is None:
             await connection.execute(
-                "INSERT INTO sluice.recommendation (kind, subject, state, title, change, basis, evidence, run,"
-                " proposed_at) VALUES ($1, $2, 'proposed', $3, $4, $5, $6, $7, $8)",
+                "INSERT INTO sluice.recommendation (kind, subject, state, title, change, basis, evidence,"
+                " run, proposed_at) VALUES ($1, $2, 'proposed', $3, $4, $5, $6, $7, $8)",
                 *(one.kind, one.subject, *values, run, now),
             )
             proposed, still = proposed + 1, still + 1
@@ -103,7 +105,7 @@ async def shown(connection: Any, number: int) -> dict[str, Any]:
 
 
 async def decide(connection: Any, numbers: Sequence[int], state: str, by: str) -> None:
-    """Have recommendations be rejected or applied, all or none. Raises Faults for numbers that are not there."""
+    """Have recommendations be rejected or applied, all or none. Raises Faults for unknown numbers."""
     async with connection.transaction():
         rows = await connection.fetch(
             "UPDATE sluice.recommendation SET state = $2, decided_at = now(), decided_by = $3"

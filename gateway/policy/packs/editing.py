@@ -8,8 +8,8 @@ An edit is a mapping, as it is kept in a database:
     {do: add_policy, policy: {...}}
     {do: add_role, name: NAME, role: {...}}
 
-The first three have `service` and `zone`, too. A policy that is changed is written anew as a whole. The new text
-is parsed, and has to say what the old one said with the edits made: otherwise nothing is changed.
+The first three have `service` and `zone`, too. A policy that is changed is written anew as a whole. The new
+text is parsed, and has to say what the old one said with the edits made: otherwise nothing is changed.
 """
 
 from __future__ import annotations
