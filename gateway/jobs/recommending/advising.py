@@ -228,12 +228,17 @@ class Adviser:
     # -- policies that change no answer --------------------------------------------------------------------
 
     def suspects(self) -> list[str]:
-        """Return the policies that may be shadowed: those that nothing rested on."""
+        """Return the policies that may be shadowed: grants that nothing rested on.
+
+        What protects never is: it holds for grants to come as well.
+        """
         needed = {policy for (_, policy, _), need in self.needs.items() if need.recent}
         return sorted(
             key
             for key, one in self.held.items()
-            if key not in needed and not circumstantial(one.policy) and not one.policy.deny_all_else
+            if key not in needed
+            and one.policy.allow
+            and not (one.policy.deny or one.policy.deny_all_else or circumstantial(one.policy))
         )
 
     def shadowed(self, found: Sequence[str], most_asked: int) -> Iterator[Advice]:
@@ -247,9 +252,8 @@ class Adviser:
             left = without(left, lambda policy, key=key: key_of(policy) == key)  # type: ignore[misc]
             after = Engine(left, base=self._now)
             cases: list[dict[str, Any]] = []
-            for item in (*one.policy.allow, *one.policy.deny, *one.policy.masks, *one.policy.filters):
-                part = {PolicyType.MASK: MASK, PolicyType.ROW_FILTER: FILTER}.get(one.policy.type, ALLOW)
-                cases += [case for case in self._item_cases(after, key, part, item) if case not in cases]
+            for item in one.policy.allow:
+                cases += [case for case in self._item_cases(after, key, ALLOW, item) if case not in cases]
             yield Advice(
                 kind=SHADOWED,
                 subject=one.subject,
