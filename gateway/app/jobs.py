@@ -20,6 +20,7 @@ import asyncpg
 import structlog
 
 from gateway.app.classifying import classify_options
+from gateway.app.closing import closure_options
 from gateway.app.explaining import named_parsers, reader_of
 from gateway.app.recommending import recommend_options
 from gateway.audit.seals import signing_key
@@ -27,6 +28,7 @@ from gateway.cli import exit_codes
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
+from gateway.jobs.closure import closure
 from gateway.jobs.job import Job
 from gateway.jobs.recommending.job import recommend
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
@@ -49,6 +51,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
         rollups(_rollup_options(settings)),
         classify(classify_options(settings)),
         recommend(recommend_options(settings)),
+        closure(closure_options(settings)),
     )
     return {job.name: job for job in made}
 

@@ -36,3 +36,33 @@ CREATE TABLE sluice.recommendation (
 );
 
 COMMENT ON TABLE sluice.recommendation IS 'Changes to policies that the use of them speaks for';
+
+-- The closure of the lineage graph: what the tables of the lake were made of, and the columns that tags reach.
+CREATE TABLE sluice.closure_state (
+    only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+    -- A digest of the graph, tags, rules and settings.
+    basis    text    NOT NULL,
+    run      bigint  NOT NULL REFERENCES sluice.job_run,
+    columns  bigint  NOT NULL,
+    edges    bigint  NOT NULL,
+    -- Pairs of a column and one that feeds it.
+    pairs    bigint  NOT NULL,
+    -- Why there may be more; empty when this is all.
+    cut_off  text    NOT NULL DEFAULT ''
+);
+
+-- Columns that the values of a tagged one reach, unmasked, and that do not have the tag.
+CREATE TABLE sluice.closure_finding (
+    table_name  text   NOT NULL,
+    column_name text   NOT NULL,
+    tag         text   NOT NULL,
+    -- `carry`, or `ask` where somebody has to look.
+    how         text   NOT NULL,
+    -- Tagged columns that it comes from, and the nearest of them, so many steps away.
+    sources     bigint NOT NULL,
+    source      text   NOT NULL,
+    distance    bigint NOT NULL,
+    PRIMARY KEY (table_name, column_name, tag)
+);
+
+COMMENT ON TABLE sluice.closure_finding IS 'Columns that have the values of tagged ones, and not the tag';
