@@ -18,8 +18,7 @@ from gateway.cli import main
 from gateway.jobs.recommending.storing import REJECTED, decide, listed
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared
-from tests.jobs.records import at, fill, identity
-from tests.jobs.test_rollups import DAY, NOW
+from tests.jobs.records import DAY, NOW, at, fill, identity
 from tests.jobs.worker import Ran, Worker, recommend_of, rollups_of
 
 PACK = """\
@@ -52,7 +51,7 @@ def read(user: str, table: str, day: int, column: str = "id") -> AuditEvent:
     body = json.loads(json.dumps(dict(event.body), default=str))
     body["scans"] = [{**body["scans"][0], "table": f"spark_catalog.{table}", "columns": [column]}]
     body["scans"][0]["obligations"] = []
-    return dataclasses.replace(event, groups=("analysts",), body=body)
+    return dataclasses.replace(event, body=body | {"groups": ["analysts"]})
 
 
 def record() -> list[AuditEvent]:
