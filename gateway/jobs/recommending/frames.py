@@ -152,13 +152,17 @@ def bundles(found: Any, peers: Peers) -> Any:
     """Return tables that are used by the very same users, as one: `bundle`, `users`, `tables`."""
     from pyspark.sql import functions as f
 
-    users = (
-        found.where("recent > 0")
-        .select("table_name", "user_name")
-        .distinct()
-        .groupBy("table_name")
-        .agg(f.count("*").alias("members"), f.array_sort(f.collect_set("user_name")).alias("users"))
+    readers = found.where("recent > 0").select("table_name", "user_name").distinct()
+    # What everybody reads makes nobody a group, and is not gathered in one place.
+    few = (
+        readers.groupBy("table_name")
+        .agg(f.count("*").alias("members"))
         .where((f.col("members") >= peers.members) & (f.col("members") <= peers.most_members))
+    )
+    users = (
+        readers.join(few, "table_name")
+        .groupBy("table_name", "members")
+        .agg(f.array_sort(f.collect_set("user_name")).alias("users"))
     )
     return users.groupBy("users", "members").agg(
         f.array_sort(f.collect_list("table_name")).alias("tables"),
@@ -207,38 +211,35 @@ def groups_by_use(found: Any, bundled: Any, peers: Peers, most: int) -> Any:
     return wide.join(members, "set_id").orderBy(f.desc(f.size("tables") * f.col("freq")), "set_id")
 
 
-def columns(found: Any, names: Sequence[str]) -> Any:
-    """Return the columns that were used of some tables."""
+def columns(found: Any, names: Any) -> Any:
+    """Return the columns that were used of some tables (`table_name`)."""
     from pyspark.sql import functions as f
 
     return (
-        found.where(
-            f.col("table_name").isin(list(names)) & (f.col("recent") > 0) & (f.col("column_name") != "*")
-        )
+        found.where("recent > 0 AND column_name <> '*'")
+        .join(names, "table_name")
         .groupBy("table_name")
         .agg(f.slice(f.array_sort(f.collect_set("column_name")), 1, MOST_COLUMNS).alias("columns"))
     )
 
 
-def members(found: Any, names: Sequence[str]) -> Any:
-    """Return some users with the groups that they had last."""
+def members(found: Any, names: Any) -> Any:
+    """Return some users (`user_name`) with the groups that they had last."""
     from pyspark.sql import functions as f
 
     return (
-        found.where(f.col("user_name").isin(list(names)))
-        .groupBy("user_name")
-        .agg(f.max_by("groups", "last_at").alias("groups"))
+        found.join(names, "user_name").groupBy("user_name").agg(f.max_by("groups", "last_at").alias("groups"))
     )
 
 
-def group_sizes(found: Any, names: Sequence[str]) -> Any:
-    """Return how many users some groups have, of those who used anything."""
+def group_sizes(found: Any, names: Any) -> Any:
+    """Return how many users some groups (`group_name`) have, of those who used anything."""
     from pyspark.sql import functions as f
 
     return (
         found.where("recent > 0")
         .select("user_name", f.explode("groups").alias("group_name"))
-        .where(f.col("group_name").isin(list(names)))
+        .join(names, "group_name")
         .groupBy("group_name")
         .agg(f.count_distinct("user_name").alias("members"))
     )

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -133,7 +132,7 @@ class _Recommend:
             work.progress(f"the roll-ups begin on {first}: what was not used before is not known")
         landing = self._way.landing("facts")
         advice = await self._advise(rules, period, old, landing)
-        shutil.rmtree(landing, ignore_errors=True)
+        self._way.landed("facts")
 
         async def finish(connection: Any) -> None:
             kept = await keep(connection, advice, run=work.run, now=work.now)
@@ -180,7 +179,8 @@ class _Recommend:
             " FROM sluice.job_partition WHERE table_name = $1 GROUP BY 1 ORDER BY 1",
             SOURCE,
         )
-        return {row["day"]: hashlib.sha256(row["written"].encode()).hexdigest()[:32] for row in rows}
+        told = {row["day"]: f"{VERSION} {row['written']}" for row in rows}
+        return {day: hashlib.sha256(text.encode()).hexdigest()[:32] for day, text in told.items()}
 
     async def _day(self, day: date, source: str) -> None:
         work, partition = self._work, f"day={day.isoformat()}"
@@ -304,7 +304,7 @@ class _Recommend:
         found += islice(adviser.unneeded(frozenset(shadowed)), 2 * options.most)
         found += [*adviser.narrower(self._used(attributed, adviser), options.named_tables)][: options.most]
         said("users are held against each other")
-        found += self._groups(uses, adviser)
+        found += self._groups(spark, uses, adviser)
         found += self._far(uses, adviser)
         ungoverned = frames.ungoverned(known, spoken).limit(options.most).collect()
         found += [one for row in ungoverned if (one := adviser.ungoverned(row["table_name"], {})) is not None]
@@ -339,7 +339,10 @@ class _Recommend:
             )
         return found
 
-    def _groups(self, uses: Any, adviser: Adviser) -> Iterator[Advice]:
+    def _groups(self, spark: Any, uses: Any, adviser: Adviser) -> Iterator[Advice]:
+        def named(name: str, texts: Iterable[str]) -> Any:
+            return spark.createDataFrame([(text,) for text in sorted(set(texts))], f"{name} string")
+
         peers = self._options.peers
         bundled = frames.bundles(uses, peers).cache()
         try:
@@ -349,11 +352,11 @@ class _Recommend:
             bundled.unpersist()
         if not rows:
             return
-        names = sorted({user for row in rows for user in row["users"]})
-        groups = {row["user_name"]: row["groups"] for row in frames.members(uses, names).collect()}
-        every = sorted({group for of_user in groups.values() for group in of_user})
+        people = named("user_name", (user for row in rows for user in row["users"]))
+        groups = {row["user_name"]: row["groups"] or () for row in frames.members(uses, people).collect()}
+        every = named("group_name", (group for of_user in groups.values() for group in of_user))
         sizes = {row["group_name"]: row["members"] for row in frames.group_sizes(uses, every).collect()}
-        tables = sorted({table for row in rows for table in row["tables"]})
+        tables = named("table_name", (table for row in rows for table in row["tables"]))
         columns = {row["table_name"]: row["columns"] for row in frames.columns(uses, tables).collect()}
         told: set[frozenset[str]] = set()
         for row in rows:
