@@ -1,4 +1,4 @@
-"""The closure is what walks of the live graph answer, on random graphs with circles. 30 s on Spark."""
+"""The closure is what walks of the live graph answer, on random graphs with circles. a minute on Spark."""
 
 from __future__ import annotations
 

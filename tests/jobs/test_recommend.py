@@ -1,4 +1,4 @@
-"""Recommendations of a record: what is told of it, again and again, and applied to a pack. 2 minutes on Spark."""
+"""Recommendations of a record: what is told of it, again and again, and applied. 2 minutes on Spark."""
 
 from __future__ import annotations
 
