@@ -13,11 +13,15 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from gateway.app.closing import closure_options
+from gateway.app.jobs import jobs
+from gateway.app.recommending import recommend_options
 from gateway.database.migrate import migrate
 from gateway.jobs.closure_frames import CARRIES
 from gateway.lineage.graph import Column, Direction, everything, walk
 from gateway.lineage.propagation import spread
 from gateway.policy.propagation import load_propagation
+from gateway.settings import load_settings
 from gateway.sql.functions import AGGREGATES
 from tests.jobs.worker import Ran, Worker, closure_of
 
@@ -184,3 +188,19 @@ async def test_empty_unchanged_changed_bounded_and_killed(place: Place) -> None:
     assert await place.connection.fetchval("SELECT cut_off FROM sluice.closure_state") != ""
     await place.connection.execute("DELETE FROM sluice.lineage_edge")
     assert (await place.close()).rows_out == 0
+
+
+async def test_the_settings_give_both_jobs_their_policies(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "pack.yaml").write_text(PACK)
+    file = tmp_path / "gateway.yaml"
+    file.write_text('{"policies": {"paths": ["pack.yaml"]}, "jobs": {"closure": {"depth": 7}}}')
+    settings = load_settings(file)
+    assert {"recommend", "closure"} <= jobs(settings).keys()
+    given = closure_options(settings)
+    rules = await given.rules(place.connection)
+    assert given.depth == 7
+    assert rules.policies.services["spark"].tagged
+    assert rules.basis == (await given.rules(place.connection)).basis
+    file.with_name("pack.yaml").write_text(PACK.replace("PII, GEO", "PII"))
+    assert rules.basis != (await given.rules(place.connection)).basis
+    assert (await recommend_options(settings).rules(place.connection)).policies.services["spark"].tagged
