@@ -494,17 +494,20 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "datasets",
-        "files that became tables: list, show, refresh, forget",
+        "files that became tables: list, show, promote, refresh, forget",
         "  sluice datasets list                     every one, with its table and who named it first\n"
         "  sluice datasets show lake/raw/events     its format, options and columns\n"
+        "  sluice datasets promote lake/raw/events --user alice\n"
+        "                                           makes them a table, by the privileges of alice\n"
         "  sluice datasets refresh lake/raw/events  looks at the files again; exit code 1: other columns\n"
         "  sluice datasets forget lake/raw/events   drops the table; the files stay\n"
         "\nWho names a forgotten one again, and may, has it made a table again.\n",
         "datasets",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=("list", "show", "refresh", "forget"))
+    parser.add_argument("action", choices=("list", "show", "promote", "refresh", "forget"))
     parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="which one; not for list")
+    parser.add_argument("--user", help="for promote: who does it, by whose privileges")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:
