@@ -54,7 +54,7 @@ class SparkSqlCatalog:
     """See WritableCatalog. Databases have one level here, and views are made by statements alone."""
 
     def __init__(self, name: str, query: Query, live: LiveCatalog, *, refusal: type[Exception]) -> None:
-        """`live` looks tables up for it; `refusal` is as LiveCatalog is given it. Who made both closes them."""
+        """`live` looks tables up; `refusal` is as LiveCatalog is given it. Who made both closes them."""
         self._name = name
         self._query = query
         self._live = live
