@@ -10,8 +10,10 @@ import pytest
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
+from gateway.catalog.live import LiveCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import (
+    CatalogRefused,
     CatalogUnavailable,
     DatabaseAlreadyExists,
     DatabaseEntry,
@@ -23,15 +25,25 @@ from gateway.catalog.readable import (
     WritableCatalog,
 )
 from gateway.catalog.rest import RestLogin
+from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.model.catalog import Column, TableKind
 from gateway.model.spark_minors import NEWEST
 from tests.catalog.contract import COLUMNS, Ability, holds
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
+from tests.catalog.fake_spark import FakeSpark, Rows, SparkRefuses
 
 TREE = {"default": {}, "sales": {"orders": "table", "items": "table", "öl": "table"}}
 HIVE = shipped_providers().row("hive", NEWEST)
 TYPES = HIVE.types if HIVE is not None else {}
 KINDS = ("memory", "iceberg", "gravitino")
+
+
+@asynccontextmanager
+async def through_spark(spark: FakeSpark) -> AsyncIterator[WritableCatalog]:
+    live = LiveCatalog(spark.query, refusal=SparkRefuses, catalogs=["lake"])
+    async with SparkSqlCatalog("lake", spark.query, live, refusal=SparkRefuses) as catalog:
+        yield catalog
+    await live.close()
 
 
 @asynccontextmanager
@@ -84,6 +96,42 @@ async def test_every_catalog_answers_alike(kind: str) -> None:
 async def test_what_is_written_to_a_catalog_is_read_from_it(kind: str) -> None:
     async with opened(kind) as catalog:
         await holds(catalog, "written", Ability(views=kind != "gravitino"))
+
+
+async def test_what_is_written_through_spark_is_read_from_it() -> None:
+    async with through_spark(FakeSpark()) as catalog:
+        await holds(catalog, "written", Ability(views=False, provider="iceberg"))
+        # Templates quote what names and texts hold.
+        odd = "o`; DROP -- 'x"
+        await catalog.create_database(DatabaseEntry(name="d", comment=odd, properties={odd: "${x}\\'"}))
+        assert (await catalog.database("d")).comment == odd
+        with pytest.raises(NoSuchTable):
+            await catalog.drop_table("d", odd)
+
+
+async def test_through_spark_a_view_is_dropped_and_renamed_but_not_made() -> None:
+    spark = FakeSpark()
+    view = TableEntry(database="default", name="v", kind=TableKind.VIEW, text="SELECT 1")
+    await spark.memory.create_table(view)
+    async with through_spark(spark) as catalog:
+        with pytest.raises(NotSupported, match="by a statement"):
+            await catalog.create_table(view)
+        await catalog.rename_table("default", "v", "w")
+        assert list(await catalog.views("default")) == ["w"]
+        await catalog.drop_table("default", "w")
+        assert list(await catalog.views("default")) == []
+    assert not [text for text in spark.texts if "SELECT" in text]
+
+
+async def test_what_spark_does_not_know_or_refuses_is_told_in_one_line() -> None:
+    async def refuses(_: str) -> Rows:
+        raise SparkRefuses("42501", "[NO] not for you\nat org.apache.Spark\n" + "x" * 9999)
+
+    live = LiveCatalog(refuses, refusal=SparkRefuses, catalogs=["lake"])
+    with pytest.raises(CatalogRefused) as raised:
+        async with SparkSqlCatalog("lake", refuses, live, refusal=SparkRefuses):
+            pass
+    assert raised.value.message == "[NO] not for you"
 
 
 async def test_memory_compares_names_as_spark_does() -> None:
