@@ -188,6 +188,13 @@ class HiveMetastoreCatalog:
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
+        try:
+            # Metastores fail at the name of one that is not there, before they look.
+            await self.database(name)
+        except NoSuchDatabase:
+            if ignore_if_not_exists:
+                return
+            raise
         arguments = hive.DropDatabaseArguments(name=name, deleteData=True, cascade=cascade)
         done = await self._tell("drop_database", arguments)
         if done.first is not None:
@@ -199,9 +206,10 @@ class HiveMetastoreCatalog:
             raise _refused(done.failure)
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        done = await self._tell("create_table", hive.NewTableArguments(tbl=_new_table(table)))
-        if done.fourth is not None:
-            raise NoSuchDatabase(f"there is no database `{table.database}`")
+        made = _new_table(table)
+        # What a metastore itself says of a database that is not there differs, and names it alone.
+        await self.database(table.database)
+        done = await self._tell("create_table", hive.NewTableArguments(tbl=made))
         if done.first is not None:
             if not ignore_if_exists:
                 raise TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
