@@ -314,7 +314,7 @@ def gravitino(double: Double, catalogs: list[dict[str, Any]] | None = None) -> w
                 double.changed(key, {}, [one["property"]])
             else:
                 assert one["@type"] == "rename"
-                double.rename(*key, one["newName"])
+                double.rename(key[0], key[1], one["newName"])
 
     def dropped(there: bool) -> web.Response:
         return web.json_response({"code": 0, "dropped": there})

@@ -175,7 +175,7 @@ async def test_what_a_metastore_cannot_be_told_safely_is_not(metastore: int) -> 
             {"partitioning": ("bucket(4, id)",)},
         ):
             with pytest.raises(NotSupported):
-                await catalog.create_table(replace(iceberg, **odd))  # type: ignore[arg-type]
+                await catalog.create_table(replace(iceberg, **odd))
         with pytest.raises(CatalogRefused):
             await catalog.create_table(replace(iceberg, name="no such name/"))
 
