@@ -29,7 +29,10 @@ def new_table(table: TableEntry) -> dict[str, Any]:
     if table.location:
         told["location"] = table.location
     if table.partitioning:
-        told["partition-spec"] = {"fields": [_partition(one, ids) for one in table.partitioning]}
+        told["partition-spec"] = {
+            "spec-id": 0,
+            "fields": [_partition(one, ids) for one in table.partitioning],
+        }
     return told
 
 

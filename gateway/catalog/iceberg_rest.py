@@ -128,11 +128,13 @@ class IcebergRestCatalog:
         own = {"comment": database.comment, "owner": database.owner, "location": database.location}
         told = {**database.properties, **{key: value for key, value in own.items() if value}}
         body = {"namespace": database.name.split("."), "properties": told}
+        above = database.name.rpartition(".")[0]
+        if above:
+            await self.database(above)  # servers differ in whether they look
         try:
             await self._tell("POST", self._route("namespaces"), body)
         except RestError as error:
             if error.status != 409:
-                above = database.name.rpartition(".")[0]
                 raise _refused(error, NoSuchDatabase(f"there is no database `{above}`")) from None
             if not ignore_if_exists:
                 raise DatabaseAlreadyExists(f"there is a database `{database.name}` already") from None
@@ -176,6 +178,7 @@ class IcebergRestCatalog:
         is_view = table.kind is TableKind.VIEW
         route = "views" if is_view else "tables"
         body = new_view(table, table.database.split(".")) if is_view else new_table(table)
+        await self.database(table.database)  # here as well
         try:
             await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
         except RestError as error:

@@ -201,7 +201,7 @@ def iceberg(double: Double) -> web.Application:
             metadata |= {"current-version-id": version["version-id"], "versions": [version]}
         else:
             metadata |= {"current-schema-id": body["schema"]["schema-id"], "default-spec-id": 0}
-            metadata["partition-specs"] = [{"spec-id": 0, **body.get("partition-spec", {"fields": []})}]
+            metadata["partition-specs"] = [body.get("partition-spec", {"spec-id": 0, "fields": []})]
         found[body["name"]] = kind
         database = request.match_info["namespace"].replace("\x1f", ".")
         double.told[database, body["name"]] = metadata
