@@ -33,6 +33,8 @@ from gateway.model.catalog import TableKind, TableName
 
 _SAID_CHARS = 200
 """How much of Spark's own words stands in a message."""
+_BEFORE = "Error running query: "
+"""What a Thrift Server puts before an error."""
 _MEANS: Mapping[str, type[SluiceError]] = {
     "42P06": DatabaseAlreadyExists,
     "42P07": TableAlreadyExists,
@@ -268,7 +270,7 @@ class SparkSqlCatalog:
     def _meant(self, refused: Exception, missing: type[SluiceError]) -> SluiceError:
         """Return what a refusal of Spark's means; `missing` where it says that a name is not there."""
         sqlstate = getattr(refused, "sqlstate", None) or ""
-        said = getattr(refused, "message", "").strip().split("\n", 1)[0][:_SAID_CHARS]
+        said = getattr(refused, "message", "").removeprefix(_BEFORE).strip().split("\n", 1)[0][:_SAID_CHARS]
         kind = _MEANS.get(sqlstate, CatalogRefused)
         if kind in (NoSuchDatabase, NoSuchTable):
             kind = missing

@@ -125,7 +125,9 @@ async def test_through_spark_a_view_is_dropped_and_renamed_but_not_made() -> Non
 
 async def test_what_spark_does_not_know_or_refuses_is_told_in_one_line() -> None:
     async def refuses(_: str) -> Rows:
-        raise SparkRefuses("42501", "[NO] not for you\nat org.apache.Spark\n" + "x" * 9999)
+        raise SparkRefuses(
+            "42501", "Error running query: [NO] not for you\nat org.apache.Spark\n" + "x" * 9999
+        )
 
     live = LiveCatalog(refuses, refusal=SparkRefuses, catalogs=["lake"])
     with pytest.raises(CatalogRefused) as raised:
