@@ -6,6 +6,7 @@ a statement that somebody wrote: those are made through the gateway, where they 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -45,7 +46,6 @@ _MEANS: Mapping[str, type[SluiceError]] = {
     "0A000": NotSupported,
 }
 """What an SQLSTATE of Spark's means of a statement of ours."""
-_NO_FUNCTIONS = frozenset({"0A000", "42704"})
 _ROWS = re.compile(r"(\d+) rows")
 _PARTS = ("# Partitioning", "# Partition Information")
 _PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
@@ -55,12 +55,22 @@ _PROVIDER = re.compile(r"[\w.]+", re.ASCII)
 class SparkSqlCatalog:
     """See WritableCatalog. Databases have one level here, and views are made by statements alone."""
 
-    def __init__(self, name: str, query: Query, live: LiveCatalog, *, refusal: type[Exception]) -> None:
-        """`live` looks tables up; `refusal` is as LiveCatalog is given it. Who made both closes them."""
+    def __init__(
+        self,
+        name: str,
+        query: Query,
+        live: LiveCatalog,
+        *,
+        refusal: type[Exception],
+        timeout_s: float = 300.0,
+    ) -> None:
+        """`live` looks tables up; `refusal` is as LiveCatalog is given it. Who made both closes them.
+        `timeout_s` bounds one statement."""
         self._name = name
         self._query = query
         self._live = live
         self._refusal = refusal
+        self._timeout_s = timeout_s
 
     async def __aenter__(self) -> Self:
         await self._run(f"SHOW DATABASES IN {quote(self._name)}", CatalogUnavailable)
@@ -127,14 +137,13 @@ class SparkSqlCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         try:
-            rows = await self._query(f"SHOW USER FUNCTIONS IN {self._database(database)}")
-        except self._refusal as refused:
-            if getattr(refused, "sqlstate", None) in _NO_FUNCTIONS:
-                return ()  # catalogs without functions
-            raise self._meant(refused, NoSuchDatabase) from None
-        except BackendUnavailable as error:
-            raise CatalogUnavailable(error.message) from error
-        return sorted({(split_name(str(row[0])) or (str(row[0]),))[-1] for row in rows})
+            rows = await self._run(f"SHOW USER FUNCTIONS IN {self._database(database)}", NotSupported)
+        except NotSupported:
+            return ()  # catalogs without functions
+        # Functions of extensions come along, and have no more than a name.
+        named = (split_name(str(row[0])) for row in rows)
+        inside = [self._name.lower(), database.lower()]
+        return sorted({parts[-1] for parts in named if [part.lower() for part in parts[:-1]] == inside})
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         words = [
@@ -261,7 +270,10 @@ class SparkSqlCatalog:
 
     async def _run(self, sql: str, missing: type[SluiceError]) -> Sequence[Row]:
         try:
-            return await self._query(sql)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._query(sql)
+        except TimeoutError:
+            raise CatalogUnavailable(f"Spark gave no answer in {self._timeout_s:g} s") from None
         except self._refusal as refused:
             raise self._meant(refused, missing) from None
         except BackendUnavailable as error:

@@ -551,10 +551,8 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
         "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
         "  sluice catalogs list\n"
         "  sluice catalogs show lake                with its parameters, secrets hidden, and its databases\n"
-        "  sluice catalogs show lake.sales lake.sales.orders\n"
-        "                                           a database, a table, as the catalog has them\n"
+        "  sluice catalogs show lake.sales.orders   a table; with two names a database\n"
         "  sluice catalogs create-database lake.sales\n"
-        "  sluice catalogs drop-database lake.sales  when it is empty\n"
         "  sluice catalogs test                     does each of them answer\n"
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
         "catalogs",
@@ -562,9 +560,7 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
     _with_config(parser)
     actions = ["list", "show", "test", "spark-conf", "create-database", "drop-database"]
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="catalogs, by default all; or what is in them, by full names"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (by default all); what is in them")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -43,6 +43,7 @@ class FakeSpark:
     def __init__(self) -> None:
         self.memory = MemoryCatalog()
         self.texts: list[str] = []
+        self.functions: tuple[str, ...] = ()
         d, t = f"`lake`.{_NAME}", f"`lake`.{_NAME}.{_NAME}"
         self._templates: list[tuple[str, Callable[..., Awaitable[Rows]]]] = [
             ("SHOW DATABASES IN `lake`", self._databases),
@@ -107,7 +108,9 @@ class FakeSpark:
 
     async def _functions(self, database: str) -> Rows:
         await self.memory.database(database)
-        raise SparkRefuses("0A000", "[MISSING_CATALOG_ABILITY.FUNCTIONS] no")
+        if not self.functions:
+            raise SparkRefuses("0A000", "[MISSING_CATALOG_ABILITY.FUNCTIONS] no")
+        return [(name,) for name in self.functions]
 
     async def _describe_json(self, database: str, name: str) -> Rows:
         await self.memory.table(database, name)

@@ -123,6 +123,13 @@ async def test_through_spark_a_view_is_dropped_and_renamed_but_not_made() -> Non
     assert not [text for text in spark.texts if "SELECT" in text]
 
 
+async def test_functions_of_a_database_are_those_that_are_named_below_it() -> None:
+    spark = FakeSpark()
+    spark.functions = ("lake.default.f", "of_an_extension", "lake.other.g", "lake.default.`ö`")
+    async with through_spark(spark) as catalog:
+        assert list(await catalog.functions("default")) == ["f", "ö"]
+
+
 async def test_what_spark_does_not_know_or_refuses_is_told_in_one_line() -> None:
     async def refuses(_: str) -> Rows:
         raise SparkRefuses(
