@@ -550,8 +550,7 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
         "catalogs",
         "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
         "  sluice catalogs list\n"
-        "  sluice catalogs show lake                with its parameters, secrets hidden, and its databases\n"
-        "  sluice catalogs show lake.sales.orders   a table; with two names a database\n"
+        "  sluice catalogs show lake lake.sales.orders   parameters and databases; a table, or a database\n"
         "  sluice catalogs create-database lake.sales\n"
         "  sluice catalogs test                     does each of them answer\n"
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
