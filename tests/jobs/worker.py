@@ -20,12 +20,19 @@ from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.source import Described, GatewaySource, Limits, TableParts
+from gateway.jobs.closure import ClosureOptions, ClosureRules, closure
 from gateway.jobs.job import Job
+from gateway.jobs.recommending.frames import Peers
+from gateway.jobs.recommending.job import RecommendOptions, Rules, recommend
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
+from gateway.policy.packs import load_packs
+from gateway.policy.propagation import load_propagation
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ClassifySettings
+from gateway.sql.functions import AGGREGATES
+from tests.policy.ranger_data import shipped
 from tests.readers import patient_reader
 
 HEAP = "700m"
@@ -162,3 +169,28 @@ def classify_of(chosen: dict[str, Any]) -> Job:
             **chosen,
         )
     )
+
+
+def recommend_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the policies of one pack; `peers` are keywords."""
+    policies = load_packs({"pack.yaml": chosen.pop("pack")}, shipped())
+    peers = Peers(**chosen.pop("peers", {}))
+
+    async def rules(_: Any) -> Rules:
+        return Rules(policies=policies)
+
+    return recommend(RecommendOptions(rules=rules, peers=peers, **chosen))
+
+
+def closure_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the policies of one pack, and rules of propagation by their text."""
+    pack, text = chosen.pop("pack"), chosen.pop("propagation")
+
+    async def rules(_: Any) -> ClosureRules:
+        return ClosureRules(
+            policies=load_packs({"pack.yaml": pack}, shipped()),
+            propagation=load_propagation(text, "rules.yaml", AGGREGATES),
+            basis=pack,
+        )
+
+    return closure(ClosureOptions(rules=rules, **chosen))
