@@ -551,16 +551,18 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "catalogs",
-        "the catalogs of the settings: list, show and test them, print what Spark must be told",
+        "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
         "  sluice catalogs list\n"
-        "  sluice catalogs show lake                with its parameters, secrets hidden\n"
+        "  sluice catalogs show lake lake.sales.orders   parameters and databases; a table, or a database\n"
+        "  sluice catalogs create-database lake.sales\n"
         "  sluice catalogs test                     does each of them answer\n"
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
         "catalogs",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=["list", "show", "test", "spark-conf"], metavar="ACTION")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs; by default all")
+    actions = ["list", "show", "test", "spark-conf", "create-database", "drop-database"]
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (by default all); what is in them")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
