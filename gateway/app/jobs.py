@@ -21,12 +21,14 @@ import structlog
 
 from gateway.app.classifying import classify_options
 from gateway.app.explaining import named_parsers, reader_of
+from gateway.app.replaying import replay_options
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
 from gateway.jobs.job import Job
+from gateway.jobs.replay.job import replay
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import SparkOptions
@@ -46,6 +48,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
         archive(_archive_options(settings)),
         rollups(_rollup_options(settings)),
         classify(classify_options(settings)),
+        replay(replay_options(settings)),
     )
     return {job.name: job for job in made}
 

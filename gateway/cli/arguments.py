@@ -295,6 +295,7 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         "  sluice policy diff old.json new.json --users users.yaml --resources tables.txt\n"
         "  sluice policy diff rules/policies new -c config/gateway.yaml --since 7d\n"
         "                           which statements of the last week would be decided otherwise\n"
+        "  sluice policy diff old new --replay --on spark --since 7d   the same, each judged anew as a whole\n"
         "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 trouble: a side has faults, say\n",
         "compare",
     )
@@ -318,7 +319,13 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         "--since", metavar="TIME", help="compare on the recorded statements since `2h`, `7d`, …"
     )
     parser.add_argument("--until", metavar="TIME", help="and until then")
-    parser.add_argument("--limit", type=int, default=100_000, help="most statements of the record; 100,000")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=100_000,
+        help="most statements of the record, of --replay changes; 100,000",
+    )
+    job_arguments.add_replay(parser)
     parser.set_defaults(trouble=exit_codes.DIFF_TROUBLE)  # as of diff: 1 says that there are changes
     parser.add_argument("old", type=Path, metavar="OLD")
     parser.add_argument("new", type=Path, metavar="NEW")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Commands = argparse._SubParsersAction  # argparse names the type only so
@@ -38,6 +39,29 @@ def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_co
     where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
     parser.add_argument("--limit", type=int, default=20, help="runs to show; default 20")
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
+
+
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Add what `policy diff --replay` takes."""
+    group = parser.add_argument_group("replay")
+    group.add_argument(
+        "--replay",
+        action="store_true",
+        help="judge the record's statements anew as a whole, under both sides, as the job `replay`",
+    )
+    group.add_argument("--on", choices=("spark",), default="spark", help="what judges them; default spark")
+    group.add_argument(
+        "--catalog",
+        choices=("was", "now"),
+        help="by the tables of each statement's record, or by those of now; default `jobs.replay.catalog`",
+    )
+    group.add_argument(
+        "--tables", type=Path, metavar="FILE", help="the tables of now, in place of the settings' Spark"
+    )
+    group.add_argument("--literals", action="store_true", help="show examples as they were sent")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
+    where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
 
 
 def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "rollups"]
+JobName = Literal["archive", "classify", "replay", "rollups"]
 
 
 def _cron(text: str) -> str:
@@ -125,6 +125,25 @@ class ClassifySettings(Section):
     """Days after which a table is classified again though nothing says that it has changed."""
 
 
+class ReplaySettings(Section):
+    """The job `replay`, and `sluice policy diff --replay`: the record's statements under other policies."""
+
+    proposed: Path | None = None
+    """Policies that a run of the job compares with those in force: a pack, Ranger's JSON, a directory of
+    these, or a settings file."""
+    days: Count = 7
+    """Days of the record that a run judges, up to its beginning."""
+    catalog: Literal["was", "now"] = "was"
+    """By which tables statements are judged: `was`, those that the record has of each; `now`, those of Spark.
+    What was refused has none on record and is judged by those of now."""
+    tables: Count = 20_000
+    """Tables and views that one run looks up in Spark."""
+    changes: Count = 10_000
+    """Changes of a run that PostgreSQL keeps, those of most statements. The lake has all."""
+    keep: Count = 20
+    """Runs that are kept, in the lake and in PostgreSQL."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -145,3 +164,4 @@ class JobsSettings(Section):
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
     classify: ClassifySettings = ClassifySettings()
+    replay: ReplaySettings = ReplaySettings()
