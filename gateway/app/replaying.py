@@ -1,4 +1,4 @@
-"""Replays as the settings have them: both sides of policies, the workers' parser, and what is asked of Spark."""
+"""Replays as the settings have them: both sides, the workers' parser, and what is asked of Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def replay_options(
     sides: tuple[Path, Path] | None = None,
     tables: Path | None = None,
 ) -> ReplayOptions:
-    """Return what the job is given: the policies in force and the proposed ones, or two `sides` in their place.
+    """Return what the job is given: the policies in force and the proposed ones, or two `sides` instead.
 
     `tables` is a file with the tables of now, in place of the settings' Spark.
     """
@@ -52,8 +52,8 @@ def replay_options(
         else:
             raise Faults(
                 [
-                    "`jobs.replay` needs `proposed`, the policies that are compared with those in force; or ask"
-                    " `sluice policy diff OLD NEW --replay`"
+                    "`jobs.replay` needs `proposed`, the policies that are compared with those in force;"
+                    " or ask `sluice policy diff OLD NEW --replay`"
                 ]
             )
         return Proposal(
@@ -84,8 +84,8 @@ def replay_options(
 
 
 def _reader(settings: Settings) -> ReaderOptions:
-    """Return the parser of each worker: that of a gateway of these settings, at the same paths where they name
-    any, and otherwise what the worker's machine has."""
+    """Return the parser of each worker: that of a gateway of these settings, at the same paths where they
+    name any, and otherwise what the worker's machine has."""
     chosen = settings.reader
     try:
         parsers = asyncio.run(parsers_for(settings))

@@ -295,7 +295,7 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         "  sluice policy diff old.json new.json --users users.yaml --resources tables.txt\n"
         "  sluice policy diff rules/policies new -c config/gateway.yaml --since 7d\n"
         "                           which statements of the last week would be decided otherwise\n"
-        "  sluice policy diff old new --replay --on spark --since 7d   the same, each judged anew as a whole\n"
+        "  sluice policy diff old new --replay --on spark --since 7d   each of them judged anew\n"
         "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 trouble: a side has faults, say\n",
         "compare",
     )

@@ -126,7 +126,7 @@ def show(terminal: Terminal, report: ReplayReport) -> None:
     )
     if totals["decided_otherwise"]:
         terminal.line(
-            f"{totals['decided_otherwise']:,} have another verdict under the old policies than when they were sent"
+            f"{totals['decided_otherwise']:,} have another verdict under the old policies than they had then"
         )
     if totals["unjudged"]:
         terminal.line(terminal.style(f"{totals['unjudged']:,} could not be judged", YELLOW))

@@ -235,7 +235,10 @@ def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
     record. Raises ValueError where that does not have them, or not all that counts: then it says why."""
     if kept.get("tables") is None:
         raise ValueError("its tables were too many for the record")
-    tables, _ = unpack(kept["tables"])
+    try:
+        tables, _ = unpack(kept["tables"])
+    except ValueError as error:
+        raise ValueError("the record of its tables cannot be read") from error
     facts = kept.get("facts")
     if facts is None:
         if any(table.view is not None for table in tables.values()):

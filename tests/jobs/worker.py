@@ -16,16 +16,25 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.app.classifying import classifiers
+from gateway.catalog.static import StaticCatalog
+from gateway.errors import BackendUnavailable
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.source import Described, GatewaySource, Limits, TableParts
 from gateway.jobs.job import Job
+from gateway.jobs.replay.job import Proposal, ReplayOptions, replay
+from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
-from gateway.reader.java_runtime import find_java
+from gateway.pipeline import Rules
+from gateway.policy.packs import load_packs
+from gateway.policy.service_defs import load_service_defs
+from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
+from gateway.reader.limits import ReaderLimits
 from gateway.settings.jobs import ClassifySettings
+from tests.judge_world import SERVICE_DEFS
 from tests.readers import patient_reader
 
 HEAP = "700m"
@@ -137,6 +146,32 @@ def rollups_of(chosen: dict[str, Any]) -> Job:
             yield pool.fingerprint
 
     return rollups(RollupOptions(reader=reader, **chosen))
+
+
+def replay_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the packs `old` and `new`, and `now`, the tables that Spark has; None: no Spark."""
+    definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+    old, new = (load_packs({"p.yaml": chosen.pop(side)}, definitions, 1) for side in ("old", "new"))
+    principals, now = chosen.pop("principals", {}), chosen.pop("now", None)
+
+    def proposal() -> Proposal:
+        return Proposal(
+            sides=Sides(old=old, new=new, principals=principals, rules=Rules()),
+            old="old",
+            new="new",
+            reader=ReaderOptions(
+                spark_version=spark_version(find_spark_home()), limits=ReaderLimits(deadline_s=120.0)
+            ),
+            catalogs=frozenset({"spark_catalog"}),
+        )
+
+    @asynccontextmanager
+    async def look_up() -> AsyncIterator[Any]:
+        if now is None:
+            raise BackendUnavailable("no Spark")
+        yield StaticCatalog(now).look_up
+
+    return replay(ReplayOptions(proposal=proposal, look_up=look_up, parts=4, **chosen))
 
 
 def classify_of(chosen: dict[str, Any]) -> Job:

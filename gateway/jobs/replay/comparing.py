@@ -1,4 +1,4 @@
-"""What one verdict gives that another does not: what somebody loses, gains, sees masked or filtered otherwise."""
+"""What one verdict gives that another does not: what is lost, gained, masked or filtered otherwise."""
 
 from __future__ import annotations
 

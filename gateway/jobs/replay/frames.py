@@ -49,7 +49,7 @@ def totals(found: Any) -> Any:
 
     judged, nothing = f.col("reason").isNull(), f.col("reason") == NOTHING_ASKED
     return found.agg(
-        count(f.lit(True)).alias("statements"),
+        count(judged | ~judged).alias("statements"),
         count(judged).alias("judged"),
         count(nothing).alias("asked_nothing"),
         count(~judged & ~nothing).alias("unjudged"),

@@ -1,7 +1,7 @@
 """The run of `replay`: questions of the record, judged in rounds, and what is otherwise.
 
-A round leaves questions that name tables nobody has looked up; these are looked up once, here, and go with the
-next round to all workers. Views within views take a round for each level.
+A round leaves questions that name tables nobody has looked up; these are looked up once, here, and go with
+the next round to all workers. Views within views take a round for each level.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class _Replay:
         await self._sweep()
         partition = f"run={work.run}"
         landing = self._table.landing(partition)
+        (landing / "events").mkdir()
         rows_in = await self._land(landing / "events")
         work.progress(f"{rows_in:,} verdicts read from PostgreSQL")
         spark = await work.spark()
@@ -140,7 +141,6 @@ class _Replay:
 
     async def _land(self, place: Path) -> int:
         """Copy the verdicts of the period, from a snapshot of the database."""
-        place.mkdir()
         connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -159,7 +159,8 @@ class _Replay:
     async def _questions(self, spark: Any, landing: Path, proposal: Proposal) -> Any:
         """Write the questions, those of days that only the archive has among them, and return them."""
         days = await self._work.connection.fetch(
-            "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2 ORDER BY day",
+            "SELECT day FROM sluice.archive_day WHERE dropped_events > 0 AND day BETWEEN $1 AND $2"
+            " ORDER BY day",
             self._since.astimezone(UTC).date(),
             self._until.astimezone(UTC).date(),
         )

@@ -119,7 +119,7 @@ class Judges:
             found = self.reader.spark_version
             self.close()
             raise BackendUnavailable(
-                f"a worker has the parser of Spark {found}, and statements were read by {options.spark_version}"
+                f"a worker has the parser of Spark {found}, and the settings that of {options.spark_version}"
             )
         self._opened: dict[str, tuple[bytes, Any]] = {}
 

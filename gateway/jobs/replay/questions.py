@@ -1,7 +1,7 @@
 """What of the record is judged once more: each question once, with how often it was asked.
 
-A statement that asked nothing of policies is not: its verdict is the same under any. What cannot be judged has
-a reason instead; a reason is a fixed text, so that statements can be counted by it.
+A statement that asked nothing of policies is not: its verdict is the same under any. What cannot be judged
+has a reason instead; a reason is a fixed text, so that statements can be counted by it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
     told = events.withColumn("told", f.from_json("body", _TOLD))
     kept = f.col("told.lineage")
     has_plan = f.coalesce(
-        f.array_contains(f.json_object_keys(f.get_json_object("body", "$.lineage")), "plan"), f.lit(False)
+        f.array_contains(f.json_object_keys(f.get_json_object("body", "$.lineage")), "plan"), f.expr("false")
     )
     asks = f.coalesce(f.size("told.decisions"), f.lit(0)) > 0
     is_plan, refused = f.col("told.plan").isNotNull(), f.col("verdict") == "refused"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-_TEXT = "SELECT statement_id, statement FROM sluice.audit_event WHERE kind = 'decided' AND statement_id = ANY ($1)"
+_TEXT = (
+    "SELECT statement_id, statement FROM sluice.audit_event"
+    " WHERE kind = 'decided' AND statement_id = ANY ($1)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +31,8 @@ async def read_report(connection: Any, run: int, *, limit: int, literals: bool =
     changes = await connection.fetch(
         "SELECT kind, user_name, resource, column_name, before, after, statements, fingerprints, examples"
         " FROM sluice.replay_change WHERE run = $1"
-        " ORDER BY kind = 'lost' DESC, kind = 'gained' DESC, statements DESC, user_name, resource, column_name,"
-        " before, after LIMIT $2",
+        " ORDER BY kind = 'lost' DESC, kind = 'gained' DESC, statements DESC, user_name, resource,"
+        " column_name, before, after LIMIT $2",
         run,
         limit,
     )
