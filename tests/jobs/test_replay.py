@@ -274,9 +274,9 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
     seed = random.Random(9)
     more = [
         dataclasses.replace(events[0], body=bare),
-        dataclasses.replace(events[1], body=events[1].body | {"plan_class": "Command"}),
-        dataclasses.replace(events[3], body=events[3].body | {"reqData": "SELECT 2"}),
-        dataclasses.replace(events[4], body=events[4].body | {"plan": "analyze"}),
+        dataclasses.replace(events[1], body={**events[1].body, "plan_class": "Command"}),
+        dataclasses.replace(events[3], body={**events[3].body, "reqData": "SELECT 2"}),
+        dataclasses.replace(events[4], body={**events[4].body, "plan": "analyze"}),
     ]
     moment = DAY + timedelta(hours=1)
     more = [at(one, moment, "gate0-00000000", seed, statement_id=identity(moment, seed)) for one in more]
