@@ -21,6 +21,7 @@ import structlog
 
 from gateway.app.classifying import classify_options
 from gateway.app.explaining import named_parsers, reader_of
+from gateway.app.proof import proof_options
 from gateway.app.replaying import replay_options
 from gateway.audit.seals import signing_key
 from gateway.cli import exit_codes
@@ -28,6 +29,7 @@ from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Hold, Keeping
 from gateway.jobs.classification.job import classify
 from gateway.jobs.job import Job
+from gateway.jobs.proof.job import proof
 from gateway.jobs.replay.job import replay
 from gateway.jobs.rollups import Fingerprint, RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
@@ -49,6 +51,7 @@ def jobs(settings: Settings) -> dict[str, Job]:
         rollups(_rollup_options(settings)),
         classify(classify_options(settings)),
         replay(replay_options(settings)),
+        proof(proof_options(settings)),
     )
     return {job.name: job for job in made}
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from gateway.app.accepted_tags import accepted_path
 from gateway.app.explaining import (
     catalog_without_sessions,
     judging_rules,
@@ -24,6 +25,7 @@ from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.model.spark_minors import minor_of
 from gateway.reader.java_runtime import spark_version
 from gateway.settings.models import Settings
+from gateway.sources.accepted_tags import kept
 
 IN_FORCE = "the settings"
 
@@ -46,7 +48,7 @@ def replay_options(
             old, new = load_sides(sides, people, settings.policies.catalogs)
             names = (str(sides[0]), str(sides[1]))
         elif chosen.proposed is not None:
-            old = settings_side(settings, people, None)
+            old = settings_side(settings, people, kept(accepted_path(settings)))
             new = load_side(chosen.proposed, people, settings.policies.catalogs)
             names = (IN_FORCE, str(chosen.proposed))
         else:

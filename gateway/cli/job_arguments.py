@@ -69,20 +69,21 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
         commands,
         "report",
         "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
-        "it took (`latency`), or all of one `user`",
+        "it took (`latency`), or all of one `user`; from proofs what they found (`proof`)",
         "  sluice report usage --table spark_catalog.hr --since 30d\n"
         "  sluice report usage --tag PII --json\n"
         "  sluice report refused --user bob\n"
         "  sluice report slow --limit 10\n"
         "  sluice report latency --by table\n"
-        "  sluice report user bob\n",
+        "  sluice report user bob\n"
+        "  sluice report proof\n",
         "report",
     )
     with_config(parser)
     parser.add_argument(
         "what",
-        choices=("usage", "refused", "slow", "latency", "user"),
-        metavar="usage|refused|slow|latency|user",
+        choices=("usage", "refused", "slow", "latency", "user", "proof"),
+        metavar="usage|refused|slow|latency|user|proof",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="of `user`: whose")
     parser.add_argument("--since", metavar="TIME", help="days from `30d`, or 2026-11-20 on")

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "replay", "rollups"]
+JobName = Literal["archive", "classify", "proof", "replay", "rollups"]
 
 
 def _cron(text: str) -> str:
@@ -144,6 +144,33 @@ class ReplaySettings(Section):
     """Runs that are kept, in the lake and in PostgreSQL."""
 
 
+class ProofSettings(Section):
+    """The job `proof`: statements of the record over tables that were filtered and masked before. It samples
+    tables as a client of the gateway."""
+
+    gateway: Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")] | None = None
+    """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
+    token: Secret | None = None
+    """Token of the user who samples tables, as `sluice users token` prints it, or `USER:PASSWORD`; as
+    `{env: NAME}` or `{file: PATH}`. What policies hide from that user is not proved."""
+    days: Count = 7
+    """Days of the record that statements are taken from."""
+    statements: Count = 200
+    """Statements that one run proves."""
+    per_stratum: Count = 3
+    """Of these, statements of one user over the same tables."""
+    tables: Count = 100
+    """Tables that one run samples."""
+    rows: Count = 500
+    """Rows of a table that are sampled."""
+    bytes: Bytes = 8 * 1024**2
+    """Bytes of a table that are sampled."""
+    result_rows: Count = 50_000
+    """Rows of a statement that are compared; one with more is left out."""
+    statement_s: Seconds = 60.0
+    """Seconds for one statement, both ways together; one that takes longer is left out."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -164,4 +191,5 @@ class JobsSettings(Section):
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
     classify: ClassifySettings = ClassifySettings()
+    proof: ProofSettings = ProofSettings()
     replay: ReplaySettings = ReplaySettings()

@@ -46,3 +46,40 @@ CREATE TABLE sluice.replay_unjudged (
     example     uuid   NOT NULL,
     PRIMARY KEY (run, reason)
 );
+
+-- Proofs: statements of the record run twice, as the gateway forwards them and over tables that were filtered and
+-- masked before.
+CREATE TABLE sluice.proof (
+    run         bigint      PRIMARY KEY REFERENCES sluice.job_run,
+    made_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Statements that were chosen; of these, those that gave the same rows both ways, and other ones.
+    statements  bigint      NOT NULL,
+    proved      bigint      NOT NULL,
+    different   bigint      NOT NULL,
+    -- Of those that were proved: over tables that have a filter, a mask or a hidden column for their user.
+    obliged     bigint      NOT NULL
+);
+
+CREATE TABLE sluice.proof_left_out (
+    run         bigint NOT NULL REFERENCES sluice.proof ON DELETE CASCADE,
+    reason      text   NOT NULL,
+    statements  bigint NOT NULL,
+    example     uuid   NOT NULL,
+    PRIMARY KEY (run, reason)
+);
+
+-- Statements that showed somebody something else than the policies say.
+CREATE TABLE sluice.proof_alarm (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run          bigint      NOT NULL REFERENCES sluice.job_run,
+    found_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    statement_id uuid        NOT NULL,
+    user_name    text        NOT NULL,
+    -- Without its literals.
+    fingerprint  text        NOT NULL,
+    tables       text[]      NOT NULL,
+    -- Rows that only the gateway's way has, and only the other; null where that way failed.
+    only_governed bigint,
+    only_copied   bigint,
+    what         text        NOT NULL
+);
