@@ -33,8 +33,6 @@ LANES ?= 2
 MINORS ?= 3.5 4.0 4.1 4.2
 # Table formats, and the minors that `make lake-test` has them on.
 LAKE_FORMATS := 3.5:iceberg,delta,paimon 4.1:iceberg,delta
-# Servers of catalogs that the lake suites run, for all clones of a machine.
-SERVERS := $(HOME)/.cache/sluice/spark-jars/servers
 # How long `make fuzz` goes on.
 MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
@@ -81,9 +79,7 @@ test: $(STAMP)
 lake-jars: $(STAMP)
 	@for minor in $(MINORS); do $(BIN)/sluice spark-jars $$minor; done
 	@for one in $(LAKE_FORMATS); do $(BIN)/sluice spark-jars $${one%%:*} --formats $${one#*:}; done
-	@[ -d $(SERVERS) ] || { echo "downloading servers of catalogs"; rm -rf $(SERVERS).new; mvn -q -B \
-	  -f tests/e2e/lake/servers.xml dependency:copy-dependencies -DoutputDirectory=$(SERVERS).new && \
-	  mv $(SERVERS).new $(SERVERS); }
+	@$(BIN)/sluice spark-jars --catalog-servers
 
 lake-test: lake-jars
 	@exec $(PY) -m pytest -n $(LANES) --costs -m "lake and not night" tests/e2e/lake tests/reader $(ARGS)

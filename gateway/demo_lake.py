@@ -1,7 +1,9 @@
 """`sluice lake-demo`: Sparks with table formats on this machine, a gateway before each, and a tour.
 
-Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon. Their jars are fetched once for each machine.
-Everything else lies in one directory and is made anew; everything started here ends here.
+Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon; for the first, Iceberg's REST server, whose catalog
+its Spark was told nothing of: the gateway has it from a list as a Gravitino server tells it. Jars are fetched
+once for each machine. Everything else lies in one directory and is made anew; everything started here ends
+here.
 """
 
 from __future__ import annotations
@@ -12,15 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from gateway.app.gateway import Addresses, Gateway
-from gateway.app.spark_jars import fetch, fetch_format
+from gateway.app.spark_jars import fetch, fetch_catalog_servers, fetch_format
+from gateway.backends.embedded_catalog import EmbeddedCatalog, EmbeddedCatalogOptions
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, GREEN, Terminal
 from gateway.demo import HOST, Clock
+from gateway.demo_metalake import METALAKE, metalake
 from gateway.demo_tour import ENGINEER, PEOPLE, Client, Stop, tour
 from gateway.errors import BackendUnavailable
 from gateway.frontends.users import set_user
@@ -44,8 +49,12 @@ policies:
       - {catalog: "*", database: shop}
       - {catalog: "*", database: shop, table: "*", column: "*"}
     allow: [{groups: [analysts, support], access: [use, show, select, metadata]}]
+  - name: what the metalake calls personal
+    on: {tag: PERSONAL}
+    mask: [{groups: [analysts, support], type: MASK_NULL}]
   - name: engineers do everything
     on:
+      - {catalog: "*"}
       - {catalog: "*", database: "*"}
       - {catalog: "*", database: "*", table: "*", column: "*"}
     allow: [{groups: [engineers], access: [all]}]
@@ -70,6 +79,11 @@ CUSTOMERS = """
     (1, 'Ann', 'ann@shop.example', 'EMEA'), (2, 'Ben', 'ben@shop.example', 'APAC'),
     (3, 'Eve', 'eve@shop.example', 'EMEA'), (4, 'Kim', 'kim@shop.example', 'AMER')"""
 COLUMNS = "(id INT, name STRING, email STRING, region STRING)"
+
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+RETAIL = "retail"
+"""The catalog of the REST server."""
+RETAIL_TAGS = {"PERSONAL": [f"{RETAIL}.shop.visit.address"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +110,8 @@ class Lake:
     """Settings below `spark.sql.catalog.`; `{}` stands for the directory of its tables."""
     tables: Sequence[str]
     """Statements that make the sample data."""
+    retail: Sequence[str] = ()
+    """The same in the catalog `retail` of a REST server, where this one has it."""
     stops: Sequence[Stop]
 
     @property
@@ -109,7 +125,7 @@ LAKES = (
         formats=("iceberg", "delta"),
         catalogs={
             "spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            "ice": "org.apache.iceberg.spark.SparkCatalog",
+            "ice": ICEBERG_CATALOG,
             "ice.type": "hadoop",
             "ice.warehouse": "{}/ice",
         },
@@ -122,6 +138,11 @@ LAKES = (
             "CREATE DATABASE spark_catalog.shop",
             "CREATE TABLE spark_catalog.shop.orders (id INT, customer INT, amount DECIMAL(10,2)) USING delta",
             "INSERT INTO spark_catalog.shop.orders VALUES (10, 1, 12.50), (11, 2, 8.00), (12, 3, 99.90)",
+        ),
+        retail=(
+            f"CREATE NAMESPACE {RETAIL}.shop",
+            f"CREATE TABLE {RETAIL}.shop.visit (customer INT, page STRING, address STRING) USING iceberg",
+            f"INSERT INTO {RETAIL}.shop.visit VALUES (1, '/', '192.0.2.1'), (3, '/sale', '192.0.2.7')",
         ),
         stops=(
             Stop(
@@ -136,6 +157,11 @@ LAKES = (
                 "A Delta table joined with it",
                 "SELECT c.name, o.amount FROM spark_catalog.shop.orders o\n"
                 "JOIN ice.shop.customer c ON o.customer = c.id ORDER BY o.id",
+            ),
+            Stop(
+                "A Gravitino server's list names a catalog of an Iceberg REST server; its tags mask",
+                f"SELECT c.name, v.page, v.address FROM {RETAIL}.shop.visit v\n"
+                "JOIN ice.shop.customer c ON v.customer = c.id ORDER BY c.id",
             ),
             Stop(
                 "MERGE is for those who may write",
@@ -189,7 +215,9 @@ LAKES = (
 async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
     """Start everything, show the tour, and serve until cancelled. Leaves nothing running, however it ends."""
     progress = Clock(terminal)
-    jars = [await asyncio.to_thread(_fetched, lake, options.kept.expanduser(), progress) for lake in LAKES]
+    kept = options.kept.expanduser()
+    jars = [await asyncio.to_thread(_fetched, lake, kept, progress) for lake in LAKES]
+    servers = await asyncio.to_thread(fetch_catalog_servers, kept, progress)
     async with AsyncExitStack() as running:
         gateways: list[Gateway] = []
         for number, (lake, (home, files)) in enumerate(zip(LAKES, jars, strict=True)):
@@ -202,10 +230,19 @@ async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
             progress(f"{lake.title} is started")
             running.push_async_callback(spark.stop)
             await spark.start(progress)
+            listed = ""
+            if lake.retail:
+                url = await _catalog(running, state.with_name("catalog"), servers, home)
+                progress(f"Iceberg's REST server on {url}")
+                listed = await running.enter_async_context(
+                    metalake({RETAIL: {"catalog-backend": "rest", "uri": url}}, RETAIL_TAGS)
+                )
+                await _load(spark, (*_told(RETAIL, url), *lake.retail))
             await _load(spark, lake.tables)
             progress(f"{lake.title} has its tables")
             port = options.port + number if options.port else 0
-            gateway = Gateway(load_settings(_prepare(lake, place, spark, port, options.kept)), progress)
+            file = _prepare(lake, place, spark, port, options.kept, listed)
+            gateway = Gateway(load_settings(file), progress)
             gateways.append(await running.enter_async_context(gateway))
             where = gateway.addresses
             progress(terminal.style(f"gateway on {where.thrift_host}:{where.thrift_port}", GREEN))
@@ -243,6 +280,21 @@ def _spark(lake: Lake, directory: Path, home: Path, jars: Sequence[Path], heap: 
     return EmbeddedSpark(options, _answers)
 
 
+async def _catalog(running: AsyncExitStack, directory: Path, jars: Path, home: Path) -> str:
+    """Start Iceberg's REST server; return its URL."""
+    options = EmbeddedCatalogOptions(directory=directory, java=find_java(), jars=jars, spark_home=home)
+    server = EmbeddedCatalog(options)
+    running.push_async_callback(server.stop)
+    await server.start()
+    return server.url
+
+
+def _told(catalog: str, url: str) -> list[str]:
+    """Return what a session of Spark's own is told of a REST catalog: none but the gateway's have it."""
+    told = {"": ICEBERG_CATALOG, ".type": "rest", ".uri": url}
+    return [f"SET `{CATALOG_PREFIX}{catalog}{key}`=`{value}`" for key, value in told.items()]
+
+
 async def _answers(host: str, port: int) -> None:
     client = await Client.open(host, port, LOADER, LOADER)
     try:
@@ -264,13 +316,13 @@ async def _load(spark: EmbeddedSpark, statements: Sequence[str]) -> None:
         await client.close()
 
 
-def _prepare(lake: Lake, directory: Path, spark: EmbeddedSpark, port: int, kept: Path) -> Path:
+def _prepare(lake: Lake, directory: Path, spark: EmbeddedSpark, port: int, kept: Path, listed: str) -> Path:
     """Write users, policies and settings of a gateway, and return the settings file."""
     for person in TRAVELLERS:
         set_user(directory / "users.yaml", person.name, password=person.password, groups=list(person.groups))
     (directory / "shop.yaml").write_text(PACK)
     named = {key for key in lake.catalogs if "." not in key} | {"spark_catalog"}
-    settings = {
+    settings: dict[str, Any] = {
         "listeners": {"thrift": {"host": HOST, "port": port}, "admin": {"host": HOST, "port": 0}},
         "backend": {"thrift": {"host": spark.host, "port": spark.thrift_port}},
         "reader": {"spark_jars": str(kept)},
@@ -278,6 +330,11 @@ def _prepare(lake: Lake, directory: Path, spark: EmbeddedSpark, port: int, kept:
         "users": {"file": "users.yaml"},
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
     }
+    if listed:
+        parameters = {"uri": listed, "metalake": METALAKE, "iceberg": True}
+        settings["catalogs"] = [
+            {"name": "list", "catalog": {"type": "gravitino", "connection-params": parameters}}
+        ]
     file = directory / "gateway.yaml"
     file.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))
     return file

@@ -56,6 +56,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "demo_data": EVERYTHING,
     "demo_frames": EVERYTHING,
     "demo_lake": EVERYTHING,
+    "demo_metalake": frozenset(),
     "demo_tour": EVERYTHING,
     "cli": EVERYTHING,
 }

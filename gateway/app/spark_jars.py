@@ -18,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -32,6 +32,10 @@ Progress = Callable[[str], None]
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
+SERVERS = "servers"
+"""Directory of servers of catalogs, beside those of Sparks."""
+SERVERS_POM = Path(__file__).parent / "catalog_servers.xml"
+NO_REASON = "it does not say why"
 LONGEST_S = 3600.0
 """Seconds for one download of about 450 MB."""
 
@@ -90,14 +94,39 @@ def fetch_format(
         raise NotFetched(f"the jars of {one.name} could not be put into `{directory}`: {error}") from error
 
 
+def fetch_catalog_servers(into: Path, progress: Progress = lambda _: None) -> Path:
+    """Return the directory in `into` with Iceberg's REST server and PostgreSQL's JDBC driver, fetched unless
+    it is there. Raises NotFetched, and leaves nothing half made."""
+    directory = into / SERVERS
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        with _only_one(into, SERVERS, progress):
+            if not directory.is_dir():
+                with tempfile.TemporaryDirectory(prefix=f".{SERVERS}-", dir=into) as beside:
+                    made = Path(beside) / SERVERS
+                    made.mkdir()
+                    arguments = (f"--file={SERVERS_POM}", "dependency:copy-dependencies")
+                    if why := _maven("servers of catalogs", made, arguments, progress):
+                        raise NotFetched(f"Maven could not download servers of catalogs: {why}")
+                    made.rename(directory)
+        return directory
+    except OSError as error:
+        raise NotFetched(f"servers of catalogs could not be put into `{directory}`: {error}") from error
+
+
 def _copy_artifact(artifact: Artifact, directory: Path, progress: Progress) -> None:
-    progress(f"downloading {artifact}")
+    arguments = ("dependency:copy", f"-Dartifact={artifact}", "-Dmdep.useBaseVersion=true")
+    why = _maven(str(artifact), directory, arguments, progress)
+    if why or not (directory / artifact.file).is_file():
+        raise NotFetched(f"Maven could not download {artifact}: {why or NO_REASON}")
+
+
+def _maven(what: str, directory: Path, arguments: Sequence[str], progress: Progress) -> str:
+    """Have Maven put files into a directory; return why it could not, if so."""
+    progress(f"downloading {what}")
     try:
         done = subprocess.run(
-            [
-                *("mvn", "--batch-mode", "--quiet", "dependency:copy", f"-Dartifact={artifact}"),
-                *(f"-DoutputDirectory={directory}", "-Dmdep.useBaseVersion=true"),
-            ],
+            ["mvn", "--batch-mode", "--quiet", *arguments, f"-DoutputDirectory={directory}"],
             check=False,
             cwd=directory,  # not one with a project of somebody's in it
             stdout=subprocess.PIPE,
@@ -108,11 +137,11 @@ def _copy_artifact(artifact: Artifact, directory: Path, progress: Progress) -> N
     except FileNotFoundError:
         raise NotFetched("`mvn`, Maven's client, which fetches them, is not on the PATH") from None
     except subprocess.TimeoutExpired:
-        raise NotFetched(f"Maven did not download {artifact} within {LONGEST_S:g} seconds") from None
-    if done.returncode or not (directory / artifact.file).is_file():
-        lines = [_COLOUR.sub("", line).removeprefix("[ERROR] ").strip() for line in done.stdout.splitlines()]
-        why = next((line for line in lines if line), "it does not say why")
-        raise NotFetched(f"Maven could not download {artifact}: {why}")
+        raise NotFetched(f"Maven did not download {what} within {LONGEST_S:g} seconds") from None
+    if not done.returncode:
+        return ""
+    lines = [_COLOUR.sub("", line).removeprefix("[ERROR] ").strip() for line in done.stdout.splitlines()]
+    return next((line for line in lines if line), NO_REASON)
 
 
 @contextlib.contextmanager
@@ -143,7 +172,7 @@ def _download(minor: Minor, directory: Path, progress: Progress) -> Path:
         raise NotFetched(f"pip did not download pyspark {minor} within {LONGEST_S:g} seconds") from None
     if done.returncode:
         errors = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        last = errors[-1] if errors else "it does not say why"
+        last = errors[-1] if errors else NO_REASON
         why = next((line for line in errors if line.startswith("ERROR: ")), last).removeprefix("ERROR: ")
         raise NotFetched(f"pip could not download pyspark {minor}: {why}")
     for archive in directory.glob("pyspark-*"):

@@ -576,10 +576,17 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice spark-jars 4.2 --into /opt/spark-jars\n"
         "                                           elsewhere; `reader.spark_jars` says so to gateways\n"
         "  sluice spark-jars 4.1 --formats iceberg,delta\n"
-        "                                           those of table formats alone, by Maven (`mvn`)\n",
+        "                                           those of table formats alone, by Maven (`mvn`)\n"
+        "  sluice spark-jars --catalog-servers      servers of catalogs, for `sluice lake-demo` and tests\n",
         "spark_jars",
     )
-    parser.add_argument("minor", metavar="MINOR", help="minor version, such as 4.2")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("minor", nargs="?", metavar="MINOR", help="minor version, such as 4.2")
+    what.add_argument(
+        "--catalog-servers",
+        action="store_true",
+        help="fetch Iceberg's REST server and PostgreSQL's JDBC driver instead, by Maven",
+    )
     parser.add_argument(
         "--formats",
         metavar="FORMATS",

@@ -1,12 +1,12 @@
-"""`sluice spark-jars`: the jars that the parser is made of, of a Spark or of table formats, once for each
-machine."""
+"""`sluice spark-jars`: the jars that the parser is made of, of a Spark or of table formats, and servers of
+catalogs, once for each machine."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from gateway.app.spark_jars import Progress, fetch, fetch_format
+from gateway.app.spark_jars import Progress, fetch, fetch_catalog_servers, fetch_format
 from gateway.cli.terminal import Terminal
 from gateway.model.spark_minors import Minor, supported_minor
 from gateway.model.table_formats import format_named
@@ -14,9 +14,11 @@ from gateway.model.table_formats import format_named
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Fetch what is not there yet, and print where it lies."""
-    minor = supported_minor(arguments.minor)
     said = (lambda _: None) if arguments.json else terminal.line
     into = arguments.into.expanduser()
+    if arguments.catalog_servers:
+        return _servers(into, said, terminal, as_json=arguments.json)
+    minor = supported_minor(arguments.minor)
     if arguments.formats:
         return _formats(minor, arguments.formats.split(","), into, said, terminal, as_json=arguments.json)
     home = fetch(minor, into, said)
@@ -24,6 +26,15 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         terminal.json({"version": home.name, "directory": str(home)})
     else:
         terminal.line(f"Spark {home.name}: {home}")
+    return 0
+
+
+def _servers(into: Path, said: Progress, terminal: Terminal, *, as_json: bool) -> int:
+    directory = fetch_catalog_servers(into, said)
+    if as_json:
+        terminal.json({"directory": str(directory)})
+    else:
+        terminal.line(f"servers of catalogs: {directory}")
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.spark_jars import NotFetched, fetch, fetch_format
+from gateway.app.spark_jars import SERVERS, NotFetched, fetch, fetch_catalog_servers, fetch_format
 from gateway.cli import exit_codes, main
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import DELTA, ICEBERG, PAIMON, UnsupportedFormat
@@ -101,10 +101,13 @@ MAVEN = r"""#!/bin/sh
 # Maven's client as far as it is asked: an artifact of its repository goes into a directory.
 for argument in "$@"; do
   case "$argument" in
+    --file=*) [ -f "${argument#--file=}" ] || exit 3; all=yes ;;
     -Dartifact=*) artifact=${argument#-Dartifact=} ;;
     -DoutputDirectory=*) directory=${argument#-DoutputDirectory=} ;;
   esac
 done
+[ -n "$all" ] && cp "$REPOSITORY"/* "$directory" 2>&1 && exit 0
+[ -n "$all" ] && exit 1
 name=$(echo "$artifact" | cut -d: -f2)-$(echo "$artifact" | cut -d: -f3).jar
 [ -f "$REPOSITORY/$name" ] && cp "$REPOSITORY/$name" "$directory" && exit 0
 printf '[\033[1;31mERROR\033[m] Failed to execute goal: %s was not found\n[ERROR] and more\n' "$artifact"
@@ -156,6 +159,24 @@ def test_nothing_is_left_of_a_format_that_is_not_whole(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFetched, match="is not on the PATH"):
         fetch_format(DELTA, Minor(4, 1), into)
+
+
+def test_servers_of_catalogs_are_fetched_once_and_whole(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = tmp_path / "kept"
+    with pytest.raises(NotFetched, match="Maven could not download servers of catalogs: cp: "):
+        fetch_catalog_servers(into)
+    assert not (into / SERVERS).exists()
+    (repository / "server.jar").touch()
+    command = ["spark-jars", "--catalog-servers", "--json", "--into", str(into)]
+    assert main(command) == exit_codes.OK
+    (repository / "server.jar").unlink()
+    assert main(command) == exit_codes.OK
+    assert capsys.readouterr().out == f'{{"directory":"{into / SERVERS}"}}\n' * 2
+    assert [jar.name for jar in (into / SERVERS).iterdir()] == ["server.jar"]
+    with pytest.raises(SystemExit):
+        main(["spark-jars", "4.2", "--catalog-servers"])
 
 
 def test_the_command_for_formats(

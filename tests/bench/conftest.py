@@ -35,6 +35,7 @@ ROOMS = (
     "statement",
     "fetch",
     "filter",
+    "catalog",
     "connect",
     "lineage_live",
 )

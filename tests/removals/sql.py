@@ -548,6 +548,13 @@ REMOVALS = (
         "test_pipeline",
     ),
     Removal(
+        "columns of versions of before",
+        "sql.guard",
+        "not _OPTIONS.match(suffix) and not view.uniform()",
+        "False",
+        "test_pipeline_past",
+    ),
+    Removal(
         "hidden columns",
         "sql.guard",
         "    hidden = hidden_columns(table, view)\n    masks",

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
+from gateway.app.spark_jars import SERVERS
+from gateway.backends.embedded_catalog import EmbeddedCatalog, EmbeddedCatalogOptions
 from gateway.database.postgres import EmbeddedPostgres
-from gateway.reader.java_runtime import find_java
+from gateway.reader.java_runtime import find_java, find_spark_home
 from tests.e2e.lake.formats import KEPT
 from tests.e2e.running import LoopThread
 
-JARS = KEPT / "servers"
-"""Where `make lake-jars` puts what stands in servers.xml."""
-PATIENCE_S = 120.0
-OPEN = """<configuration>
-  <property><name>fs.permissions.umask-mode</name><value>000</value></property>
-</configuration>
-"""
+JARS = KEPT / SERVERS
 DRIVER = "org.postgresql.Driver"
 
 
@@ -37,55 +26,17 @@ def drivers() -> list[Path]:
     return found
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 @contextlib.contextmanager
-def iceberg_rest(directory: Path, warehouse: Path) -> Iterator[str]:
-    """Run Iceberg's own REST server; yield its URL. It and Spark, which is of another user, write below
-    `warehouse`."""
-    (directory / "core-site.xml").write_text(OPEN)
-    port = free_port()
-    told = {
-        "CATALOG_URI": "jdbc:sqlite::memory:",
-        "CATALOG_JDBC_SCHEMA__VERSION": "V1",
-        "CATALOG_WAREHOUSE": str(warehouse),
-        "CATALOG_CLIENTS": "1",
-        "CATALOG_REST_PORT": str(port),
-    }
-    url = f"http://127.0.0.1:{port}"
-    with (directory / "iceberg-rest.log").open("wb") as log:
-        server = subprocess.Popen(
-            [
-                *(str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-                *("-cp", f"{directory}:{JARS}/*", "org.apache.iceberg.rest.RESTCatalogServer"),
-            ],
-            env={**os.environ, **told},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+def iceberg_rest(loop: LoopThread, directory: Path) -> Iterator[str]:
+    """Run Iceberg's own REST server; yield its URL. Tables lie in `directory`."""
+    server = EmbeddedCatalog(
+        EmbeddedCatalogOptions(directory=directory, java=find_java(), jars=JARS, spark_home=find_spark_home())
+    )
+    loop.run(server.start())
     try:
-        deadline = time.monotonic() + PATIENCE_S
-        while not _answers(url):
-            assert server.poll() is None, (directory / "iceberg-rest.log").read_text()[-2000:]
-            assert time.monotonic() < deadline, "Iceberg's REST server does not answer"
-            time.sleep(0.05)
-        yield url
+        yield server.url
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(PATIENCE_S)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/v1/config", timeout=5) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
+        loop.run(server.stop())
 
 
 @contextlib.contextmanager

@@ -94,7 +94,7 @@ def told(
     directory.mkdir()
     directory.chmod(0o777)
     if request.param == "rest":
-        with iceberg_rest(directory, directory / "warehouse") as url:
+        with iceberg_rest(session_loop, directory) as url:
             yield "rest", {"": "org.apache.iceberg.spark.SparkCatalog", "type": "rest", "uri": url}
         return
     with postgres(session_loop, directory) as url:

@@ -36,6 +36,7 @@ def test_the_tour_shows_every_stop_and_leaves_nothing_running(open_directory: Pa
     hidden = "rows or columns of table"
     assert shown.count(hidden) == 4
     analysts = shown.replace("\n dave", "\0").split("\0")
+    assert all("192.0.2." not in part.split("\n bob")[-1] for part in analysts[:-1])
     assert all("ann@shop.example" not in part.split("\n bob")[-1] for part in analysts[:-1])
     left = [
         p.pid for p in psutil.process_iter(["cmdline"]) if str(place) in " ".join(p.info["cmdline"] or ())

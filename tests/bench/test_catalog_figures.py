@@ -1,0 +1,242 @@
+"""Catalogs: names that were never seen, many names, and directories that become tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gateway.backends.embedded_spark import EmbeddedSpark
+from gateway.frontends.users import set_user
+from gateway.wire import calls
+from tests.bench.figures import Record
+from tests.bench.processes import Memory
+from tests.bench.raw_client import RawClient, Server
+from tests.e2e.running import RunningGateway
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
+
+SECTION = "Catalogs"
+PASSWORD = "correct horse battery"
+DATABASES, TABLES = 200, 50
+"""TABLES: of each database. The one user may see one table in every second database: one in a hundred."""
+FILES = 10_000
+ROUNDS = 15
+LIST_AIM_MS = 50.0
+FIRST_AIM, SECOND_AIM = 1.3, 1.1
+PACK = """
+service: spark
+policies:
+  - name: one in a hundred
+    on:
+      - catalog: spark_catalog
+        database: ["many*0", "many*2", "many*4", "many*6", "many*8"]
+        table: t_0
+        column: "*"
+    allow: [{users: [few], access: [select]}]
+  - name: tables of files
+    on:
+      - {catalog: spark_catalog, database: [benchlake, "many*"]}
+      - {catalog: spark_catalog, database: [benchlake, "many*"], table: "*", column: "*"}
+    allow: [{users: [promoter], access: [use, select, promote]}]
+  - name: files
+    on: {url: "file:ROOT/*"}
+    allow: [{users: [promoter], access: [read]}]
+"""
+
+
+@pytest.fixture(scope="module")
+def root(directory: Path) -> Path:
+    made = directory / "benchlake"
+    made.mkdir()
+    made.chmod(0o777)
+    return made
+
+
+@pytest.fixture(scope="module")
+def small_gateway(
+    record: Record, spark: EmbeddedSpark, directory: Path, root: Path
+) -> Iterator[RunningGateway]:
+    """A gateway whose users may see little."""
+    record.progress("a gateway whose users may see little starts")
+    home = directory / "catalogs"
+    home.mkdir(mode=0o711)
+    for user in ("few", "promoter"):
+        set_user(home / "users.yaml", user, password=PASSWORD, groups=[])
+    (home / "pack.yaml").write_text(PACK.replace("ROOT", str(root)))
+    settings = {
+        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
+        "backend": {"thrift": {"host": spark.host, "port": spark.thrift_port}},
+        "policies": {"paths": ["pack.yaml"]},
+        "users": {"file": "users.yaml"},
+        "files": {"benchlake": {"root": f"file:{root}"}},
+        "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
+        "logging": {"format": "json"},
+    }
+    (home / "gateway.yaml").write_text(json.dumps(settings))
+    running = RunningGateway(home / "gateway.yaml").start()
+    yield running
+    assert running.stop() == 0
+
+
+def user(gateway: RunningGateway, name: str) -> RawClient:
+    return RawClient(Server(gateway.host, gateway.port, name, PASSWORD))
+
+
+def ask(client: RawClient, text: str) -> float:
+    """Return the seconds that a statement of one batch takes."""
+    return client.in_four_calls(text).total_s
+
+
+def list_tables(client: RawClient) -> tuple[float, int]:
+    """Return what `getTables` of everything takes, and its rows."""
+    began = time.perf_counter()
+    reply = client.call(
+        "GetTables",
+        calls.TGetTablesReq(sessionHandle=client.session, schemaName="%", tableName="%"),
+        calls.TGetTablesResp,
+    )
+    assert reply.operationHandle is not None
+    rows, _ = client.fetch(reply.operationHandle, 100_000)
+    client.close(reply.operationHandle)
+    return time.perf_counter() - began, rows
+
+
+@pytest.fixture(scope="module")
+def many(record: Record, direct: Server, quick: bool) -> list[str]:
+    """Names of databases with tables."""
+    count = DATABASES // 10 if quick else DATABASES
+    names = [f"many_{n:03}" for n in range(count)]
+    record.progress(f"Spark makes {count * TABLES} tables in {count} databases")
+
+    def make(database: str) -> None:
+        with RawClient(direct) as client:
+            client.close(client.execute(f"CREATE DATABASE {database}"))
+            for n in range(TABLES):
+                client.close(
+                    client.execute(f"CREATE TABLE {database}.t_{n} (id INT, s STRING) USING parquet")
+                )
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, names))
+    return names
+
+
+def test_lists_of_many_tables(
+    record: Record, direct: Server, small_gateway: RunningGateway, many: list[str]
+) -> None:
+    total = len(many) * TABLES
+    memory = Memory(small_gateway.pid)
+    record.begin(f"Catalogs: lists of {total} tables")
+    before = memory.resident_mib
+    with user(small_gateway, "few") as client, RawClient(direct) as asked:
+        ready_s, rows = list_tables(client)
+        assert rows == len(many) // 2
+        listing = statistics.median(list_tables(client)[0] for _ in range(ROUNDS))
+        shown = [ask(client, f"SHOW TABLES IN {many[0]}") for _ in range(ROUNDS)]
+        theirs = [ask(asked, f"SHOW TABLES IN {many[0]}") for _ in range(ROUNDS)]
+        direct_s, everything = list_tables(asked)
+        assert everything >= total
+    ours_ms, show_ms = 1e3 * listing, 1e3 * statistics.median(shown)
+    direct_ms = 1e3 * statistics.median(theirs)
+    record.add(
+        SECTION,
+        f"getTables of {total} tables in {len(many)} databases, for who may see 1 %",
+        f"p50 {ours_ms:.1f} ms; the first, for which Spark is asked, {ready_s:.2f} s; direct, all of them, "
+        f"{direct_s:.2f} s; {memory.resident_mib - before:.1f} MiB more",
+        aim=f"{LIST_AIM_MS:.0f} ms",
+        met=ours_ms <= LIST_AIM_MS,
+        p50_ms=ours_ms,
+        first_s=ready_s,
+        direct_s=direct_s,
+        mib=memory.resident_mib - before,
+    )
+    record.add(
+        SECTION,
+        f"SHOW TABLES of one of {len(many)} databases, for who may see 1 %",
+        f"p50 {show_ms:.1f} ms, {show_ms / direct_ms:.2f} × direct ({direct_ms:.1f} ms)",
+        aim=f"{LIST_AIM_MS:.0f} ms",
+        met=show_ms <= LIST_AIM_MS,
+        p50_ms=show_ms,
+        direct_ms=direct_ms,
+    )
+
+
+def test_tables_never_seen(
+    record: Record, direct: Server, small_gateway: RunningGateway, many: list[str]
+) -> None:
+    names = [f"{database}.t_{n}" for database in many[-10:] for n in range(1, 6)]
+    record.begin("Catalogs: tables never seen")
+    with user(small_gateway, "promoter") as client, RawClient(direct) as asked:
+        ask(client, f"SELECT id FROM {many[0]}.t_0 WHERE false")
+        ask(asked, f"SELECT id FROM {many[0]}.t_0 WHERE false")
+        described = [ask(asked, f"DESCRIBE TABLE EXTENDED {name} AS JSON") for name in names]
+        first = [ask(client, f"SELECT id FROM {name} WHERE false") for name in names]
+        again = [ask(client, f"SELECT id FROM {name} WHERE false") for name in names]
+    look_ms = 1e3 * (statistics.median(first) - statistics.median(again))
+    asked_ms = 1e3 * statistics.median(described)
+    record.add(
+        SECTION,
+        "look-up of a table never seen",
+        f"{look_ms:.1f} ms beside the same statement again; Spark's description takes {asked_ms:.1f} ms",
+        look_up_ms=look_ms,
+        describe_ms=asked_ms,
+    )
+
+
+def test_directories_that_become_tables(
+    record: Record, direct: Server, small_gateway: RunningGateway, root: Path, quick: bool
+) -> None:
+    count, copies = (FILES // 10, 2) if quick else (FILES, 3)
+    record.progress(f"{2 * copies} directories of {count} Parquet files are written")
+    with RawClient(direct) as client:
+        client.close(
+            client.execute(
+                f"INSERT OVERWRITE DIRECTORY '{root}/one' USING parquet"
+                " SELECT /*+ COALESCE(1) */ id, concat('s', id) AS s FROM range(100)"
+            )
+        )
+    (one,) = (root / "one").glob("*.parquet")
+    for n in range(copies):
+        for whose in ("ours", "theirs"):
+            made = root / f"{whose}{n}"
+            made.mkdir()
+            made.chmod(0o777)
+            for number in range(count):
+                shutil.copyfile(one, made / f"part-{number:05}.parquet")
+    record.begin(f"Catalogs: {count} files become a table")
+    counted = "SELECT count(*), max(s) FROM"
+    first: list[float] = []
+    first_direct: list[float] = []
+    second: list[float] = []
+    second_direct: list[float] = []
+    with user(small_gateway, "promoter") as client, RawClient(direct) as asked:
+        # What a first promotion loads is not what is compared.
+        ask(client, f"{counted} benchlake.one")
+        ask(asked, f"{counted} parquet.`{root}/one`")
+        for n in range(copies):
+            first_direct.append(ask(asked, f"{counted} parquet.`{root}/theirs{n}`"))
+            first.append(ask(client, f"{counted} benchlake.ours{n}"))
+            for _ in range(2):
+                second_direct.append(ask(asked, f"{counted} benchlake.ours{n}"))
+                second.append(ask(client, f"{counted} benchlake.ours{n}"))
+    for name, ours, theirs, aim in (
+        ("first", first, first_direct, FIRST_AIM),
+        ("second", second, second_direct, SECOND_AIM),
+    ):
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        what = "`parquet.…` itself" if name == "first" else "the plain table"
+        record.add(
+            SECTION,
+            f"the {name} query of a directory of {count} Parquet files",
+            f"{ratio:.2f} × {what} ({statistics.median(ours):.2f} s, {statistics.median(theirs):.2f} s)",
+            aim=f"{aim} ×",
+            met=ratio <= aim,
+            ratio=ratio,
+        )

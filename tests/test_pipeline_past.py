@@ -1,0 +1,81 @@
+"""Versions of before have columns that a table has no more: what policies speak of is not told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gateway.model.statement import Cleared, Refused
+from gateway.reader.pool import ReaderPool
+from tests.judge_world import World
+
+WORLD: Mapping[str, Any] = {
+    "catalogs": ["spark_catalog"],
+    "tables": {
+        f"spark_catalog.lake.{name}": {"id": "bigint", "note": "string"}
+        for name in ("plain", "masked", "denied", "listed")
+    },
+    "views": {},
+    "people": {"bob": {"groups": []}},
+    "pack": """
+service: spark
+policies:
+  - name: all of these
+    on: {catalog: spark_catalog, database: lake, table: [plain, masked, denied], column: "*"}
+    allow: [{users: [bob], access: [select]}]
+  - name: two columns of this
+    on: {catalog: spark_catalog, database: lake, table: listed, column: [id, note]}
+    allow: [{users: [bob], access: [select]}]
+  - name: a column that is dropped by now
+    on: {catalog: spark_catalog, database: lake, table: masked, column: card}
+    mask: [{users: [bob], type: MASK_NULL}]
+  - name: another
+    on: {catalog: spark_catalog, database: lake, table: denied, column: card}
+    deny: [{users: [bob], access: [select]}]
+""",
+}
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SELECTED = "SELECT `id`, `note` FROM `spark_catalog`.`lake`.`{0}` VERSION AS OF 1 AS `{0}`"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World(dict(WORLD))
+
+
+async def forwarded(world: World, reader: ReaderPool, text: str) -> str:
+    verdict = await world.judge(text, reader, user="bob", use="lake")
+    assert isinstance(verdict, Cleared), verdict
+    return verdict.forwarded
+
+
+async def test_a_version_of_a_table_whose_columns_are_all_alike_is_read_as_it_was(
+    world: World, reader: ReaderPool
+) -> None:
+    text = "SELECT * FROM plain VERSION AS OF 1"
+    assert SELECTED.format("plain") not in await forwarded(world, reader, text)
+
+
+@pytest.mark.parametrize("name", ["masked", "denied", "listed"])
+async def test_of_a_version_of_another_the_columns_of_now_are_read(
+    world: World, reader: ReaderPool, name: str
+) -> None:
+    assert SELECTED.format(name) in await forwarded(world, reader, f"SELECT * FROM {name} VERSION AS OF 1")
+    assert "`note`" not in await forwarded(world, reader, f"SELECT * FROM {name}")
+
+
+@pytest.mark.parametrize("name", ["masked", "denied", "listed"])
+async def test_the_same_in_a_view_and_a_subquery(world: World, reader: ReaderPool, name: str) -> None:
+    text = f"SELECT id FROM plain WHERE EXISTS (SELECT * FROM {name} VERSION AS OF 1)"
+    assert SELECTED.format(name) in await forwarded(world, reader, text)
+
+
+@pytest.mark.parametrize("name", ["masked", "denied", "listed"])
+async def test_nor_is_what_is_no_column_any_more(world: World, reader: ReaderPool, name: str) -> None:
+    sent = await forwarded(world, reader, f"SELECT card FROM {name} VERSION AS OF 1")
+    assert f"FROM ({SELECTED.format(name)})" in sent
+    verdict = await world.judge(f"INSERT INTO {name} SELECT 1", reader, user="bob", use="lake")
+    assert isinstance(verdict, Refused)
