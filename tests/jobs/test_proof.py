@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from gateway.errors import ProofFailed
 from gateway.jobs.proof.copies import recipe
@@ -120,7 +121,7 @@ class Ground:
         return await alarms(self.connection, since=None, until=None, user=None, limit=100)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Ground]:
     await fill(database, ())
     connection = await asyncpg.connect(database, server_settings={"timezone": "UTC"})
@@ -130,6 +131,7 @@ async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator
         await connection.close()
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader: ReaderPool) -> None:
     await fill(ground.dsn, await recorded(World(), reader, STATEMENTS))
     await ground.prove()
@@ -148,6 +150,7 @@ async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader:
         ("no filter", {STATEMENTS[i][1] for i in (0, 1, 2, 4)}),
     ],
 )
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_the_gateway_does_wrong_is_an_alarm(
     ground: Ground, reader: ReaderPool, broken: str, shown: set[str]
 ) -> None:
@@ -169,6 +172,7 @@ async def test_what_the_gateway_does_wrong_is_an_alarm(
     assert (await proofs(ground.connection, 1))[0]["different"] == 0
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPool) -> None:
     await fill(ground.dsn, await recorded(World(), reader, [*LEFT_OUT, *STATEMENTS[3:4]]))
     await ground.prove(per_stratum=10, unreadable=("spark_catalog.sales.orders",))
@@ -181,6 +185,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     }
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPool) -> None:
     many = [("bob", f"SELECT name FROM employee WHERE id = {i}") for i in range(30)]
     await fill(ground.dsn, await recorded(World(), reader, [*many, *STATEMENTS[3:]]))
@@ -189,6 +194,7 @@ async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPo
     assert (run["statements"], run["proved"]) == (5, 5)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_an_empty_record_proves_nothing_and_needs_no_spark(ground: Ground) -> None:
     ran = await ground.prove()
     assert (ran.rows_in, ran.application) == (0, "")

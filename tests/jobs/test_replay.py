@@ -16,6 +16,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+import pytest_asyncio
 
 from gateway.jobs.replay.comparing import Change, Judged, Place, changes, judged_of, mistrust
 from gateway.jobs.replay.judging import Judges, Known, Parcel, ReaderOptions, Sides
@@ -209,7 +210,7 @@ class Ground:
         return ran, await read_report(self.connection, run, limit=1_000)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def place(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Ground]:
     await fill(database, ())
     connection = await asyncpg.connect(database, server_settings={"timezone": "UTC"})
@@ -224,6 +225,7 @@ def told(report: ReplayReport) -> set[tuple[Any, ...]]:
     return {tuple(one[name] for name in names) for one in report.changes}
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader)
     again = [dataclasses.replace(one) for one in await recorded(place.world, reader, number=2)]
@@ -248,12 +250,14 @@ async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, r
     assert rows == [{"n": 22}]
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_same_policies_change_nothing(place: Ground, reader: ReaderPool) -> None:
     await fill(place.dsn, await recorded(place.world, reader))
     _, report = await place.replay(new=OLD)
     assert (report.totals["judged"], report.totals["changed"], report.unjudged) == (10, 0, ())
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_names_stand_for_what_they_stood_for(place: Ground, reader: ReaderPool) -> None:
     """Tables that are gone since are judged by the record; of what was refused names of now are known."""
     await fill(place.dsn, await recorded(place.world, reader))
@@ -268,6 +272,7 @@ async def test_names_stand_for_what_they_stood_for(place: Ground, reader: Reader
     assert now.totals["changed"] == 0
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader, STATEMENTS[:6])
     bare = {name: value for name, value in events[0].body.items() if name != "lineage"}
@@ -291,6 +296,7 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
     assert report.totals["judged"] == 6
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_killed_replay_leaves_nothing_and_old_ones_go(place: Ground, reader: ReaderPool) -> None:
     await fill(place.dsn, await recorded(place.world, reader, STATEMENTS[:2]))
     for _ in range(2):
@@ -305,6 +311,7 @@ async def test_a_killed_replay_leaves_nothing_and_old_ones_go(place: Ground, rea
     assert ran.rows_in == 2
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_days_that_only_the_archive_has(place: Ground, reader: ReaderPool) -> None:
     events = await recorded(place.world, reader)
     await fill(place.dsn, events)
