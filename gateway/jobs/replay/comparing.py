@@ -47,9 +47,10 @@ class Judged:
     code: str = ""
     plan_class: str = ""
     denied: frozenset[Place] = frozenset()
-    columns: frozenset[Place] = frozenset()
-    """Columns that it reads, where that is known."""
+    used: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The columns that it reads of a table, where that is known: not where one is named that is not there."""
     masks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By table and column; where it is not known which are used, of all of the table."""
     filters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -60,21 +61,22 @@ def judged_of(verdict: Verdict) -> Judged:
         return Judged(cleared=False, code=verdict.code, plan_class=verdict.plan_class, denied=denied)
     masks: dict[tuple[str, str], set[str]] = defaultdict(set)
     filters: dict[str, set[str]] = defaultdict(set)
-    columns = set()
+    used: dict[str, frozenset[str] | None] = {}
     for scan in verdict.scans:
         table = str(scan.table.folded())
-        used = None if scan.columns is None else {name.lower() for name in scan.columns}
-        columns |= {Place(table, name, scan.access) for name in used or ()}
+        named = None if scan.columns is None else frozenset(name.lower() for name in scan.columns)
+        before = used.get(table, frozenset())
+        used[table] = None if named is None or before is None else before | named
         for one in scan.obligations:
             if isinstance(one, RowFilter):
                 filters[table].add(one.expression)
-            elif used is None or one.column.lower() in used:
+            else:
                 masks[table, one.column.lower()].add(one.expression)
     return Judged(
         cleared=True,
         plan_class=verdict.plan_class,
         denied=denied,
-        columns=frozenset(columns),
+        used={table: names for table, names in used.items() if names is not None},
         masks=_joined(masks),
         filters=_joined(filters),
     )
@@ -107,6 +109,10 @@ def changes(old: Judged, new: Judged) -> list[Change]:
     if old.cleared and new.cleared:
         moved = {(one.resource, one.column) for one in (*lost, *gained)}
         for key in (old.masks.keys() | new.masks.keys()) - moved:
+            table, column = key
+            used = old.used.get(table, new.used.get(table))
+            if used is not None and column not in used:
+                continue
             before, after = old.masks.get(key, PLAIN), new.masks.get(key, PLAIN)
             if before != after:
                 found.append(Change(MASK, *key, before, after))
@@ -128,8 +134,8 @@ def _gone(old: Judged, new: Judged) -> set[Place]:
     if not old.cleared:
         return set()
     gone = set(new.denied - old.denied)
-    if new.cleared and old.columns and new.columns:
-        gone |= old.columns - new.columns
+    for table in old.used.keys() & new.used.keys():
+        gone |= {Place(table, column, "select") for column in old.used[table] - new.used[table]}
     return gone
 
 
