@@ -17,11 +17,12 @@ from gateway.backends.unprivileged import run_as, state_place
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files.promotion import Promoter
+from gateway.files.taken import ChangingCatalog
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.session.audit_records import format_time, new_id, promoted
-from gateway.session.ports import BackendError, Catalog, Ledger
+from gateway.session.ports import BackendError, Ledger
 from gateway.settings.models import Settings
 
 _CONNECT_S = 10.0
@@ -29,7 +30,7 @@ _PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def make_promotion(
-    settings: Settings, queries: Queries, catalog: Catalog, dsn: str, *, ledger: Ledger, gateway: str
+    settings: Settings, queries: Queries, catalog: ChangingCatalog, dsn: str, *, ledger: Ledger, gateway: str
 ) -> Promoter | None:
     """Return who makes tables of files, None where the settings have no sources. `gateway`: its name in the
     record."""

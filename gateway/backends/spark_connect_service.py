@@ -15,6 +15,7 @@ from contextlib import aclosing
 import pyarrow
 
 from gateway.backends.spark_connect import SparkConnectBackend
+from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
 from gateway.errors import BackendUnavailable
 from gateway.session.ports import BackendError, RpcError
 from gateway.wire.connect import pb, serialize
@@ -85,6 +86,15 @@ class SparkConnectService:
                 session = str(uuid.uuid4())
                 self._told = dict(self._told_catalogs())
                 opened = await self._backend.open_session(session, self._user.user_id)
+                request = pb.ConfigRequest(
+                    session_id=session,
+                    user_context=self._user,
+                    client_observed_server_side_session_id=opened.id,
+                )
+                request.operation.set.pairs.extend(
+                    pb.KeyValue(key=key, value=value) for key, value in LOOKING_SETTINGS.items()
+                )
+                await self._backend.call("Config", serialize(request))
                 self._server_session = opened.id
                 self._session = session
             return self._session

@@ -15,6 +15,13 @@ from gateway.session.ports import BackendError
 from gateway.wire.rows import Cell
 from gateway.wire.tcli import TProtocolVersion
 
+LOOKING_SETTINGS: Mapping[str, str] = {
+    # Files are looked at by their names and sizes, not read: ten thousand of them in two tasks, not in 312.
+    "spark.sql.files.openCostInBytes": "0",
+    "spark.sql.files.maxPartitionBytes": str(1 << 40),
+}
+"""What sessions of the gateway's own are set to."""
+
 _Told = tuple[SparkThriftSession, Mapping[str, int]]
 """A session, and the catalogs that it was told of at most as they were before it was opened."""
 
@@ -69,7 +76,7 @@ class SparkThriftService:
             await session.close()
         told = dict(self._told_catalogs())
         session = await self._backend.open_session(
-            self._principal, protocol_version=TProtocolVersion.V10, settings={}
+            self._principal, protocol_version=TProtocolVersion.V10, settings=dict(LOOKING_SETTINGS)
         )
         return session, told
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -111,6 +112,7 @@ class LiveCatalog:
         self._json = minor >= JSON_DESCRIPTIONS
         self._clock = clock
         self._asking: dict[_Key, asyncio.Task[Any]] = {}
+        self._changes = Counter[tuple[str, str]]()
 
     @property
     def snapshot(self) -> CatalogSnapshot:
@@ -148,10 +150,15 @@ class LiveCatalog:
                     del self._asking[key]
             elif key[1:] in touched or any(key[1:] == (catalog,) for catalog, _ in whole):
                 del self._asking[key]
+        self._changes.update(touched)
         for catalog, database in touched:
             self._lists.pop(("tables", catalog, database), None)
         for catalog, _ in whole:
             self._lists.pop(("databases", catalog), None)
+
+    def changes(self, catalog: str, database: str) -> int:
+        """Return how often names of a database were invalidated, or the database itself."""
+        return self._changes[catalog.lower(), database.lower()]
 
     def _relist(self) -> None:
         """Take note of catalogs that came, went or changed: what is known of these is forgotten, and answers

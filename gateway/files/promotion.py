@@ -18,14 +18,13 @@ from gateway.files import store
 from gateway.files.keeping import Keeper
 from gateway.files.looking import Looking, Nothing, Refused, signature
 from gateway.files.tables import Tables
-from gateway.files.taken import NotTold, Query, Taken, TakenPlaces
+from gateway.files.taken import ChangingCatalog, NotTold, Query, Taken, TakenPlaces
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import FileSource, NotPromoted, source_of
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.model.statement import DatasetAction
-from gateway.session.ports import Catalog
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +47,7 @@ class Promoter:
         query: Query,
         *,
         refusal: type[Exception],
-        catalog: Catalog,
+        catalog: ChangingCatalog,
         connect: Connect,
         record: Record,
         reserved: Sequence[str] = (),

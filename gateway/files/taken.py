@@ -1,18 +1,21 @@
 """Gathers whose places are taken: of tables and databases of Spark's session catalog, of datasets, and of the
 gateway itself.
 
-Spark is asked each time, in fixed templates around quoted names: what was true a minute ago may have moved.
-Not gathered are single partitions that lie elsewhere than their table, and tables of other catalogs: those
-that are kept in table formats are told by their marks, and their warehouses are reserved.
+Spark is asked in fixed templates around quoted names. Which databases and tables there are, and where
+databases lie, it is asked each time. Where a table lies counts for 30 seconds, as all that is known of tables
+does, and no longer than until a statement changes names of its database. Not gathered are single partitions
+that lie elsewhere than their table, and tables of other catalogs: those that are kept in table formats are
+told by their marks, and their warehouses are reserved.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.files.places import Place, overlaps, places
 from gateway.model.catalog import TableName
@@ -26,6 +29,19 @@ _LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
 """In what `SHOW TABLE EXTENDED` tells of a table. A comment with line breaks can add some, and hide none."""
 _VIEW = re.compile(r"^Type: VIEW$", re.MULTILINE)
 _AT_ONCE = 4
+MAX_AGE_S = 30.0
+_PLAIN = re.compile(r"[a-z0-9_]+")
+"""Names that a pattern of Spark's means alone."""
+_MOST_NAMED = 20
+"""Tables of a database that are asked about by name; where there are more, all are."""
+
+
+class ChangingCatalog(Catalog, Protocol):
+    """A catalog that counts what it was told to forget."""
+
+    def changes(self, catalog: str, database: str) -> int:
+        """Return how often names of a database were invalidated, or the database itself."""
+        ...
 
 
 class NotTold(Exception):
@@ -41,14 +57,34 @@ class Taken:
     """None: a database's, or the gateway's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where tables of a database lie."""
+
+    since: float
+    """When all of them were asked about."""
+    changes: int
+    """The catalog's count at that time."""
+    places: Mapping[str, Sequence[Taken]]
+    """Table, in lower case → its places."""
+
+
 class TakenPlaces:
     """Finds what a path overlaps."""
 
     def __init__(
-        self, query: Query, *, refusal: type[Exception], catalog: Catalog, reserved: Sequence[str] = ()
+        self,
+        query: Query,
+        *,
+        refusal: type[Exception],
+        catalog: ChangingCatalog,
+        reserved: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`query` and `refusal` as for a Promoter; `reserved` are URLs of what nobody may promote."""
         self._query = query
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
         self._refusal = refusal
         self._catalog = catalog
         self._reserved = tuple(Taken(url=url) for url in reserved)
@@ -92,33 +128,60 @@ class TakenPlaces:
     async def _in_database(self, database: str) -> Sequence[Taken]:
         """Return the places of a database and of its tables; none when it was dropped meanwhile."""
         dotted = f"{_quoted(SESSION_CATALOG)}.{_quoted(database)}"
+        began, changes = self._clock(), self._catalog.changes(SESSION_CATALOG, database)
         described = await self._rows(f"DESCRIBE NAMESPACE EXTENDED {dotted}", database)
         # Listed as its catalog has them, and told by Spark's own, which a catalog in its place may go past.
         listed = await self._rows(f"SHOW TABLES IN {dotted}", database)
-        shown = await self._rows(f"SHOW TABLE EXTENDED IN {dotted} LIKE '*'", database)
-        if described is None or listed is None or shown is None:
+        if described is None or listed is None:
+            self._kept.pop(database, None)
             return ()
         found = [Taken(url=str(row[1])) for row in described if str(row[0]) == "Location" and row[1]]
-        told = set[str]()
+        names = [str(row[1]) for row in listed if not row[2]]
+        kept = self._kept.get(database)
+        if kept is None or kept.changes != changes or began - kept.since >= MAX_AGE_S:
+            kept = None
+        known = {} if kept is None else kept.places
+        asked = [name for name in names if name.lower() not in known]
+        if kept is None or asked:
+            told = await self._told(database, dotted, None if kept is None else asked)
+            if told is None:
+                return ()
+            known = {**known, **told}
+            found += await self._looked_up(database, [name for name in asked if name.lower() not in known])
+            self._kept[database] = _Kept(began if kept is None else kept.since, changes, known)
+        return [*found, *(place for places in known.values() for place in places)]
+
+    async def _told(
+        self, database: str, dotted: str, names: Sequence[str] | None
+    ) -> Mapping[str, Sequence[Taken]] | None:
+        """Return where these tables lie, or all of the database, as far as it is told; None without it."""
+        plain = names is not None and len(names) <= _MOST_NAMED and all(map(_PLAIN.fullmatch, names))
+        pattern = "|".join(names or ()) if plain else "*"
+        shown = await self._rows(f"SHOW TABLE EXTENDED IN {dotted} LIKE '{pattern}'", database)
+        if shown is None:
+            return None
+        found: dict[str, Sequence[Taken]] = {}
         for _, table, temporary, information, *_ in shown:
-            if temporary:
-                continue
             locations = _LOCATION.findall(str(information))
-            if locations or _VIEW.search(str(information)):
-                told.add(str(table).lower())
-            name = TableName(SESSION_CATALOG, database, str(table))
-            found += [Taken(url=location, table=name) for location in locations if location]
-        rest = [
-            TableName(SESSION_CATALOG, database, str(row[1]))
-            for row in listed
-            if not row[2] and str(row[1]).lower() not in told
-        ]
-        if rest:
-            self._catalog.invalidate(rest, [])
-            known = await self._catalog.look_up(rest)
-            tables = [(name, known.table(name)) for name in rest]
-            found += [Taken(url=t.location, table=name) for name, t in tables if t is not None and t.location]
+            if not temporary and (locations or _VIEW.search(str(information))):
+                name = TableName(SESSION_CATALOG, database, str(table))
+                found[str(table).lower()] = [
+                    Taken(url=location, table=name) for location in locations if location
+                ]
         return found
+
+    async def _looked_up(self, database: str, names: Sequence[str]) -> Sequence[Taken]:
+        """Return where tables lie by what the catalog knows of them."""
+        if not names:
+            return ()
+        tables = [TableName(SESSION_CATALOG, database, name) for name in names]
+        snapshot = await self._catalog.look_up(tables)
+        found = [(name, snapshot.table(name)) for name in tables]
+        return [
+            Taken(url=table.location, table=name)
+            for name, table in found
+            if table is not None and table.location
+        ]
 
     async def _rows(self, sql: str, whose: str) -> Sequence[Sequence[Any]] | None:
         """Return the rows; None where the database is gone."""

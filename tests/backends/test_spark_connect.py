@@ -13,6 +13,7 @@ import pytest
 
 from gateway.backends.spark_connect import CALLS, SparkConnectBackend, SparkConnectOptions, varint
 from gateway.backends.spark_connect_service import SparkConnectService
+from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
 from gateway.errors import BackendUnavailable, Faults
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
@@ -354,12 +355,13 @@ async def test_a_question_of_the_catalog_is_answered_in_a_session_that_reads_as_
         service = SparkConnectService(backend)
         assert await service.query("SHOW x") == [("a", 1, "['x']"), (None, 2, "[]")]
         await service.query("SHOW y")
-        assert all(settings == dict(READING_SETTINGS) for settings in spark.sessions.values())
         asked = [pb.ExecutePlanRequest.FromString(data) for data in server.requests("ExecutePlan")]
         assert [request.plan.root.sql.query for request in asked] == ["SHOW x", "SHOW y"]
         (session,) = {request.session_id for request in asked}
         # The other session told what Spark sets by itself, and is gone.
         (other,) = set(spark.sessions) - {session}
+        assert spark.sessions[session] == {**READING_SETTINGS, **LOOKING_SETTINGS}
+        assert spark.sessions[other] == dict(READING_SETTINGS)
         assert {r.client_observed_server_side_session_id for r in asked} == {f"{session}@1"}
         assert {request.user_context.user_id for request in asked} == {"sluice"}
         await service.close()

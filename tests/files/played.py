@@ -57,6 +57,7 @@ class PlayedSpark:
         self.tables: dict[TableName, Table] = {}
         self.others: dict[TableName, Table] = {}
         self.asked: list[str] = []
+        self.changed = 0
         self.catalog: Mapping[str, Sequence[tuple[Any, ...]]] = {}
         """Statement → rows, of what else is in the catalog."""
         self.recorded: list[tuple[str, str, str, int]] = []
@@ -104,6 +105,9 @@ class PlayedSpark:
 
     def invalidate(self, tables: Sequence[TableName], databases: Sequence[tuple[str, str]]) -> None:
         pass
+
+    def changes(self, catalog: str, database: str) -> int:
+        return self.changed
 
     async def databases(self, catalog: str) -> Sequence[str]:
         return ()
