@@ -266,9 +266,11 @@ async def test_names_stand_for_what_they_stood_for(place: Ground, reader: Reader
     }
     assert was.totals["judged"] == 9
     _, now = await place.replay(now=[], catalog="now")
-    reason = "it was cleared, and is refused now for another reason than policies: SPARK"
-    assert {one["reason"] for one in now.unjudged} >= {reason}
-    assert now.totals["changed"] == 0
+    assert {one["reason"]: one["statements"] for one in now.unjudged} == {
+        "a table that it names is not there": 7,
+        "it was cleared, and is refused now for another reason than policies: SPARK": 1,
+    }
+    assert (now.totals["changed"], now.totals["decided_otherwise"]) == (0, 0)
 
 
 @pytest.mark.asyncio(loop_scope="session")

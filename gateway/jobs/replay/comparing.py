@@ -46,6 +46,8 @@ class Judged:
     cleared: bool
     code: str = ""
     plan_class: str = ""
+    missing: bool = False
+    """Whether it may pass and names a table that is not there, so that nothing is asked of its columns."""
     denied: frozenset[Place] = frozenset()
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The columns that it reads of a table, where that is known: not where one is named that is not there."""
@@ -75,6 +77,7 @@ def judged_of(verdict: Verdict) -> Judged:
     return Judged(
         cleared=True,
         plan_class=verdict.plan_class,
+        missing=bool(verdict.missing),
         denied=denied,
         used={table: names for table, names in used.items() if names is not None},
         masks=_joined(masks),

@@ -36,6 +36,7 @@ ANSWER = (
     " new_code string, fingerprint string, changes array<struct<kind: string, resource: string,"
     " column_name: string, before: string, after: string>>"
 )
+GONE = "a table that it names is not there"
 AT_ONCE = 8
 """Statements that are under way in one worker."""
 Row = Mapping[str, Any]
@@ -166,6 +167,11 @@ class Judges:
         reason = mistrust(row["verdict"], row["code"], "" if row["plan"] else row["plan_class"], old)
         if not reason and new.code in ("TIMEOUT", "UNAVAILABLE"):
             reason = "the parser did not answer"
+        if not reason and row["verdict"] == "cleared":
+            gone = {str(name) for name in known.missing - question.tables.keys()}
+            # Whoever may not know of everything is refused by policies what is not there.
+            if old.missing or any(place.resource in gone for place in old.denied):
+                reason = GONE
         if reason:
             return answer | {"reason": reason}
         return answer | {
