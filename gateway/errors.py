@@ -78,6 +78,13 @@ class JobBusy(SluiceError):
     sqlstate = "55006"
 
 
+class ProofFailed(SluiceError):
+    """A statement shows something else than the policies say."""
+
+    code = "PROOF_FAILED"
+    sqlstate = "XX000"
+
+
 class LimitExceeded(SluiceError):
     """A bound on sessions, operations or sizes was reached."""
 

@@ -33,17 +33,20 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
     "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
-    # The form of the record is `audit`'s; jobs read it where it lies.
+    # The form of the record is that of `audit` and `lineage`; jobs read it where it lies. Replays judge.
     "jobs": frozenset(
         {
             "errors",
             "model",
             "policy",
             "database",
+            "pipeline",
+            "reader",
             "audit.chain",
             "audit.erasing",
             "audit.rows",
             "audit.seals",
+            "lineage.recorded",
         }
     ),
     # The composition level.

@@ -21,6 +21,7 @@ from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.models import Settings
+from gateway.settings.section import Secret
 
 SHIPPED = "classifiers"
 
@@ -41,7 +42,7 @@ def classify_options(settings: Settings) -> ClassifyOptions:
 
     @contextmanager
     def source(work: Work) -> Iterator[GatewaySource]:
-        with _session(chosen) as session:
+        with gateway_session("jobs.classify", chosen.gateway, chosen.token) as session:
             work.progress(f"reading through the gateway at {chosen.gateway}")
             yield GatewaySource(session)
 
@@ -67,12 +68,13 @@ def classify_options(settings: Settings) -> ClassifyOptions:
 
 
 @contextmanager
-def _session(settings: ClassifySettings) -> Iterator[object]:
-    """Yield a PySpark session at the gateway's Spark Connect, logged in as the classifier's principal."""
-    if settings.gateway is None or settings.token is None:
+def gateway_session(section: str, gateway: str | None, token: Secret | None) -> Iterator[object]:
+    """Yield a PySpark session at a gateway's Spark Connect, logged in as the user of the token; `section` of
+    the settings has both. Raises Faults, BackendUnavailable."""
+    if gateway is None or token is None:
         raise Faults(
             [
-                "`jobs.classify` needs `gateway`, the address of a gateway's Spark Connect, and `token`, of"
+                f"`{section}` needs `gateway`, the address of a gateway's Spark Connect, and `token`, of"
                 " the user whose policies hold for what is read"
             ]
         )
@@ -83,14 +85,14 @@ def _session(settings: ClassifySettings) -> Iterator[object]:
         raise BackendUnavailable(
             f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
         ) from None
-    address = settings.gateway.rstrip("/")
+    address = gateway.rstrip("/")
     address, _, more = address.partition("/;")
-    url = f"{address}/;token={quote(settings.token.reveal(), safe='')}{';' + more if more else ''}"
+    url = f"{address}/;token={quote(token.reveal(), safe='')}{';' + more if more else ''}"
     try:
         session = SparkSession.builder.remote(url).create()
     except (PySparkException, OSError) as error:
         # The address has the token in it, and the error may have the address.
-        raise BackendUnavailable(f"no session at {settings.gateway}: {type(error).__name__}") from None
+        raise BackendUnavailable(f"no session at {gateway}: {type(error).__name__}") from None
     try:
         yield session
     finally:

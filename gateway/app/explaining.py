@@ -130,29 +130,38 @@ async def _introduction(settings: Settings) -> SparkConfiguration | None:
 
 def reader_of(settings: ReaderSettings, parsers: Parsers) -> ReaderPool:
     """Return parser processes of the settings, not started, of these jars."""
-    limits = ReaderLimits(
-        max_chars=settings.statement_chars,
-        max_nesting=settings.nesting,
-        max_case_nesting=settings.nesting,
-        deadline_s=settings.timeout_s,
-        wait_s=settings.wait_s,
-    )
     return ReaderPool(
         parsers.spark_home,
         settings.java,
         settings.processes,
-        limits,
+        reader_limits(settings),
         extensions=parsers.extensions,
         jars=parsers.jars,
         heap=settings.heap,
     )
 
 
+def reader_limits(settings: ReaderSettings) -> ReaderLimits:
+    """Return the bounds on one statement."""
+    return ReaderLimits(
+        max_chars=settings.statement_chars,
+        max_nesting=settings.nesting,
+        max_case_nesting=settings.nesting,
+        deadline_s=settings.timeout_s,
+        wait_s=settings.wait_s,
+    )
+
+
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     """Return the pipeline with its reader and the settings that change verdicts. Raises Faults."""
+    return partial(judge, reader=reader, rules=judging_rules(settings))
+
+
+def judging_rules(settings: Settings) -> Rules:
+    """Return the settings that change verdicts. Raises Faults."""
     checkpoints, reserved = own_places(settings)
     policies = settings.policies
-    rules = Rules(
+    return Rules(
         star=policies.star,
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
@@ -162,7 +171,6 @@ def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
         checkpoints=checkpoints,
         reserved=reserved,
     )
-    return partial(judge, reader=reader, rules=rules)
 
 
 def own_places(settings: Settings) -> tuple[ReservedPlace | None, tuple[ReservedPlace, ...]]:

@@ -87,6 +87,22 @@ def load_side(
     return combine(parts, 1, spoken_for)
 
 
+def load_sides(
+    paths: tuple[Path, Path], people: Mapping[str, Principal], catalogs: Mapping[str, str] | None
+) -> tuple[PolicySet, PolicySet]:
+    """Return the policies of both, as `load_side`. Raises Faults with those of both at once."""
+    sides: list[PolicySet] = []
+    faults: list[str] = []
+    for path in paths:
+        try:
+            sides.append(load_side(path, people, catalogs))
+        except Faults as error:
+            faults += error.faults
+    if faults:
+        raise Faults(faults)
+    return sides[0], sides[1]
+
+
 def settings_side(
     settings: Settings, people: Mapping[str, Principal], accepted: AcceptedList | None
 ) -> PolicySet:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 import gateway
-from gateway.cli import exit_codes, job_arguments
+from gateway.cli import job_arguments, policy_arguments
 from gateway.cli.terminal import Terminal
 
 Run = Callable[[argparse.Namespace, Terminal], int]
@@ -48,7 +48,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _lake_demo(commands)
     _check(commands)
     _explain(commands)
-    _policy(commands)
+    policy_arguments.add(commands, _command, _with_config)
     _audit(commands)
     _lineage(commands)
     _tags(commands)
@@ -205,123 +205,6 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
         "--tables", type=Path, metavar="FILE", help="tables from a YAML file instead of from Spark's catalog"
     )
     parser.add_argument("sql", metavar="SQL", help="one statement, or - to read it from standard input")
-
-
-def _policy(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
-        commands,
-        "policy",
-        "explain one decision of the policies, or compare two sets of policies",
-        "  sluice policy explain --as bob select spark_catalog.hr.employee.salary\n"
-        "  sluice policy diff rules/policies /tmp/rules/policies\n"
-        "  sluice policy diff --help\n",
-        "policy",
-    )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _policy_explain(actions)
-    _policy_diff(actions)
-
-
-def _action(
-    actions: Commands[argparse.ArgumentParser], name: str, summary: str, epilog: str, function: str
-) -> argparse.ArgumentParser:
-    """Add an action of `policy`; like a command, its module is imported when it runs."""
-
-    def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
-        code: int = getattr(import_module("gateway.cli.policy"), function)(arguments, terminal)
-        return code
-
-    parser: argparse.ArgumentParser = actions.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # Without a default: what stands before the action must not be undone by it.
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
-    parser.add_argument("--at", metavar="TIME", help="when it is asked, for schedules; by default now")
-    parser.add_argument("--from", dest="client_ip", metavar="ADDRESS", help="from which address it is asked")
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
-    parser = _action(
-        actions,
-        "explain",
-        "say whether someone may do something, and why each policy says so or does not",
-        "examples:\n"
-        "  sluice policy explain --as bob select spark_catalog.hr.employee.salary\n"
-        "  sluice policy explain --as dana --groups analysts --attribute region=EMEA \\\n"
-        "      --policies rules/policies select spark_catalog.sales.orders.amount\n"
-        "  sluice policy explain --as dave write url:s3://bucket/in\n"
-        "  sluice policy explain --as bob --at 2026-12-24T20:00 --from 10.1.2.3 _any spark_catalog.hr\n"
-        "\nA resource is dotted from the catalog down, with dots inside a name in `backticks`, or has its\n"
-        "level in front: udf:spark_catalog.hr.f, url:s3://b/in, setting:spark.sql.ansi.enabled.\n"
-        "The access _any is any access at all, _admin delegated administration.\n"
-        "exit codes: 0 allowed, 3 denied, 4 faults in files\n",
-        "explain",
-    )
-    _with_config(parser)
-    parser.add_argument(
-        "--policies",
-        type=Path,
-        metavar="PATH",
-        help="packs or Ranger's JSON instead of those of the settings",
-    )
-    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="who asks")
-    parser.add_argument("--groups", help="comma-separated; by default those of the user file")
-    parser.add_argument("--roles", help="comma-separated; beside those that the packs give")
-    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="may repeat")
-    parser.add_argument("--owner", metavar="USER", help="who owns the resource")
-    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="as if it carried the tag")
-    parser.add_argument("--service", help="which service to ask; by default the one of the catalog")
-    parser.add_argument("--limit", type=int, default=200, help="how many policies to list; default 200")
-    parser.add_argument("access", metavar="ACCESS", help="access type, such as select")
-    parser.add_argument("resource", metavar="RESOURCE")
-
-
-def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
-    parser = _action(
-        actions,
-        "diff",
-        "tell which decisions change from one set of policies to another",
-        "OLD and NEW are each a pack, a file of Ranger's JSON, a directory of these, or a settings file.\n"
-        "Without --users, somebody is asked for in each user, group and role that a difference concerns;\n"
-        "without --resources, everything that either side names, and one thing below each wildcard.\n"
-        "\nexamples:\n"
-        "  sluice policy diff rules/policies /tmp/branch/rules/policies\n"
-        "  sluice policy diff old.json new.json --users users.yaml --resources tables.txt\n"
-        "  sluice policy diff rules/policies new -c config/gateway.yaml --since 7d\n"
-        "                           which statements of the last week would be decided otherwise\n"
-        "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 trouble: a side has faults, say\n",
-        "compare",
-    )
-    parser.add_argument(
-        "-c", "--config", type=Path, metavar="FILE", help="settings: whose catalogs and record to use"
-    )
-    parser.add_argument(
-        "--users",
-        "--principals",
-        type=Path,
-        metavar="FILE",
-        help="whom to ask for: a user file, or a pack's `people`",
-    )
-    parser.add_argument(
-        "--resources", type=Path, metavar="FILE", help="what to ask about, one on a line; - is standard input"
-    )
-    parser.add_argument(
-        "--resource", action="append", default=[], metavar="NAME", help="one more resource; may repeat"
-    )
-    parser.add_argument(
-        "--since", metavar="TIME", help="compare on the recorded statements since `2h`, `7d`, …"
-    )
-    parser.add_argument("--until", metavar="TIME", help="and until then")
-    parser.add_argument("--limit", type=int, default=100_000, help="most statements of the record; 100,000")
-    parser.set_defaults(trouble=exit_codes.DIFF_TROUBLE)  # as of diff: 1 says that there are changes
-    parser.add_argument("old", type=Path, metavar="OLD")
-    parser.add_argument("new", type=Path, metavar="NEW")
 
 
 def _audit(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -42,25 +42,49 @@ def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_co
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
 
+def add_replay(parser: argparse.ArgumentParser) -> None:
+    """Add what `policy diff --replay` takes."""
+    group = parser.add_argument_group("replay")
+    group.add_argument(
+        "--replay",
+        action="store_true",
+        help="judge the record's statements anew as a whole, under both sides, as the job `replay`",
+    )
+    group.add_argument("--on", choices=("spark",), default="spark", help="what judges them; default spark")
+    group.add_argument(
+        "--catalog",
+        choices=("was", "now"),
+        help="by the tables of each statement's record, or by those of now; default `jobs.replay.catalog`",
+    )
+    group.add_argument(
+        "--tables", type=Path, metavar="FILE", help="the tables of now, in place of the settings' Spark"
+    )
+    group.add_argument("--literals", action="store_true", help="show examples as they were sent")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--master", help="where Spark runs, instead of the settings' `jobs.master`")
+    where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
+
+
 def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
     parser = command(
         commands,
         "report",
         "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
-        "it took (`latency`), or all of one `user`",
+        "it took (`latency`), or all of one `user`; from proofs what they found (`proof`)",
         "  sluice report usage --table spark_catalog.hr --since 30d\n"
         "  sluice report usage --tag PII --json\n"
         "  sluice report refused --user bob\n"
         "  sluice report slow --limit 10\n"
         "  sluice report latency --by table\n"
-        "  sluice report user bob\n",
+        "  sluice report user bob\n"
+        "  sluice report proof\n",
         "report",
     )
     with_config(parser)
     parser.add_argument(
         "what",
-        choices=("usage", "refused", "slow", "latency", "user"),
-        metavar="usage|refused|slow|latency|user",
+        choices=("usage", "refused", "slow", "latency", "user", "proof"),
+        metavar="usage|refused|slow|latency|user|proof",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="of `user`: whose")
     parser.add_argument("--since", metavar="TIME", help="days from `30d`, or 2026-11-20 on")

@@ -50,7 +50,7 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
                 dsn=dsn,
                 lake=settings.jobs.directory,
                 spark=spark_options(settings, job.name, master=arguments.master, remote=arguments.remote),
-                progress=_tell,
+                progress=tell,
                 unless_since=moment(arguments.unless_since),
             )
         )
@@ -87,7 +87,8 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
     return exit_codes.OK
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
+    """Write a line of progress."""
     sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
     sys.stderr.flush()
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.app import logs
-from gateway.app.policy_diff import Report, diff, diff_recorded, load_side, read_people, recorded
+from gateway.app.policy_diff import Report, diff, diff_recorded, load_side, load_sides, read_people, recorded
 from gateway.cli import audit, exit_codes
 from gateway.cli.arguments import default_config
 from gateway.cli.policy_output import (
@@ -70,6 +70,10 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
 def compare(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Compare two sets of policies: 0 when no decision changes, 1 when some do, 2 (`trouble`) on faults."""
     logs.configure(LogSettings(level="warning"))
+    if arguments.replay:
+        from gateway.cli import replay  # with the jobs' packages, which nobody else needs
+
+        return replay.run(arguments, terminal)
     report = _report(arguments)
     if arguments.json:
         terminal.json(report_as_json(report))
@@ -89,7 +93,7 @@ def _report(arguments: argparse.Namespace) -> Report:
     if not people and settings is not None:
         people = known_people(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
-    old, new = _both_sides(arguments, people, catalogs)
+    old, new = load_sides((arguments.old, arguments.new), people, catalogs)
     with Progress(sys.stderr) as progress:
         if settings is None or not by_record:
             return diff(
@@ -108,22 +112,6 @@ def _report(arguments: argparse.Namespace) -> Report:
             return found
         note = f"only the newest {arguments.limit} statements were looked at; --limit takes more"
         return found.with_note(note)
-
-
-def _both_sides(
-    arguments: argparse.Namespace, people: dict[str, Principal], catalogs: dict[str, str] | None
-) -> tuple[PolicySet, PolicySet]:
-    """Load both sides and tell the faults of both at once."""
-    sides: list[PolicySet] = []
-    faults: list[str] = []
-    for path in (arguments.old, arguments.new):
-        try:
-            sides.append(load_side(path, people, catalogs))
-        except Faults as error:
-            faults += error.faults
-    if faults:
-        raise Faults(faults)
-    return sides[0], sides[1]
 
 
 def known_people(settings: Settings) -> dict[str, Principal]:

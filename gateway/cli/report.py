@@ -1,4 +1,4 @@
-"""`sluice report`: what the roll-ups say, as tables for people or as JSON."""
+"""`sluice report`: what the roll-ups and proofs say, as tables for people or as JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.errors import Faults, LedgerUnavailable
+from gateway.jobs.proof.report import alarms, left_out, proofs
 from gateway.jobs.reports import Scope, latency, refused, slow, usage
 from gateway.settings import load_settings
 from gateway.settings.models import LogSettings
@@ -58,6 +59,26 @@ SLOW = {
     "slowest statement": "slowest_statement",
     "shape": "fingerprint",
 }
+PROOFS = {
+    "run": "run",
+    "made": "made_at",
+    "statements": "statements",
+    "proved": "proved",
+    "with masks or filters": "obliged",
+    "different": "different",
+}
+LEFT_OUT = {"not proved in the last run": "reason", "statements": "statements", "example": "example"}
+ALARMS = {
+    "found": "found_at",
+    "run": "run",
+    "user": "user_name",
+    "tables": "tables",
+    "what": "what",
+    "only governed": "only_governed",
+    "only copied": "only_copied",
+    "statement": "statement_id",
+    "shape": "fingerprint",
+}
 LATENCY = {
     "name": "name",
     "phase": "phase",
@@ -68,6 +89,19 @@ LATENCY = {
     "p99 ms": "p99_ms",
     "max ms": "max_ms",
 }
+
+
+_COLUMNS = {
+    "usage": USAGE,
+    "refused": REFUSED,
+    "slow": SLOW,
+    "latency": LATENCY,
+    "proofs": PROOFS,
+    "left out": LEFT_OUT,
+    "alarms": ALARMS,
+}
+_ROLLUPS = "`sluice jobs run rollups` makes the roll-ups"
+_MADE_BY = {"proofs": "`sluice jobs run proof` makes a proof"}
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -111,6 +145,18 @@ async def _ask(dsn: str, arguments: argparse.Namespace, scope: Scope) -> dict[st
                     return {"slow": await slow(connection, scope)}
                 case "latency":
                     return {"latency": await latency(connection, scope, arguments.by)}
+                case "proof":
+                    return {
+                        "proofs": await proofs(connection, scope.limit),
+                        "left out": await left_out(connection),
+                        "alarms": await alarms(
+                            connection,
+                            since=scope.since,
+                            until=scope.until,
+                            user=scope.user,
+                            limit=scope.limit,
+                        ),
+                    }
                 case _:
                     return {
                         "usage": await usage(connection, scope),
@@ -128,9 +174,10 @@ async def _ask(dsn: str, arguments: argparse.Namespace, scope: Scope) -> dict[st
 
 def _show(terminal: Terminal, title: str, rows: Found) -> None:
     if not rows:
-        terminal.line("nothing; `sluice jobs run rollups` makes the roll-ups")
+        made = "" if title in ("alarms", "left out") else f"; {_MADE_BY.get(title, _ROLLUPS)}"
+        terminal.line(f"nothing{made}")
         return
-    columns = {"usage": USAGE, "refused": REFUSED, "slow": SLOW, "latency": LATENCY}[title]
+    columns = _COLUMNS[title]
     cells = [[_cell(_value(row, key)) for key in columns.values()] for row in rows]
     terminal.table(list(columns), cells, max_cell=WIDE)
 

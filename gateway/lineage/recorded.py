@@ -12,7 +12,7 @@ import base64
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -62,7 +62,7 @@ class LineageInput:
         tables and views of one statement is kept, compressed, and as much of its plan."""
         self._queries = queries
         self._tables_bytes = tables_bytes
-        self._written: OrderedDict[object, tuple[tuple[Table, ...], str | None]] = OrderedDict()
+        self._written: OrderedDict[object, tuple[tuple[Table, ...], str | None, str | None]] = OrderedDict()
         self._written_bytes = 0
 
     def __call__(
@@ -75,7 +75,10 @@ class LineageInput:
         """
         if not self._is_wanted(cleared, relations):
             return None
-        kept: dict[str, Any] = {"tables": self._tables(cleared)}
+        tables, facts = self._tables(cleared)
+        kept: dict[str, Any] = {"tables": tables}
+        if facts is not None:
+            kept["facts"] = facts
         plan = cleared.statement.plan
         if plan is not None:
             kept |= self._plan(plan.message, cleared.plan_texts)
@@ -115,24 +118,26 @@ class LineageInput:
         # A command may answer as a query does: one that computes a relation for other plans.
         return {"plan": packed, "command": not self._queries}
 
-    def _tables(self, cleared: Cleared) -> str | None:
-        """Return tables and views with their masks, packed; None where they are too much."""
+    def _tables(self, cleared: Cleared) -> tuple[str | None, str | None]:
+        """Return tables and views with their masks, and what else policies go by, packed; None where they are
+        too much."""
         masks = masks_of(cleared.scans)
         key = tuple((id(table), masks.get(table.name.folded(), frozenset())) for table in cleared.tables)
         found = self._written.get(key)
         if found is not None:
             self._written.move_to_end(key)
-            return found[1]
+            return found[1:]
         packed = pack(cleared.tables, masks)
         if packed is not None and len(packed) > self._tables_bytes:
             packed = None
+        facts = pack_facts(cleared.tables) if packed is not None else None
         # With the tables, so that no other gets the address of one of them.
-        self._written[key] = (cleared.tables, packed)
-        self._written_bytes += len(packed or "")
+        self._written[key] = (cleared.tables, packed, facts)
+        self._written_bytes += len(packed or "") + len(facts or "")
         while len(self._written) > _CACHED or self._written_bytes > _CACHED_BYTES:
-            _, (_, oldest) = self._written.popitem(last=False)
-            self._written_bytes -= len(oldest or "")
-        return packed
+            _, (_, oldest, more) = self._written.popitem(last=False)
+            self._written_bytes -= len(oldest or "") + len(more or "")
+        return packed, facts
 
 
 def masks_of(scans: Iterable[ScanRecord]) -> Masks:
@@ -203,6 +208,62 @@ def unpack(packed: str) -> tuple[dict[TableName, Table], dict[TableName, frozens
     except (zlib.error, TypeError, AttributeError) as error:
         raise ValueError(f"no tables of a record: {error}") from None
     return tables, masks
+
+
+def pack_facts(tables: Sequence[Table]) -> str | None:
+    """Return, in the order of `pack`, what judging goes by and lineage does not: owners, formats, definers of
+    views. None where no table has any, or they are no text."""
+    written = [
+        [table.owner, table.provider, table.shadowed, None if view is None else _written_facts(view)]
+        for table in tables
+        for view in (table.view,)
+    ]
+    if not any(any(one) for one in written):
+        return None
+    try:
+        return _packed(orjson.dumps(written))
+    except TypeError:
+        return None
+
+
+def _written_facts(view: ViewBody) -> list[Any]:
+    return [view.definer, view.collation, view.by_position]
+
+
+def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
+    """Return the tables and views that a statement was judged by, by folded name, of the key `lineage` of its
+    record. Raises ValueError where that does not have them, or not all that counts: then it says why."""
+    if kept.get("tables") is None:
+        raise ValueError("its tables were too many for the record")
+    try:
+        tables, _ = unpack(kept["tables"])
+    except ValueError as error:
+        raise ValueError("the record of its tables cannot be read") from error
+    facts = kept.get("facts")
+    if facts is None:
+        if any(table.view is not None for table in tables.values()):
+            raise ValueError("the record does not say who defined its views")
+        return tables
+    found = {}
+    try:
+        told = zip(tables.items(), orjson.loads(_unpacked(facts)), strict=True)
+        for (name, table), (owner, provider, shadowed, view) in told:
+            body = table.view
+            if body is not None:
+                definer, collation, by_position = view
+                body = replace(body, definer=definer, collation=collation, by_position=by_position)
+            found[name] = replace(table, owner=owner, provider=provider, shadowed=shadowed, view=body)
+    except (zlib.error, TypeError, ValueError) as error:
+        raise ValueError("the record of its tables cannot be read") from error
+    return found
+
+
+def plan_of_record(packed: str) -> bytes:
+    """Return the serialized `Plan` of a record, without rows of the client's. Raises ValueError."""
+    try:
+        return _unpacked(packed)
+    except zlib.error as error:
+        raise ValueError("the record of its plan cannot be read") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

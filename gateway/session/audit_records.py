@@ -100,6 +100,8 @@ def decided(
         "resources": parts.resources_of(verdict),
         "policies": parts.policies_of(verdict),
     }
+    if statement.context.settings:
+        body["settings"] = sorted(statement.context.settings)
     if isinstance(verdict, Cleared):
         body["forwarded"] = verdict.forwarded
         body["forwarded_sha256"] = digest(verdict.forwarded)

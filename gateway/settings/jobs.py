@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "closure", "recommend", "rollups"]
+JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups"]
 
 
 def _cron(text: str) -> str:
@@ -156,6 +156,52 @@ class ClosureSettings(Section):
     """Columns that tags reach without being put on them that PostgreSQL keeps. The lake has all."""
 
 
+class ReplaySettings(Section):
+    """The job `replay`, and `sluice policy diff --replay`: the record's statements under other policies."""
+
+    proposed: Path | None = None
+    """Policies that a run of the job compares with those in force: a pack, Ranger's JSON, a directory of
+    these, or a settings file."""
+    days: Count = 7
+    """Days of the record that a run judges, up to its beginning."""
+    catalog: Literal["was", "now"] = "was"
+    """By which tables statements are judged: `was`, those that the record has of each; `now`, those of Spark.
+    What was refused has none on record and is judged by those of now."""
+    tables: Count = 20_000
+    """Tables and views that one run looks up in Spark."""
+    changes: Count = 10_000
+    """Changes of a run that PostgreSQL keeps, those of most statements. The lake has all."""
+    keep: Count = 20
+    """Runs that are kept, in the lake and in PostgreSQL."""
+
+
+class ProofSettings(Section):
+    """The job `proof`: statements of the record over tables that were filtered and masked before. It samples
+    tables as a client of the gateway."""
+
+    gateway: Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")] | None = None
+    """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
+    token: Secret | None = None
+    """Token of the user who samples tables, as `sluice users token` prints it, or `USER:PASSWORD`; as
+    `{env: NAME}` or `{file: PATH}`. What policies hide from that user is not proved."""
+    days: Count = 7
+    """Days of the record that statements are taken from."""
+    statements: Count = 200
+    """Statements that one run proves."""
+    per_stratum: Count = 3
+    """Of these, statements of one user over the same tables."""
+    tables: Count = 100
+    """Tables that one run samples."""
+    rows: Count = 500
+    """Rows of a table that are sampled."""
+    bytes: Bytes = 8 * 1024**2
+    """Bytes of a table that are sampled."""
+    result_rows: Count = 50_000
+    """Rows of a statement that are compared; one with more is left out."""
+    statement_s: Seconds = 60.0
+    """Seconds for one statement, both ways together; one that takes longer is left out."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -178,3 +224,5 @@ class JobsSettings(Section):
     classify: ClassifySettings = ClassifySettings()
     recommend: RecommendSettings = RecommendSettings()
     closure: ClosureSettings = ClosureSettings()
+    proof: ProofSettings = ProofSettings()
+    replay: ReplaySettings = ReplaySettings()

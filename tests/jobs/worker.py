@@ -13,25 +13,38 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.app.classifying import classifiers
+from gateway.catalog.static import StaticCatalog
+from gateway.errors import BackendUnavailable
 from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.source import Described, GatewaySource, Limits, TableParts
 from gateway.jobs.closure import ClosureOptions, ClosureRules, closure
 from gateway.jobs.job import Job
+from gateway.jobs.proof.job import Gate, ProofOptions, proof
+from gateway.jobs.recommending import job as recommending
 from gateway.jobs.recommending.frames import Peers
-from gateway.jobs.recommending.job import RecommendOptions, Rules, recommend
+from gateway.jobs.replay.job import Proposal, ReplayOptions, replay
+from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
+from gateway.model.catalog import Table
+from gateway.pipeline import Rules
+from gateway.policy import masks, obliging
 from gateway.policy.packs import load_packs
 from gateway.policy.propagation import load_propagation
-from gateway.reader.java_runtime import find_java
+from gateway.policy.service_defs import load_service_defs
+from gateway.policy.views import Viewing
+from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
+from gateway.reader.limits import ReaderLimits
 from gateway.settings.jobs import ClassifySettings
 from gateway.sql.functions import AGGREGATES
+from tests.judge_world import SERVICE_DEFS, World
 from tests.policy.ranger_data import shipped
 from tests.readers import patient_reader
 
@@ -146,6 +159,81 @@ def rollups_of(chosen: dict[str, Any]) -> Job:
     return rollups(RollupOptions(reader=reader, **chosen))
 
 
+def replay_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the packs `old` and `new`, and `now`, the tables that Spark has; None: no Spark."""
+    definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+    old, new = (load_packs({"p.yaml": chosen.pop(side)}, definitions, 1) for side in ("old", "new"))
+    principals, now = chosen.pop("principals", {}), chosen.pop("now", None)
+
+    def proposal() -> Proposal:
+        return Proposal(
+            sides=Sides(old=old, new=new, principals=principals, rules=Rules()),
+            old="old",
+            new="new",
+            reader=ReaderOptions(
+                spark_version=spark_version(find_spark_home()), limits=ReaderLimits(deadline_s=120.0)
+            ),
+            catalogs=frozenset({"spark_catalog"}),
+        )
+
+    @asynccontextmanager
+    async def look_up() -> AsyncIterator[Any]:
+        if now is None:
+            raise BackendUnavailable("no Spark")
+        yield StaticCatalog(now).look_up
+
+    return replay(ReplayOptions(proposal=proposal, look_up=look_up, parts=4, **chosen))
+
+
+def proof_of(chosen: dict[str, Any]) -> Job:
+    """Make the job over `data`, rows of tables by name; `broken` is a thing that the gateway does wrong."""
+    world, data = World(), chosen.pop("data")
+    broken, source_fails = chosen.pop("broken", ""), chosen.pop("unreadable", ())
+
+    class Source:
+        def read(self, table: Table, rows: int, max_bytes: int) -> Any:
+            name = str(table.name)
+            if name in source_fails:
+                return None
+            ddl = ", ".join(f"`{one.name}` {one.type}" for one in table.columns)
+            return open_session(options()).createDataFrame(data.get(name, [])[:rows], ddl).toArrow()
+
+    @contextmanager
+    def source(work: Any) -> Iterator[Source]:
+        yield Source()
+
+    @asynccontextmanager
+    async def gate() -> AsyncIterator[Gate]:
+        async with patient_reader() as reader:
+            with breaking(broken):
+                yield Gate(
+                    reader=reader,
+                    policies=world.policies,
+                    principals=world.principals,
+                    rules=Rules(),
+                    catalogs=frozenset({"spark_catalog"}),
+                    look_up=StaticCatalog(list(world.tables.values())).look_up,
+                )
+
+    return proof(ProofOptions(gate=gate, source=source, **chosen))
+
+
+@contextmanager
+def breaking(what: str) -> Iterator[None]:
+    """Break one thing that the gateway does, and nothing that the copies are made by."""
+    places: dict[str, tuple[Any, str, Any]] = {
+        "no mask": (Viewing, "masks", lambda self: {}),
+        "no filter": (Viewing, "rows", lambda self, remembered: None),
+        "no hash": (masks, "_hash", lambda c, type_, b: c),
+    }
+    obliging._plain_mask.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if what:
+            patch.setattr(*places[what])
+        yield
+    obliging._plain_mask.cache_clear()
+
+
 def classify_of(chosen: dict[str, Any]) -> Job:
     """Make the job, reading by this process's own Spark; `fail_at` is a table at which it is killed."""
     fail_at, tagged = chosen.pop("fail_at", ""), chosen.pop("tagged", {})
@@ -176,10 +264,10 @@ def recommend_of(chosen: dict[str, Any]) -> Job:
     policies = load_packs({"pack.yaml": chosen.pop("pack")}, shipped())
     peers = Peers(**chosen.pop("peers", {}))
 
-    async def rules(_: Any) -> Rules:
-        return Rules(policies=policies)
+    async def rules(_: Any) -> recommending.Rules:
+        return recommending.Rules(policies=policies)
 
-    return recommend(RecommendOptions(rules=rules, peers=peers, **chosen))
+    return recommending.recommend(recommending.RecommendOptions(rules=rules, peers=peers, **chosen))
 
 
 def closure_of(chosen: dict[str, Any]) -> Job:

@@ -1,0 +1,105 @@
+"""Replays as the settings have them: both sides, the workers' parser, and what is asked of Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from gateway.app.accepted_tags import accepted_path
+from gateway.app.explaining import (
+    catalog_without_sessions,
+    judging_rules,
+    make_reader,
+    named_parsers,
+    parsers_for,
+    reader_limits,
+)
+from gateway.app.metalakes import Metalakes
+from gateway.app.policy_diff import load_side, load_sides, read_people, settings_side
+from gateway.errors import BackendUnavailable, Faults
+from gateway.jobs.replay.job import LookUp, Proposal, ReplayOptions
+from gateway.jobs.replay.judging import ReaderOptions, Sides
+from gateway.model.spark_minors import minor_of
+from gateway.reader.java_runtime import spark_version
+from gateway.settings.models import Settings
+from gateway.sources.accepted_tags import kept
+
+IN_FORCE = "the settings"
+
+
+def replay_options(
+    settings: Settings,
+    *,
+    sides: tuple[Path, Path] | None = None,
+    tables: Path | None = None,
+) -> ReplayOptions:
+    """Return what the job is given: the policies in force and the proposed ones, or two `sides` instead.
+
+    `tables` is a file with the tables of now, in place of the settings' Spark.
+    """
+    chosen = settings.jobs.replay
+
+    def proposal() -> Proposal:
+        people = read_people(settings.users.file) if settings.users.file.exists() else {}
+        if sides is not None:
+            old, new = load_sides(sides, people, settings.policies.catalogs)
+            names = (str(sides[0]), str(sides[1]))
+        elif chosen.proposed is not None:
+            old = settings_side(settings, people, kept(accepted_path(settings)))
+            new = load_side(chosen.proposed, people, settings.policies.catalogs)
+            names = (IN_FORCE, str(chosen.proposed))
+        else:
+            raise Faults(
+                [
+                    "`jobs.replay` needs `proposed`, the policies that are compared with those in force;"
+                    " or ask `sluice policy diff OLD NEW --replay`"
+                ]
+            )
+        return Proposal(
+            sides=Sides(old=old, new=new, principals=people, rules=judging_rules(settings)),
+            old=names[0],
+            new=names[1],
+            reader=_reader(settings),
+            catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
+        )
+
+    @asynccontextmanager
+    async def look_up() -> AsyncIterator[LookUp]:
+        async with await make_reader(settings) as reader:
+            metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+            async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
+                yield catalog.look_up
+
+    return ReplayOptions(
+        proposal=proposal,
+        look_up=look_up,
+        days=chosen.days,
+        catalog=chosen.catalog,
+        tables=chosen.tables,
+        changes=chosen.changes,
+        keep=chosen.keep,
+        parts=settings.jobs.shuffle_partitions,
+    )
+
+
+def _reader(settings: Settings) -> ReaderOptions:
+    """Return the parser of each worker: that of a gateway of these settings, at the same paths where they
+    name any, and otherwise what the worker's machine has."""
+    chosen = settings.reader
+    try:
+        parsers = asyncio.run(parsers_for(settings))
+    except BackendUnavailable:
+        parsers = named_parsers(chosen)
+    named = chosen.spark_home is not None or chosen.spark_version is not None
+    return ReaderOptions(
+        spark_version=spark_version(parsers.spark_home),
+        java=chosen.java,
+        spark_home=parsers.spark_home if named or parsers.extensions else None,
+        extensions=parsers.extensions,
+        jars=parsers.jars,
+        heap=chosen.heap,
+        limits=replace(reader_limits(chosen), wait_s=10 * chosen.wait_s),
+    )

@@ -1,0 +1,464 @@
+"""The run of `proof`: statements are chosen, their tables sampled, and both ways compared."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+import orjson
+
+from gateway.errors import Faults, ProofFailed
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.proof.copies import NotTold, Recipe, recipe
+from gateway.jobs.proof.sandbox import CATALOG, Failed, Rows, Sandbox, TooLarge
+from gateway.jobs.rollup_texts import LONGEST
+from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
+from gateway.model.context import AccessContext
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+from gateway.model.reading import Reading
+from gateway.model.snapshot import Snapshot
+from gateway.model.spark_minors import minor_of
+from gateway.model.statement import (
+    AnswerFilter,
+    Cleared,
+    NeedsCatalog,
+    SessionContext,
+    Statement,
+    Verdict,
+)
+from gateway.pipeline import MAX_VIEW_DEPTH, Rules, judge
+from gateway.reader.pool import ReaderPool
+
+VERSION = 1
+DIRECTORY = "_proof"
+"""Of the lake; Spark takes nothing for data whose name begins so."""
+WHOLE = "its text was erased, or cut for the record"
+REFUSED = "policies refuse it now"
+NO_QUERY = "it is no query, or reads no table"
+VIEWS = "it reads a view"
+ELSEWHERE = "it reads a table of another catalog than spark_catalog"
+VARYING = "its rows go by time, chance or the session"
+LIMITED = "it takes some of its rows, in no order"
+UNSTABLE = "its rows go by the order in which tables are read"
+LARGE = "it has more rows than are compared"
+SLOW = "it takes longer than a statement may"
+UNSAMPLED = "a table that it or a policy reads could not be sampled"
+_CHANCE = frozenset(
+    {
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
+        *("spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+        *("now", "current_timestamp", "current_date", "curdate", "current_time", "localtimestamp"),
+        *("unix_timestamp", "current_database", "current_schema", "current_catalog", "version", "sleep"),
+    }
+)
+_CLOCKS = frozenset({"CurrentDate", "CurrentTimestamp", "CurrentTime", "LocalTimestamp", "Now"})
+_LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample", "LimitAll", "Tail"})
+
+LookUp = Callable[[Sequence[TableName]], Awaitable[CatalogSnapshot]]
+
+
+class Source(Protocol):
+    """Where tables are sampled."""
+
+    def read(self, table: Table, rows: int, max_bytes: int) -> Any:
+        """Return up to so many rows, with the table's columns, as a `pyarrow.Table`; None where that cannot
+        be. Blocks; raises BackendUnavailable when nothing can be read any more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What judges: the same as in a gateway."""
+
+    reader: ReaderPool
+    policies: PolicySet
+    principals: dict[str, Principal]
+    rules: Rules
+    catalogs: frozenset[str]
+    look_up: LookUp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofOptions:
+    gate: Callable[[], AbstractAsyncContextManager[Gate]]
+    """Reads the policies and starts a parser; raises Faults, BackendUnavailable."""
+    source: Callable[[Work], AbstractContextManager[Source]]
+    """Opens what tables are sampled by; closed before Spark starts."""
+    days: int = 7
+    statements: int = 200
+    per_stratum: int = 3
+    """Of the statements of a user over the same tables."""
+    rows: int = 500
+    """Of a table."""
+    bytes: int = 8 * 1024**2
+    tables: int = 100
+    result_rows: int = 50_000
+    statement_s: float = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Chosen:
+    """A statement on its way."""
+
+    statement_id: UUID
+    user: str
+    text: str
+    catalog: str
+    namespace: tuple[str, ...]
+    cleared: Cleared
+    recipes: dict[TableName, Recipe]
+    context: AccessContext
+
+
+@dataclass(slots=True)
+class _Counts:
+    chosen: int = 0
+    proved: int = 0
+    obliged: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, UUID] = field(default_factory=dict)
+    alarms: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def leave_out(self, reason: str, statement: UUID) -> None:
+        self.left_out[reason] += 1
+        self.examples[reason] = statement
+
+
+def proof(options: ProofOptions) -> Job:
+    """Return the job. Its run raises ProofFailed where something was shown that policies do not say; what it
+    was is in PostgreSQL by then."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Proof(work, options).run()
+
+    return Job(
+        name="proof",
+        version=VERSION,
+        about="runs statements of the record over tables that were filtered and masked before, and compares",
+        reads=("sluice.audit_event", "samples of tables"),
+        writes=("sluice.proof", "sluice.proof_left_out", "sluice.proof_alarm"),
+        run=run,
+    )
+
+
+_CHOOSE = """
+WITH asked AS (
+    SELECT DISTINCT ON (user_name, statement_sha256) statement_id, user_name, groups, roles, client_address,
+           statement, statement_sha256, body,
+           statement_sha256 = sha256(convert_to(statement, 'UTF8')) AS whole,
+           ARRAY(SELECT DISTINCT s->>'table' FROM jsonb_array_elements(body->'scans') s ORDER BY 1) AS tables
+    FROM sluice.audit_event
+    WHERE kind = 'decided' AND verdict = 'cleared' AND time >= $1 AND time < $2 AND NOT body ? 'plan'
+      AND jsonb_typeof(body->'scans') = 'array' AND body->'scans' <> '[]'
+    ORDER BY user_name, statement_sha256, time DESC
+), ranked AS (
+    SELECT *, row_number() OVER (
+               PARTITION BY user_name, tables ORDER BY sha256(statement_sha256 || $3)
+           ) AS rank
+    FROM asked
+)
+SELECT * FROM ranked WHERE rank <= $4 ORDER BY rank, sha256(statement_sha256 || $3) LIMIT $5
+"""
+
+
+class _Proof:
+    def __init__(self, work: Work, options: ProofOptions) -> None:
+        self._work, self._options = work, options
+        self._counts = _Counts()
+        self._looked_up: dict[TableName, Table] = {}
+        self._missing: set[TableName] = set()
+
+    async def run(self) -> Outcome:
+        work, options = self._work, self._options
+        if work.spark_options.remote:
+            raise Faults(
+                ["a proof needs a Spark of its own: it runs with `--master`, not behind Spark Connect"]
+            )
+        # A killed run's.
+        await asyncio.to_thread(shutil.rmtree, work.lake / DIRECTORY, ignore_errors=True)
+        since = work.now - timedelta(days=options.days)
+        seed = work.run.to_bytes(8, "big")
+        rows = await work.connection.fetch(
+            _CHOOSE, since, work.now, seed, options.per_stratum, options.statements
+        )
+        self._counts.chosen = len(rows)
+        work.progress(f"{len(rows):,} statements chosen")
+        if rows:
+            async with options.gate() as gate:
+                chosen = await self._judged(gate, rows)
+                if chosen:
+                    await self._compare(gate, chosen)
+        await self._record()
+        counts = self._counts
+        work.progress(f"{counts.proved:,} proved, {len(counts.alarms):,} different")
+        if counts.alarms:
+            raise ProofFailed(
+                f"{len(counts.alarms):,} of {counts.chosen:,} statements show something else than policies"
+                " say; `sluice report proof` has them"
+            )
+        return Outcome(rows_in=len(rows), rows_out=counts.proved, range_from=since, range_to=work.now)
+
+    async def _judged(self, gate: Gate, rows: Sequence[Any]) -> list[_Chosen]:
+        """Return the statements that can be proved; the others are counted."""
+        found = []
+        for row in rows:
+            statement_id = row["statement_id"]
+            one = await self._chosen(gate, row)
+            if isinstance(one, str):
+                self._counts.leave_out(one, statement_id)
+            else:
+                found.append(one)
+        return found
+
+    async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
+        if row["statement"] is None or not row["whole"]:
+            return WHOLE
+        text, body = row["statement"], orjson.loads(row["body"])
+        known = gate.principals.get(row["user_name"])
+        principal = Principal(
+            user=row["user_name"],
+            groups=frozenset(row["groups"] or ()),
+            roles=frozenset(row["roles"] or ()),
+            attributes=known.attributes if known is not None else (),
+        )
+        namespace = tuple(body.get("namespace") or ("default",))
+        # Through Connect, the user's name is written into the text: this Spark runs as somebody else.
+        session = SessionContext(
+            catalog=str(body.get("catalog") or CATALOG), namespace=namespace, door="connect"
+        )
+        context = AccessContext(
+            time=self._work.now,
+            client_ip=row["client_address"] or None,
+            client_type="proof",
+            action="QUERY",
+            request_data=text,
+        )
+        verdict = await self._verdict(
+            gate, Statement(text=text, principal=principal, context=session), context
+        )
+        if not isinstance(verdict, Cleared):
+            return REFUSED
+        reason = await self._unfit(gate, verdict, text)
+        if reason:
+            return reason
+        recipes = {}
+        try:
+            for table in verdict.tables:
+                if any(scan.table.folded() == table.name.folded() for scan in verdict.scans):
+                    recipes[table.name] = recipe(gate.policies, principal, table, context)
+        except NotTold as error:
+            return str(error)
+        return _Chosen(
+            statement_id=row["statement_id"],
+            user=row["user_name"],
+            text=text,
+            catalog=session.catalog,
+            namespace=namespace,
+            cleared=verdict,
+            recipes=recipes,
+            context=context,
+        )
+
+    async def _verdict(self, gate: Gate, statement: Statement, context: AccessContext) -> Verdict | None:
+        for _ in range(MAX_VIEW_DEPTH + 2):
+            catalog = CatalogSnapshot(
+                version=1,
+                catalogs=gate.catalogs,
+                tables=self._looked_up,
+                missing=frozenset(self._missing),
+            )
+            snapshot = Snapshot(
+                policies=gate.policies, catalog=catalog, context=context, principals=gate.principals
+            )
+            verdict = await judge(statement, snapshot, gate.reader, gate.rules)
+            if not isinstance(verdict, NeedsCatalog):
+                return verdict
+            found = await gate.look_up(verdict.tables)
+            for name in verdict.tables:
+                table = found.table(name)
+                if table is None:
+                    self._missing.add(name.folded())
+                else:
+                    self._looked_up[name.folded()] = table
+        return None
+
+    async def _unfit(self, gate: Gate, cleared: Cleared, text: str) -> str:
+        """Return why a cleared statement cannot be proved."""
+        if (
+            not cleared.read_only
+            or cleared.effects
+            or cleared.answer.filter is not AnswerFilter.RELAY
+            or not cleared.scans
+            or cleared.temp_views_read
+        ):
+            return NO_QUERY
+        if any(table.kind is TableKind.VIEW for table in cleared.tables):
+            return VIEWS
+        if any(table.name.catalog.lower() != CATALOG for table in cleared.tables):
+            return ELSEWHERE
+        reading = await gate.reader.read(text)
+        if not isinstance(reading, Reading):
+            return REFUSED
+        names = {call.parts[-1].lower() for call in reading.functions}
+        # Whoever asks for the user is answered by name in one way, and by Spark's own in the other.
+        if names & _CHANCE or reading.expressions & _CLOCKS or reading.identities:
+            return VARYING
+        if reading.nodes & _LIMITS and "Sort" not in reading.nodes:
+            return LIMITED
+        return ""
+
+    async def _compare(self, gate: Gate, chosen: list[_Chosen]) -> None:
+        """Sample tables, start Spark, and run each statement both ways."""
+        samples = await asyncio.to_thread(self._samples, chosen)
+        spark = await self._work.spark()
+        if minor_of(str(spark.version)) != minor_of(gate.reader.spark_version):
+            raise Faults(
+                [f"the job's Spark is {spark.version}, and the gateway's {gate.reader.spark_version}"]
+            )
+        directory = self._work.lake / DIRECTORY
+        sandbox = await asyncio.to_thread(Sandbox, spark, directory, rows=self._options.result_rows)
+        try:
+            for table, rows in samples:
+                await asyncio.to_thread(sandbox.add, table, rows)
+            samples.clear()
+            for number, one in enumerate(chosen, 1):
+                await self._one(gate, spark, sandbox, one)
+                if number % 20 == 0:
+                    self._work.progress(f"{number:,} of {len(chosen):,} statements compared")
+        finally:
+            await asyncio.to_thread(sandbox.close)
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _samples(self, chosen: list[_Chosen]) -> list[tuple[Table, Any]]:
+        """Read some of each table; a table that cannot be read is not among them."""
+        wanted: dict[TableName, Table] = {}
+        for one in chosen:
+            for table in one.cleared.tables:
+                if len(wanted) < self._options.tables:
+                    wanted[table.name.folded()] = table
+        found = []
+        with self._options.source(self._work) as source:
+            for table in wanted.values():
+                rows = source.read(table, self._options.rows, self._options.bytes)
+                if rows is not None:
+                    found.append((table, rows))
+        self._work.progress(f"{len(found):,} tables sampled")
+        return found
+
+    async def _one(self, gate: Gate, spark: Any, sandbox: Sandbox, one: _Chosen) -> None:
+        names = [table.name for table in one.cleared.tables]
+        if not all(sandbox.knows(name) for name in names):
+            self._counts.leave_out(UNSAMPLED, one.statement_id)
+            return
+        try:
+            async with asyncio.timeout(self._options.statement_s):
+                found = await _unless_stopped(spark, lambda: _both(sandbox, one, names))
+        except TimeoutError:
+            self._counts.leave_out(SLOW, one.statement_id)
+            return
+        except TooLarge:
+            self._counts.leave_out(LARGE, one.statement_id)
+            return
+        if found is None:
+            self._counts.leave_out(UNSTABLE, one.statement_id)
+            return
+        governed, copied = found
+        if _alike(governed, copied):
+            self._counts.proved += 1
+            self._counts.obliged += any(recipe.hides for recipe in one.recipes.values()) or any(
+                len(one.recipes[table.name].columns) < len(table.columns)
+                for table in one.cleared.tables
+                if table.name in one.recipes
+            )
+            return
+        text = await gate.reader.fingerprint(one.text)
+        more = less = None
+        what = _told(governed, copied)
+        if isinstance(governed, Rows) and isinstance(copied, Rows):
+            more, less = governed.less(copied), copied.less(governed)
+            what = "the rows are others" if more or less else "the columns are others"
+        self._counts.alarms.append(
+            (
+                self._work.run,
+                one.statement_id,
+                one.user,
+                (text or one.cleared.plan_class)[:LONGEST],
+                sorted(str(name) for name in names),
+                more,
+                less,
+                what,
+            )
+        )
+        self._work.progress(f"alarm: statement {one.statement_id} of {one.user} shows something else")
+
+    async def _record(self) -> None:
+        """Write what came of it, before a difference fails the run."""
+        run, counts, connection = self._work.run, self._counts, self._work.connection
+        async with connection.transaction():
+            await connection.execute(
+                "INSERT INTO sluice.proof (run, statements, proved, different, obliged)"
+                " VALUES ($1, $2, $3, $4, $5)",
+                *(run, counts.chosen, counts.proved, len(counts.alarms), counts.obliged),
+            )
+            await connection.executemany(
+                "INSERT INTO sluice.proof_left_out (run, reason, statements, example)"
+                " VALUES ($1, $2, $3, $4)",
+                [(run, reason, count, counts.examples[reason]) for reason, count in counts.left_out.items()],
+            )
+            await connection.executemany(
+                "INSERT INTO sluice.proof_alarm (run, statement_id, user_name, fingerprint, tables,"
+                " only_governed, only_copied, what) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+                counts.alarms,
+            )
+
+
+def _both(sandbox: Sandbox, one: _Chosen, names: list[TableName]) -> tuple[Rows | str, Rows | str] | None:
+    """Run both ways; None where the first is not the same twice."""
+    sandbox.stand(names)
+    governed = _rows(lambda: sandbox.governed(names, one.cleared.forwarded))
+    turned = _rows(lambda: sandbox.governed(names, one.cleared.forwarded, turned=True))
+    if not _alike(governed, turned):
+        return None
+    sandbox.stand(names)
+    copied = _rows(lambda: sandbox.copied(one.recipes, one.text, one.catalog, one.namespace))
+    return governed, copied
+
+
+def _rows(run: Callable[[], Rows]) -> Rows | str:
+    """Return the rows, or the name of the error."""
+    try:
+        return run()
+    except Failed as error:
+        return str(error)
+
+
+def _alike(one: Rows | str, other: Rows | str) -> bool:
+    if isinstance(one, Rows) and isinstance(other, Rows):
+        return one.is_like(other)
+    # Both fail: which of two errors comes first goes by the plan.
+    return isinstance(one, str) and isinstance(other, str)
+
+
+def _told(governed: Rows | str, copied: Rows | str) -> str:
+    if isinstance(governed, str):
+        return f"it fails as the gateway forwards it: {governed}"
+    return f"it fails over the copies: {copied if isinstance(copied, str) else ''}"
+
+
+async def _unless_stopped(spark: Any, run: Callable[[], Any]) -> Any:
+    """Run in a thread; where we are stopped, Spark stops, too."""
+    running = asyncio.ensure_future(asyncio.to_thread(run))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.to_thread(spark.sparkContext.cancelAllJobs)
+        await asyncio.wait([running])
+        raise

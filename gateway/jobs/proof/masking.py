@@ -1,0 +1,83 @@
+"""Masks of values, one by one, from docs/masks.md and not from the gateway's own SQL."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+SHOWN = 4
+_MASKED_DATE = date(1900, 1, 1)
+_TEXT = re.compile(r"(?:string(?: collate \w+)?|varchar\((\d+)\))\Z")
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+STANDARD = frozenset(
+    {"MASK", "MASK_SHOW_LAST_4", "MASK_SHOW_FIRST_4", "MASK_HASH", "MASK_NULL", "MASK_DATE_SHOW_YEAR"}
+)
+Mask = Callable[[Any], Any]
+
+
+def mask_of(mask_type: str, data_type: str) -> Mask | None:
+    """Return what makes a value's mask; None where that is not told here: other mask types, `char(n)`."""
+    type_ = " ".join(data_type.lower().split())
+    if mask_type not in STANDARD or type_.startswith("char"):
+        return None
+    if mask_type == "MASK_NULL":
+        return _nothing
+    text = _TEXT.match(type_)
+    if text is not None:
+        size = int(text[1]) if text[1] else None
+        return _unless_null(lambda value: _text(mask_type, value, size))
+    if type_ in _INTEGERS:
+        return (
+            _nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _integer(mask_type, value))
+        )
+    if type_ == "date":
+        return _nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _date(mask_type, value))
+    return _nothing
+
+
+def _nothing(value: Any) -> None:
+    return None
+
+
+def _unless_null(mask: Mask) -> Mask:
+    return lambda value: None if value is None else mask(value)
+
+
+def _text(mask_type: str, value: str, size: int | None) -> str:
+    match mask_type:
+        case "MASK_HASH":
+            return hashlib.sha256(value.encode()).hexdigest()[:size]
+        case "MASK_SHOW_LAST_4":
+            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x", "x") + value[-SHOWN:]
+        case "MASK_SHOW_FIRST_4":
+            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x", "x")
+        case "MASK_DATE_SHOW_YEAR":
+            return _crossed(value, "x", "x", "x")
+        case _:
+            return _crossed(value, "X", "x", "n")
+
+
+def _crossed(text: str, upper: str, lower: str, digit: str) -> str:
+    return "".join(
+        upper if one.isupper() else lower if one.islower() else digit if one.isdecimal() else one
+        for one in text
+    )
+
+
+def _integer(mask_type: str, value: int) -> int:
+    digits, sign = str(abs(value)), "-" if value < 0 else ""
+    match mask_type:
+        case "MASK_SHOW_LAST_4":
+            digits = "1" * (len(digits) - SHOWN) + digits[-SHOWN:]
+        case "MASK_SHOW_FIRST_4":
+            digits = digits[:SHOWN] + "1" * (len(digits) - SHOWN)
+        case _:
+            digits = "1" * len(digits)
+    return int(sign + digits)
+
+
+def _date(mask_type: str, value: date) -> date:
+    return date(value.year, 1, 1) if mask_type == "MASK_DATE_SHOW_YEAR" else _MASKED_DATE

@@ -1,0 +1,164 @@
+"""What one verdict gives that another does not: what is lost, gained, masked or filtered otherwise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from gateway.model.decision import Decision, RowFilter
+from gateway.model.statement import Cleared, Verdict
+
+_Key = TypeVar("_Key")
+
+LOST, GAINED, MASK, FILTER = "lost", "gained", "mask", "filter"
+REFUSED, PLAIN, EVERY_ROW = "refused", "as it is", "every row"
+BY_POLICIES = frozenset({"ACCESS_DENIED"})
+"""Codes of refusals that policies decide, and nothing else."""
+UNREAD = frozenset({"TIMEOUT", "UNAVAILABLE"})
+"""Codes of refusals that say nothing about the statement."""
+
+
+class Place(NamedTuple):
+    """What policies were asked about."""
+
+    resource: str
+    """Dotted, of a column its table; anything else than tables and databases with its level in front."""
+    column: str
+    access: str
+
+
+class Change(NamedTuple):
+    """What is otherwise for one statement."""
+
+    kind: str
+    resource: str
+    column: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What of a verdict is compared."""
+
+    cleared: bool
+    code: str = ""
+    plan_class: str = ""
+    missing: bool = False
+    """Whether it may pass and names a table that is not there, so that nothing is asked of its columns."""
+    denied: frozenset[Place] = frozenset()
+    used: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The columns that it reads of a table, where that is known: not where one is named that is not there."""
+    masks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """By table and column; where it is not known which are used, of all of the table."""
+    filters: Mapping[str, str] = field(default_factory=dict)
+
+
+def judged_of(verdict: Verdict) -> Judged:
+    """Return what of a verdict is compared."""
+    denied = frozenset(place_of(one) for one in verdict.decisions if not one.allowed)
+    if not isinstance(verdict, Cleared):
+        return Judged(cleared=False, code=verdict.code, plan_class=verdict.plan_class, denied=denied)
+    masks: dict[tuple[str, str], set[str]] = defaultdict(set)
+    filters: dict[str, set[str]] = defaultdict(set)
+    used: dict[str, frozenset[str] | None] = {}
+    for scan in verdict.scans:
+        table = str(scan.table.folded())
+        named = None if scan.columns is None else frozenset(name.lower() for name in scan.columns)
+        before = used.get(table, frozenset())
+        used[table] = None if named is None or before is None else before | named
+        for one in scan.obligations:
+            if isinstance(one, RowFilter):
+                filters[table].add(one.expression)
+            else:
+                masks[table, one.column.lower()].add(one.expression)
+    return Judged(
+        cleared=True,
+        plan_class=verdict.plan_class,
+        missing=bool(verdict.missing),
+        denied=denied,
+        used={table: names for table, names in used.items() if names is not None},
+        masks=_joined(masks),
+        filters=_joined(filters),
+    )
+
+
+def _joined(found: Mapping[_Key, Iterable[str]]) -> dict[_Key, str]:
+    return {key: " | ".join(sorted(texts)) for key, texts in found.items()}
+
+
+def place_of(decision: Decision) -> Place:
+    """Return what a decision is on."""
+    resource = decision.request.resource
+    access = decision.request.access
+    if resource.kind == "column":
+        *above, (_, column) = resource.elements
+        return Place(".".join(value.lower() for _, value in above), column.lower(), access)
+    if resource.kind in ("table", "database", "catalog"):
+        return Place(".".join(value.lower() for _, value in resource.elements), "", access)
+    return Place(f"{resource.kind}:{resource}", "", access)
+
+
+def changes(old: Judged, new: Judged) -> list[Change]:
+    """Return what is otherwise under `new`, in order; nothing for what is refused under both."""
+    if not (old.cleared or new.cleared):
+        return []
+    lost = _gone(old, new)
+    gained = _gone(new, old)
+    found = [Change(LOST, one.resource, one.column, _seen(old, one), REFUSED) for one in lost]
+    found += [Change(GAINED, one.resource, one.column, REFUSED, _seen(new, one)) for one in gained]
+    if old.cleared and new.cleared:
+        moved = {(one.resource, one.column) for one in (*lost, *gained)}
+        for key in (old.masks.keys() | new.masks.keys()) - moved:
+            table, column = key
+            used = old.used.get(table, new.used.get(table))
+            if used is not None and column not in used:
+                continue
+            before, after = old.masks.get(key, PLAIN), new.masks.get(key, PLAIN)
+            if before != after:
+                found.append(Change(MASK, *key, before, after))
+        for table in old.filters.keys() | new.filters.keys():
+            before, after = old.filters.get(table, EVERY_ROW), new.filters.get(table, EVERY_ROW)
+            if before != after:
+                found.append(Change(FILTER, table, "", before, after))
+    elif not found:
+        # Refused, or not, for what is no decision on one thing: a mask that does not fit, say.
+        if old.cleared:
+            found.append(Change(LOST, "", "", PLAIN, f"{REFUSED}: {new.code}"))
+        else:
+            found.append(Change(GAINED, "", "", f"{REFUSED}: {old.code}", PLAIN))
+    return sorted(found)
+
+
+def _gone(old: Judged, new: Judged) -> set[Place]:
+    """Return what a cleared statement had, and has not under the other verdict."""
+    if not old.cleared:
+        return set()
+    gone = set(new.denied - old.denied)
+    for table in old.used.keys() & new.used.keys():
+        gone |= {Place(table, column, "select") for column in old.used[table] - new.used[table]}
+    return gone
+
+
+def _seen(judged: Judged, place: Place) -> str:
+    if place.access != "select":
+        return place.access
+    return judged.masks.get((place.resource, place.column), PLAIN)
+
+
+def mistrust(recorded: str, code: str, plan_class: str, old: Judged) -> str:
+    """Return why a judgement under the policies of now cannot be compared with what was decided; empty where
+    it can. A verdict that policies do not decide has to be the recorded one."""
+    if old.code in UNREAD:
+        return "the parser did not answer"
+    if recorded == "cleared":
+        if not old.cleared and old.code not in BY_POLICIES and not old.denied:
+            return f"it was cleared, and is refused now for another reason than policies: {old.code}"
+        if old.cleared and plan_class and old.plan_class != plan_class:
+            return "this Spark's parser reads it otherwise than the one of then"
+        return ""
+    if not old.cleared and old.code not in BY_POLICIES and old.code != code:
+        return f"it was refused as {code}, and is refused now for another reason: {old.code}"
+    return ""

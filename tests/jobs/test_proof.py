@@ -1,0 +1,201 @@
+"""A proof finds what the gateway does wrong, and nothing where it does not. It takes some 60 s of Spark."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from gateway.errors import ProofFailed
+from gateway.jobs.proof.copies import recipe
+from gateway.jobs.proof.masking import mask_of
+from gateway.jobs.proof.report import alarms, left_out, proofs
+from gateway.jobs.proof.sandbox import Rows
+from gateway.model.catalog import TableName
+from gateway.model.context import AccessContext
+from gateway.reader.pool import ReaderPool
+from tests.jobs.records import NOW, fill
+from tests.jobs.test_replay import recorded
+from tests.jobs.worker import Ran, Worker, proof_of
+from tests.judge_world import World
+
+DATA: dict[str, list[tuple[Any, ...]]] = {
+    "spark_catalog.hr.employee": [
+        (i, f"Name {i}", f"n{i}@x.example", "EMEA" if i % 3 else "APAC", Decimal(i * 100), f"ssn-{i}")
+        for i in range(40)
+    ],
+    "spark_catalog.hr.department": [(i, "x" if i == 3 else f"dept {i}") for i in range(8)],
+    "spark_catalog.sales.orders": [(i, i % 7, "EMEA", Decimal(i)) for i in range(60)],
+    "spark_catalog.sales.fit": [(i,) for i in range(8)],
+}
+STATEMENTS = (
+    ("bob", "SELECT name, email FROM employee WHERE id < 7"),
+    ("bob", "SELECT count(*), region FROM employee GROUP BY region"),
+    ("bob", "SELECT e.name, d.name FROM employee e JOIN department d ON d.id = e.id"),
+    ("bob", "SELECT sum(amount) FROM sales.orders"),
+    ("bob", "SELECT * FROM sales.fit"),
+    ("ann", "SELECT ssn, email FROM employee"),
+)
+LEFT_OUT = (
+    ("ann", "SELECT rand() AS chance, id FROM employee"),
+    ("ann", "SELECT id, current_timestamp() AS now FROM employee"),
+    ("ann", "SELECT id FROM employee LIMIT 3"),
+    ("ann", "SELECT first(id) AS one FROM employee"),
+    ("ann", "SELECT who FROM directory"),
+    ("ann", "DESCRIBE employee"),
+)
+
+
+@pytest.mark.parametrize(
+    ("mask_type", "data_type", "value", "shown"),
+    [
+        ("MASK", "string", "Ann-42 é", "Xxx-nn x"),
+        ("MASK_SHOW_LAST_4", "string", "Ann-42 é", "xxx-42 é"),
+        ("MASK_SHOW_FIRST_4", "varchar(20)", "4111 1111 1111 1234", "4111 xxxx xxxx xxxx"),
+        ("MASK_HASH", "string", "a", hashlib.sha256(b"a").hexdigest()),
+        ("MASK_HASH", "varchar(8)", "a", hashlib.sha256(b"a").hexdigest()[:8]),
+        ("MASK", "tinyint", -128, -111),
+        ("MASK_SHOW_LAST_4", "int", -1234567, -1114567),
+        ("MASK_SHOW_FIRST_4", "bigint", 9223372036854775807, 9223111111111111111),
+        ("MASK_DATE_SHOW_YEAR", "date", date(1987, 6, 5), date(1987, 1, 1)),
+        ("MASK", "date", date(1987, 6, 5), date(1900, 1, 1)),
+        ("MASK_HASH", "date", date(1987, 6, 5), None),
+        ("MASK", "decimal(10,2)", Decimal(1), None),
+        ("MASK_NULL", "string", "a", None),
+        ("MASK", "string", None, None),
+    ],
+)
+def test_masks_of_values_are_those_of_the_documentation(
+    mask_type: str, data_type: str, value: Any, shown: Any
+) -> None:
+    mask = mask_of(mask_type, data_type)
+    assert mask is not None
+    assert mask(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("mask_type", "data_type"), [("CUSTOM", "string"), ("MASK", "char(4)"), ("OWN", "int")]
+)
+def test_what_is_not_told_here_is_not_guessed(mask_type: str, data_type: str) -> None:
+    assert mask_of(mask_type, data_type) is None
+
+
+def test_a_copy_has_what_policies_say_of_its_user() -> None:
+    world = World()
+    table = world.tables[TableName("spark_catalog", "hr", "employee")]
+    of_bob = recipe(world.policies, world.principals["bob"], table, AccessContext())
+    assert of_bob.columns == ("id", "name", "email", "region")
+    assert (of_bob.rows, [name for name, _ in of_bob.masks]) == ("region = 'EMEA'", ["email"])
+    of_ann = recipe(world.policies, world.principals["ann"], table, AccessContext())
+    assert not of_ann.hides
+    assert of_ann.digest != of_bob.digest
+
+
+def test_rows_are_compared_as_multisets() -> None:
+    assert Rows(("a",), ("1", "2", "2")).is_like(Rows(("a",), ("2", "1", "2")))
+    assert not Rows(("a",), ("1", "2")).is_like(Rows(("a",), ("1", "2", "2")))
+    assert not Rows(("a",), ("1",)).is_like(Rows(("b",), ("1",)))
+    assert Rows(("a",), ("1", "2", "2")).less(Rows(("a",), ("1", "2"))) == 1
+
+
+@dataclass
+class Ground:
+    dsn: str
+    lake: Path
+    worker: Worker
+    connection: Any
+
+    async def prove(self, **chosen: Any) -> Ran:
+        chosen = {"data": DATA, **chosen}
+        return await self.worker.run(proof_of, chosen, dsn=self.dsn, lake=self.lake, now=NOW)
+
+    async def alarms(self) -> list[dict[str, Any]]:
+        return await alarms(self.connection, since=None, until=None, user=None, limit=100)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Ground]:
+    await fill(database, ())
+    connection = await asyncpg.connect(database, server_settings={"timezone": "UTC"})
+    try:
+        yield Ground(database, tmp_path / "lake", worker, connection)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader: ReaderPool) -> None:
+    await fill(ground.dsn, await recorded(World(), reader, STATEMENTS))
+    await ground.prove()
+    (run,) = await proofs(ground.connection, 5)
+    assert (run["statements"], run["proved"], run["different"], run["obliged"]) == (6, 6, 0, 4)
+    assert await left_out(ground.connection) == []
+    assert not (ground.lake / "_proof").exists()
+    assert await ground.alarms() == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "shown"),
+    [
+        ("no mask", {STATEMENTS[0][1]}),
+        ("no hash", {STATEMENTS[0][1]}),
+        ("no filter", {STATEMENTS[i][1] for i in (0, 1, 2, 4)}),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_the_gateway_does_wrong_is_an_alarm(
+    ground: Ground, reader: ReaderPool, broken: str, shown: set[str]
+) -> None:
+    events = await recorded(World(), reader, STATEMENTS)
+    await fill(ground.dsn, events)
+    with pytest.raises(ProofFailed, match=f"{len(shown)} of 6 statements"):
+        await ground.prove(broken=broken)
+    found = await ground.alarms()
+    texts = {event.statement_id: event.body["reqData"] for event in events}
+    assert {texts[str(one["statement_id"])] for one in found} == shown
+    assert all(one["user_name"] == "bob" and one["only_governed"] > 0 for one in found)
+    assert "7" not in found[-1]["fingerprint"]
+    state = await ground.connection.fetchrow("SELECT state, error FROM sluice.job_run ORDER BY id DESC")
+    assert state["state"] == "failed"
+    assert "show something else than policies say" in state["error"]
+    assert not (ground.lake / "_proof").exists()
+    # Done right again, the same statements prove it.
+    await ground.prove()
+    assert (await proofs(ground.connection, 1))[0]["different"] == 0
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPool) -> None:
+    await fill(ground.dsn, await recorded(World(), reader, [*LEFT_OUT, *STATEMENTS[3:4]]))
+    await ground.prove(per_stratum=10, unreadable=("spark_catalog.sales.orders",))
+    assert {one["reason"]: one["statements"] for one in await left_out(ground.connection)} == {
+        "its rows go by time, chance or the session": 2,
+        "it takes some of its rows, in no order": 1,
+        "its rows go by the order in which tables are read": 1,
+        "it reads a view": 1,
+        "a table that it or a policy reads could not be sampled": 1,
+    }
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPool) -> None:
+    many = [("bob", f"SELECT name FROM employee WHERE id = {i}") for i in range(30)]
+    await fill(ground.dsn, await recorded(World(), reader, [*many, *STATEMENTS[3:]]))
+    await ground.prove(per_stratum=2, statements=5)
+    (run,) = await proofs(ground.connection, 5)
+    assert (run["statements"], run["proved"]) == (5, 5)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_an_empty_record_proves_nothing_and_needs_no_spark(ground: Ground) -> None:
+    ran = await ground.prove()
+    assert (ran.rows_in, ran.application) == (0, "")
+    assert (await proofs(ground.connection, 1))[0]["statements"] == 0
