@@ -225,6 +225,45 @@ def test_only_the_pipeline_makes_a_cleared_verdict() -> None:
     assert makers <= {"pipeline.py", "pipeline"}, makers
 
 
+CHANGES_OF_CATALOGS = frozenset(
+    {
+        "create_database", "alter_database", "drop_database",
+        "create_table", "alter_table", "rename_table", "drop_table",
+    }
+)  # fmt: skip
+"""What WritableCatalog can do; nothing judges it."""
+OF_COMMANDS = {
+    "gateway.app.catalog_access": {"cli/catalogs.py"},
+    "gateway.app.opening_catalogs.open_catalog": {"app/catalog_access.py"},
+    "gateway.catalog.spark_sql": {"app/catalog_access.py"},
+    "gateway.catalog.iceberg_rest": {"app/opening_catalogs.py"},
+    "gateway.catalog.hive_metastore": {"app/opening_catalogs.py"},
+}
+"""What opens a catalog that can be written to, and who may import it."""
+
+
+def test_only_commands_of_administrators_write_to_catalogs() -> None:
+    """INVARIANT (one way): the gateway that serves changes catalogs by statements alone, behind `judge`."""
+    wrong = [
+        f"{path.relative_to(GATEWAY)}:{node.lineno} calls {node.func.attr}"
+        for path in modules()
+        if room_of(path) != "catalog" and str(path.relative_to(GATEWAY)) != "cli/catalogs.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in CHANGES_OF_CATALOGS
+    ]
+    wrong += [
+        str(found)
+        for found in all_imports()
+        for module, may in OF_COMMANDS.items()
+        if (found.module + ".").startswith(module + ".")
+        and found.room != "catalog"
+        and str(found.path.relative_to(GATEWAY)) not in may
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
     """The gateway imports the room for its schedule."""
     wrong = [

@@ -30,10 +30,16 @@ _PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def make_promotion(
-    settings: Settings, queries: Queries, catalog: ChangingCatalog, dsn: str, *, ledger: Ledger, gateway: str
+    settings: Settings,
+    queries: Queries,
+    catalog: ChangingCatalog,
+    dsn: str,
+    *,
+    ledger: Ledger | None,
+    gateway: str,
 ) -> Promoter | None:
     """Return who makes tables of files, None where the settings have no sources. `gateway`: its name in the
-    record."""
+    record. Without a `ledger`, as before a command of the operator's, PostgreSQL alone keeps who and when."""
     sources = [source.made(name) for name, source in settings.files.items()]
     if not sources:
         return None
@@ -55,6 +61,8 @@ def make_promotion(
             await connection.close()
 
     async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
+        if ledger is None:
+            return
         now = time.time_ns()
         await ledger.decided(
             promoted(

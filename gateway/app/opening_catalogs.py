@@ -10,13 +10,13 @@ from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.memory import MemoryCatalog
-from gateway.catalog.readable import ReadableCatalog
+from gateway.catalog.readable import WritableCatalog
 from gateway.catalog.rest import RestLogin
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import SET, metalake_settings
 
 
-def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[ReadableCatalog] | None:
+def open_catalog(entry: CatalogEntry) -> AbstractAsyncContextManager[WritableCatalog] | None:
     """Return a catalog, to be opened; None when Spark alone can say what is in it, or when it is a list of
     others. Raises Faults when a secret cannot be had."""
     given = _parameters(entry)

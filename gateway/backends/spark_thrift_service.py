@@ -1,6 +1,7 @@
 """Sessions of Spark under the gateway's own name, for statements that the gateway wrote itself.
 
-No text of a user ever comes here: the catalog's look-ups are fixed templates around quoted names.
+No text of a user ever comes here: what the catalog asks, and `sluice catalogs` changes, are fixed templates
+around quoted names.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class SparkThriftService:
         self._closed = False
 
     async def query(self, sql: str, before: str = "", after: str = "") -> Sequence[tuple[Cell, ...]]:
-        """Run one reading statement and return its rows; `before` and `after` it others in its session.
+        """Run one statement and return its rows; `before` and `after` it others in its session.
 
         Raises BackendError when Spark refuses it, BackendUnavailable when Spark is gone or the answer is
         longer than `max_rows`.

@@ -11,16 +11,24 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from gateway.catalog.partitioning import partitioning
 from gateway.catalog.readable import (
+    CatalogRefused,
     CatalogUnavailable,
+    DatabaseAlreadyExists,
     DatabaseEntry,
+    DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
+    NotSupported,
+    TableAlreadyExists,
     TableEntry,
+    parted,
 )
 from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
+from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl, unquoted
 from gateway.catalog.types import quote as quoted
-from gateway.model.catalog import Column
+from gateway.model.catalog import Column, TableKind
 from gateway.model.metalakes import (
     RELATIONAL,
     MetadataObject,
@@ -192,8 +200,22 @@ class GravitinoMetalake:
 
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """Return the answer to a question below the metalake. Raises RestError, CatalogUnavailable."""
+        return await self._answered("GET", path, query=query)
+
+    async def tell(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        """Change something below the metalake, and return what is answered. Raises as `ask`."""
+        return await self._answered(method, path, query=query, body=body)
+
+    async def _answered(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
         whole = f"api/metalakes/{quote(self._metalake, safe='')}/{path}"
-        answer = mapping(await self._client.ask("GET", whole, query=query), "body")
+        answer = mapping(await self._client.ask(method, whole, **request), "body")
         if answer.get("code") != 0:
             # An error with the status of a success.
             raise CatalogUnavailable("the server answers with an error without saying which")
@@ -201,7 +223,7 @@ class GravitinoMetalake:
 
 
 class GravitinoCatalog:
-    """See ReadableCatalog. What opens the metalake closes it."""
+    """See WritableCatalog; it has no views. What opens the metalake closes it."""
 
     def __init__(self, metalake: GravitinoMetalake, name: str, types: Mapping[str, str]) -> None:
         self._metalake = metalake
@@ -249,8 +271,7 @@ class GravitinoCatalog:
 
     async def table(self, database: str, name: str) -> TableEntry:
         try:
-            path = f"{self._schema(database)}/tables/{quote(name, safe='')}"
-            answer = await self._metalake.ask(path)
+            answer = await self._metalake.ask(self._table(database, name))
         except RestError as error:
             raise _missing(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
         table = mapping(answer.get("table"), "table")
@@ -280,6 +301,115 @@ class GravitinoCatalog:
     async def functions(self, database: str) -> Sequence[str]:
         await self.database(database)
         return ()
+
+    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
+        told = {**database.properties, **({"location": database.location} if database.location else {})}
+        body = {"name": database.name, "comment": database.comment, "properties": told}
+        try:
+            await self._metalake.tell("POST", f"{self._path}/schemas", body=body)
+        except RestError as error:
+            if error.status != 409:
+                raise _refused(error, error) from None
+            if not ignore_if_exists:
+                raise DatabaseAlreadyExists(f"there is a database `{database.name}` already") from None
+
+    async def alter_database(
+        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
+    ) -> None:
+        try:
+            await self._metalake.tell("PUT", self._schema(name), body={"updates": _updates(changed)})
+        except RestError as error:
+            if error.status != 404 or not ignore_if_not_exists:
+                raise _refused(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+
+    async def drop_database(
+        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
+    ) -> None:
+        query = {"cascade": "true"} if cascade else None
+        missing = NoSuchDatabase(f"there is no database `{name}`")
+        try:
+            answer = await self._metalake.tell("DELETE", self._schema(name), query=query)
+        except RestError as error:
+            if error.status == 409:
+                raise DatabaseNotEmpty(f"the database `{name}` is not empty") from None
+            if error.status != 404 or not ignore_if_not_exists:
+                raise _refused(error, missing) from None
+            return
+        if answer.get("dropped") is not True and not ignore_if_not_exists:
+            raise missing
+
+    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
+        if table.kind is TableKind.VIEW:
+            raise NotSupported("Gravitino has no views in its catalogs")
+        own = {"location": table.location, "provider": table.provider}
+        body = {
+            "name": table.name,
+            "comment": table.comment,
+            "columns": [
+                {
+                    "name": one.name,
+                    "type": self._told_type(one.type),
+                    "comment": one.comment,
+                    "nullable": True,
+                }
+                for one in table.columns
+            ],
+            "properties": {**table.properties, **{key: value for key, value in own.items() if value}},
+            "partitioning": [_told_transform(one) for one in table.partitioning],
+        }
+        try:
+            await self._metalake.tell("POST", f"{self._schema(table.database)}/tables", body=body)
+        except RestError as error:
+            if error.status != 409:
+                raise _refused(error, NoSuchDatabase(f"there is no database `{table.database}`")) from None
+            if not ignore_if_exists:
+                raise TableAlreadyExists(
+                    f"there is a table `{table.database}.{table.name}` already"
+                ) from None
+
+    async def alter_table(
+        self,
+        database: str,
+        name: str,
+        changed: Mapping[str, str | None],
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        await self._update(database, name, _updates(changed), ignore_if_not_exists)
+
+    async def rename_table(
+        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
+    ) -> None:
+        await self._update(database, name, [{"@type": "rename", "newName": to}], ignore_if_not_exists)
+
+    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        missing = NoSuchTable(f"there is no table `{database}.{name}`")
+        try:
+            answer = await self._metalake.tell("DELETE", self._table(database, name))
+        except RestError as error:
+            if error.status != 404 or not ignore_if_not_exists:
+                raise _refused(error, missing) from None
+            return
+        if answer.get("dropped") is not True and not ignore_if_not_exists:
+            raise missing
+
+    async def _update(self, database: str, name: str, updates: list[dict[str, Any]], ignored: bool) -> None:
+        try:
+            await self._metalake.tell("PUT", self._table(database, name), body={"updates": updates})
+        except RestError as error:
+            if error.status == 409:
+                raise TableAlreadyExists(f"the database `{database}` has a table of that name") from None
+            if error.status != 404 or not ignored:
+                raise _refused(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
+
+    def _told_type(self, text: str) -> Any:
+        try:
+            return gravitino_type(parsed_ddl(text), self._types)
+        except NotUnderstood as fault:
+            raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
+
+    def _table(self, database: str, name: str) -> str:
+        return f"{self._schema(database)}/tables/{quote(name, safe='')}"
 
     def _schema(self, name: str) -> str:
         return f"{self._path}/schemas/{quote(name, safe='')}"
@@ -313,6 +443,31 @@ def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
     raise CatalogUnavailable("a type that Spark does not have")
 
 
+def gravitino_type(kind: DdlType, types: Mapping[str, str]) -> Any:
+    """Return Spark's type as Gravitino writes it. Raises NotSupported where it has none."""
+    match kind.name:
+        case "array":
+            ((_, element),) = kind.inside
+            return {"type": "list", "elementType": gravitino_type(element, types), "containsNull": True}
+        case "map":
+            (_, key), (_, value) = kind.inside
+            sides = {"keyType": gravitino_type(key, types), "valueType": gravitino_type(value, types)}
+            return {"type": "map", **sides, "valueContainsNull": True}
+        case "struct":
+            fields = [
+                {"name": unquoted(name), "type": gravitino_type(one, types), "nullable": True}
+                for name, one in kind.inside
+            ]
+            return {"type": "struct", "fields": fields}
+    if kind.name.startswith(("decimal(", "char(", "varchar(")):
+        return kind.name
+    # The first one of several: those after it are what other systems' types are read as.
+    found = next((name for name, spark in types.items() if spark == kind.name), None)
+    if found is None:
+        raise NotSupported(f"Gravitino has no type for `{kind.name}`")
+    return found
+
+
 def unavailable(error: RestError) -> CatalogUnavailable:
     """Return what an error status of the server means where nothing else is known of it."""
     return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
@@ -320,6 +475,40 @@ def unavailable(error: RestError) -> CatalogUnavailable:
 
 def _missing(error: RestError, missing: Exception) -> Exception:
     return missing if error.status == 404 else unavailable(error)
+
+
+def _refused(error: RestError, missing: Exception) -> Exception:
+    """Return what an error status means of something that was to be done."""
+    if error.status == 404 and not isinstance(missing, RestError):
+        return missing
+    if error.status in (405, 501):
+        return NotSupported(f"the server cannot do that: {error.message}")
+    return (
+        unavailable(error)
+        if error.status >= 500
+        else CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
+    )
+
+
+def _updates(changed: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    kept, gone = parted(changed)
+    return [
+        *({"@type": "setProperty", "property": key, "value": value} for key, value in kept.items()),
+        *({"@type": "removeProperty", "property": key} for key in gone),
+    ]
+
+
+def _told_transform(text: str) -> dict[str, Any]:
+    one = partitioning(text)
+    field = [one.column]
+    match one.transform:
+        case "bucket":
+            return {"strategy": "bucket", "numBuckets": one.width, "fieldNames": [field]}
+        case "truncate":
+            return {"strategy": "truncate", "width": one.width, "fieldName": field}
+        case "identity" | "year" | "month" | "day" | "hour" if one.width is None:
+            return {"strategy": one.transform, "fieldName": field}
+    raise NotSupported(f"Gravitino does not part tables by `{text}`")
 
 
 def _told(answer: Any) -> tuple[str, str]:

@@ -1,6 +1,7 @@
-"""What Hive's metastore answers with, as its Thrift interface (hive_metastore.thrift) names it.
+"""What Hive's metastore is told and answers with, as its Thrift interface (hive_metastore.thrift) names it.
 
-Only fields that are read are declared; Thrift's codec skips the others.
+Only fields that are read or told of something new are declared; Thrift's codec skips the others. What is
+changed is a `Record` (hive_records.py).
 """
 
 from typing import Annotated
@@ -14,10 +15,17 @@ class FieldSchema(Struct):
     comment: Annotated[str | None, 3] = None
 
 
+class SerDeInfo(Struct):
+    serializationLib: Annotated[str | None, 2] = None
+    parameters: Annotated[dict[str, str] | None, 3] = None
+
+
 class StorageDescriptor(Struct):
     cols: Annotated[list[FieldSchema] | None, 1] = None
     location: Annotated[str | None, 2] = None
     inputFormat: Annotated[str | None, 3] = None
+    outputFormat: Annotated[str | None, 4] = None
+    serdeInfo: Annotated[SerDeInfo | None, 7] = None
 
 
 class Database(Struct):
@@ -96,3 +104,37 @@ class TableResult(Struct):
     success: Annotated[TableAnswer | None, 0] = None
     failed: Annotated[Failure | None, 1] = None
     missing: Annotated[Failure | None, 2] = None
+
+
+class DatabaseArguments(Struct):
+    database: Annotated[Database, 1]
+
+
+class DropDatabaseArguments(Struct):
+    name: Annotated[str, 1]
+    deleteData: Annotated[bool, 2]
+    cascade: Annotated[bool, 3]
+
+
+class NewTableArguments(Struct):
+    tbl: Annotated[Table, 1]
+
+
+class DropTableArguments(Struct):
+    dbname: Annotated[str, 1]
+    name: Annotated[str, 2]
+    deleteData: Annotated[bool, 3]
+
+
+class Done(Struct):
+    """The answer of a call that changes something: nothing, or one of its exceptions by its place."""
+
+    first: Annotated[Failure | None, 1] = None
+    second: Annotated[Failure | None, 2] = None
+    third: Annotated[Failure | None, 3] = None
+    fourth: Annotated[Failure | None, 4] = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Whichever exception it was."""
+        return self.first or self.second or self.third or self.fourth

@@ -10,12 +10,19 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from gateway.catalog.iceberg_documents import new_table, new_view
 from gateway.catalog.readable import (
+    CatalogRefused,
     CatalogUnavailable,
+    DatabaseAlreadyExists,
     DatabaseEntry,
+    DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
+    NotSupported,
+    TableAlreadyExists,
     TableEntry,
+    parted,
 )
 from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
 from gateway.catalog.types import quote as quoted
@@ -33,8 +40,14 @@ _TYPES = {
 }  # fmt: skip
 
 
+_ROUTE = "{route}"
+"""Stands for `tables` or `views`; no quoted name has such signs."""
+_NO_VIEWS = frozenset({400, 404, 405, 406, 501})
+"""Statuses of a server without views, as they were seen."""
+
+
 class IcebergRestCatalog:
-    """See ReadableCatalog."""
+    """See WritableCatalog. A database is made below one that is there; a dropped table keeps its files."""
 
     def __init__(self, url: str, *, warehouse: str = "", prefix: str = "", login: RestLogin) -> None:
         if login.credential and not login.token_url:
@@ -111,6 +124,136 @@ class IcebergRestCatalog:
         await self.database(database)
         return ()
 
+    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
+        own = {"comment": database.comment, "owner": database.owner, "location": database.location}
+        told = {**database.properties, **{key: value for key, value in own.items() if value}}
+        body = {"namespace": database.name.split("."), "properties": told}
+        above = database.name.rpartition(".")[0]
+        if above:
+            await self.database(above)  # servers differ in whether they look
+        try:
+            await self._tell("POST", self._route("namespaces"), body)
+        except RestError as error:
+            if error.status != 409:
+                raise _refused(error, NoSuchDatabase(f"there is no database `{above}`")) from None
+            if not ignore_if_exists:
+                raise DatabaseAlreadyExists(f"there is a database `{database.name}` already") from None
+
+    async def alter_database(
+        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
+    ) -> None:
+        updates, removals = parted(changed)
+        try:
+            await self._tell(
+                "POST", f"{self._namespace(name)}/properties", {"updates": updates, "removals": removals}
+            )
+        except RestError as error:
+            if error.status != 404 or not ignore_if_not_exists:
+                raise _refused(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+
+    async def drop_database(
+        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
+    ) -> None:
+        missing = NoSuchDatabase(f"there is no database `{name}`")
+        try:
+            if cascade:
+                await self.database(name)
+                below: list[str] = []
+                await self._below(tuple(name.split(".")), below)
+                for one in [*sorted(below, key=lambda found: -found.count(".")), name]:
+                    await self._empty(one)
+                    if one != name:
+                        await self._tell("DELETE", self._namespace(one))
+            await self._tell("DELETE", self._namespace(name))
+        except NoSuchDatabase:
+            if not ignore_if_not_exists:
+                raise missing from None
+        except RestError as error:
+            if error.status == 409:
+                raise DatabaseNotEmpty(f"the database `{name}` is not empty") from None
+            if error.status != 404 or not ignore_if_not_exists:
+                raise _refused(error, missing) from None
+
+    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
+        is_view = table.kind is TableKind.VIEW
+        route = "views" if is_view else "tables"
+        body = new_view(table, table.database.split(".")) if is_view else new_table(table)
+        await self.database(table.database)  # here as well
+        try:
+            await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
+        except RestError as error:
+            if error.status != 409:
+                raise _refused(error, NoSuchDatabase(f"there is no database `{table.database}`")) from None
+            if not ignore_if_exists:
+                raise TableAlreadyExists(
+                    f"there is a table `{table.database}.{table.name}` already"
+                ) from None
+
+    async def alter_table(
+        self,
+        database: str,
+        name: str,
+        changed: Mapping[str, str | None],
+        *,
+        ignore_if_not_exists: bool = False,
+    ) -> None:
+        updates, removals = parted(changed)
+        told = [
+            *([{"action": "set-properties", "updates": updates}] if updates else ()),
+            *([{"action": "remove-properties", "removals": removals}] if removals else ()),
+        ]
+        # Without requirements: properties are set whatever else was committed meanwhile, as by the library.
+        body = {"requirements": [], "updates": told}
+        path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
+        changing = CatalogRefused(f"the table `{database}.{name}` is changed by somebody else at this moment")
+        await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, changing, body)
+
+    async def rename_table(
+        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
+    ) -> None:
+        levels = database.split(".")
+        body = {
+            "source": {"namespace": levels, "name": name},
+            "destination": {"namespace": levels, "name": to},
+        }
+        path = self._route(f"{_ROUTE}/rename")
+        there = TableAlreadyExists(f"there is a table `{database}.{to}` already")
+        await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, there, body)
+
+    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
+        changing = CatalogRefused(f"the table `{database}.{name}` is changed by somebody else at this moment")
+        await self._either("DELETE", path, f"{database}.{name}", ignore_if_not_exists, changing)
+
+    async def _either(
+        self,
+        method: str,
+        path: str,
+        name: str,
+        ignored: bool,
+        conflict: Exception,
+        body: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Do something to a table, or to a view where there is no such table."""
+        for route in ("tables", "views"):
+            try:
+                await self._tell(method, path.replace(_ROUTE, route), body)
+                return
+            except RestError as error:
+                if error.status == 409:
+                    raise conflict from None
+                if error.status != 404 and not (route == "views" and error.status in _NO_VIEWS):
+                    raise _refused(error, error) from None
+        if not ignored:
+            raise NoSuchTable(f"there is no table `{name}`")
+
+    async def _empty(self, database: str) -> None:
+        for name in [*await self.tables(database), *await self.views(database)]:
+            await self.drop_table(database, name, ignore_if_not_exists=True)
+
+    async def _tell(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
+        await self._client.ask(method, path, body=body)
+
     async def _below(self, parent: tuple[str, ...], found: list[str]) -> None:
         query = {"parent": _SEPARATOR.join(parent)} if parent else {}
         try:
@@ -159,6 +302,17 @@ class IcebergRestCatalog:
         if error.status == 404 and not isinstance(missing, RestError):
             return missing
         return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
+
+
+def _refused(error: RestError, missing: Exception) -> Exception:
+    """Return what an error status means of something that was to be done."""
+    if error.status == 404 and not isinstance(missing, RestError):
+        return missing
+    if error.status in (405, 406, 501):
+        return NotSupported(f"the server cannot do that: {error.message}")
+    if error.status >= 500:
+        return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
+    return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
 
 
 def _told(answer: Any) -> tuple[str, str]:

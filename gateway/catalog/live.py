@@ -25,7 +25,7 @@ from gateway.catalog.describe import (
     view_keys,
 )
 from gateway.catalog.known import KnownTables
-from gateway.catalog.types import NotUnderstood, quote
+from gateway.catalog.types import NotUnderstood, quote, unquoted
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
     CatalogSnapshot,
@@ -311,7 +311,7 @@ class LiveCatalog:
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN {quote(key[1])}", _NO_SUCH_NAMESPACE)
-        return () if isinstance(rows, str) else tuple(_unquoted(str(row[0])) for row in rows)
+        return () if isinstance(rows, str) else tuple(unquoted(str(row[0])) for row in rows)
 
     async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
         database = f"{quote(key[1])}.{quote(key[2])}"
@@ -354,10 +354,3 @@ def _only_cell(rows: Sequence[Row]) -> Any:
     if len(rows) != 1 or len(rows[0]) != 1:
         raise NotUnderstood("a description of another shape")
     return rows[0][0]
-
-
-def _unquoted(name: str) -> str:
-    """Return a name as it is, where Spark wrote it in backticks because of its characters."""
-    if len(name) > 1 and name[0] == name[-1] == "`":
-        return name[1:-1].replace("``", "`")
-    return name

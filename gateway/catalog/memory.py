@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from gateway.catalog.readable import (
-    AlreadyExists,
+    DatabaseAlreadyExists,
     DatabaseEntry,
+    DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
-    NotEmpty,
+    TableAlreadyExists,
     TableEntry,
 )
 from gateway.model.catalog import TableKind
@@ -63,7 +64,15 @@ class MemoryCatalog:
         if database.name.lower() not in self._databases:
             self._add(database)
         elif not ignore_if_exists:
-            raise AlreadyExists(f"there is a database `{database.name}` already")
+            raise DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+
+    async def alter_database(
+        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
+    ) -> None:
+        if name.lower() not in self._databases and ignore_if_not_exists:
+            return
+        database = await self.database(name)
+        self._databases[name.lower()] = replace(database, properties=_merged(database.properties, changed))
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
@@ -73,7 +82,7 @@ class MemoryCatalog:
                 return
             raise NoSuchDatabase(f"there is no database `{name}`")
         if self._tables[name.lower()] and not cascade:
-            raise NotEmpty(f"the database `{name}` has tables")
+            raise DatabaseNotEmpty(f"the database `{name}` has tables")
         del self._databases[name.lower()], self._tables[name.lower()]
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
@@ -81,7 +90,7 @@ class MemoryCatalog:
         if table.name.lower() not in tables:
             tables[table.name.lower()] = table
         elif not ignore_if_exists:
-            raise AlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+            raise TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
 
     async def alter_table(
         self,
@@ -94,8 +103,7 @@ class MemoryCatalog:
         if not await self._is_there(database, name, ignore_if_not_exists):
             return
         table = await self.table(database, name)
-        merged = {**table.properties, **changed}
-        properties = {key: value for key, value in merged.items() if value is not None}
+        properties = _merged(table.properties, changed)
         self._tables[database.lower()][name.lower()] = replace(table, properties=properties)
 
     async def rename_table(
@@ -105,7 +113,7 @@ class MemoryCatalog:
             return
         tables = self._tables[database.lower()]
         if to.lower() in tables:
-            raise AlreadyExists(f"there is a table `{database}.{to}` already")
+            raise TableAlreadyExists(f"there is a table `{database}.{to}` already")
         tables[to.lower()] = replace(tables.pop(name.lower()), name=to)
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
@@ -131,3 +139,7 @@ class MemoryCatalog:
         if tables is None:
             raise NoSuchDatabase(f"there is no database `{database}`")
         return sorted(table.name for table in tables.values() if table.kind is kind)
+
+
+def _merged(properties: Mapping[str, str], changed: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**properties, **changed}.items() if value is not None}

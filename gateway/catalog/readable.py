@@ -37,18 +37,39 @@ class NoSuchTable(SluiceError):
     sqlstate = "42P01"
 
 
-class AlreadyExists(SluiceError):
-    """There is such a database or table already."""
+class DatabaseAlreadyExists(SluiceError):
+    """There is a database of that name."""
 
-    code = "ALREADY_EXISTS"
+    code = "SCHEMA_ALREADY_EXISTS"
+    sqlstate = "42P06"
+
+
+class TableAlreadyExists(SluiceError):
+    """There is a table or view of that name."""
+
+    code = "TABLE_OR_VIEW_ALREADY_EXISTS"
     sqlstate = "42P07"
 
 
-class NotEmpty(SluiceError):
-    """A database that is to be dropped has tables."""
+class DatabaseNotEmpty(SluiceError):
+    """A database that is to be dropped has tables, views or databases below it."""
 
     code = "SCHEMA_NOT_EMPTY"
     sqlstate = "2BP01"
+
+
+class NotSupported(SluiceError):
+    """Catalogs of this kind have no such thing, or cannot be told it safely."""
+
+    code = "CATALOG_NOT_SUPPORTED"
+    sqlstate = "0A000"
+
+
+class CatalogRefused(SluiceError):
+    """The system that keeps a catalog answers, and will not do what it was told; with its own words."""
+
+    code = "CATALOG_REFUSED"
+    sqlstate = "38000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,20 +141,31 @@ class ReadableCatalog(Protocol):
 
 
 class WritableCatalog(ReadableCatalog, Protocol):
-    """A catalog that the gateway can change. Views are dropped and renamed as tables are."""
+    """A catalog that the gateway can change. Views are altered, renamed and dropped as tables are.
+
+    Besides what is said, everything raises CatalogUnavailable, after which nobody knows whether it was done;
+    CatalogRefused; and NotSupported where a catalog of this kind has no such thing. What takes several
+    requests (`cascade`, properties that come and go at once) may be left half done by an error.
+    """
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
-        """Make a database. Raises AlreadyExists."""
+        """Make a database; whose it is may be the system's to say. Raises DatabaseAlreadyExists."""
+        ...
+
+    async def alter_database(
+        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
+    ) -> None:
+        """Change properties; None takes one away. Raises NoSuchDatabase."""
         ...
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Drop a database, with what is in it when `cascade`. Raises NoSuchDatabase, NotEmpty."""
+        """Drop a database, with what is in it when `cascade`. Raises NoSuchDatabase, DatabaseNotEmpty."""
         ...
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        """Make a table. Raises NoSuchDatabase, AlreadyExists."""
+        """Make a table, or a view when `kind` says so. Raises NoSuchDatabase, TableAlreadyExists."""
         ...
 
     async def alter_table(
@@ -150,9 +182,15 @@ class WritableCatalog(ReadableCatalog, Protocol):
     async def rename_table(
         self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
     ) -> None:
-        """Give a table another name in its database. Raises NoSuchTable, AlreadyExists."""
+        """Give a table another name in its database. Raises NoSuchTable, TableAlreadyExists."""
         ...
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop a table or view; its files are the system's matter. Raises NoSuchTable."""
         ...
+
+
+def parted(changed: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]]:
+    """Return the properties that are set, and the names of those that are taken away."""
+    kept = {key: value for key, value in changed.items() if value is not None}
+    return kept, sorted(changed.keys() - kept.keys())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -83,6 +84,22 @@ def _interval(start: Any, end: Any) -> str:
     return f"interval {start}" if start == end else f"interval {start} to {end}"
 
 
+@dataclass(frozen=True, slots=True)
+class DdlType:
+    """A type that somebody wrote as DDL, taken apart; as a text it is what was written."""
+
+    name: str
+    """With its lengths, such as `decimal(10,2)`; `array`, `map` or `struct` where others are inside."""
+    inside: tuple[tuple[str, DdlType], ...] = ()
+    """Types inside, with the names of a struct's fields as they are written."""
+
+    def __str__(self) -> str:
+        if not self.inside:
+            return self.name
+        told = (f"{name}:{kind}" if name else str(kind) for name, kind in self.inside)
+        return f"{self.name}<{','.join(told)}>"
+
+
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_.]*)|(\d{1,9})|([<>(),:]))")
 
 
@@ -92,10 +109,22 @@ def checked_ddl(text: str) -> str:
     Read are the names of types with lengths, `array<…>`, `map<…>`, `struct<name:type>` with plain or quoted
     names, intervals and collations; what Spark cuts short (`… 5 more fields`) is not a type.
     """
+    return str(parsed_ddl(text))
+
+
+def parsed_ddl(text: str) -> DdlType:
+    """Return such a type, taken apart. Raises NotUnderstood."""
     parser = _Ddl(text)
     ddl = parser.type(0)
     parser.end()
     return ddl
+
+
+def unquoted(name: str) -> str:
+    """Return a name as it is, where it was written in backticks."""
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        return name[1:-1].replace("``", "`")
+    return name
 
 
 class _Ddl:
@@ -127,7 +156,7 @@ class _Ddl:
         if self._peek():
             raise NotUnderstood("a type that goes on after its end")
 
-    def type(self, depth: int) -> str:
+    def type(self, depth: int) -> DdlType:
         if depth > _MAX_DEPTH:
             raise NotUnderstood("a type that nests too deep")
         name = self._next().lower()
@@ -139,7 +168,7 @@ class _Ddl:
             if self._peek().lower() == "to":
                 self._next()
                 end = self._next().lower()
-            return _interval(start, end)
+            return DdlType(_interval(start, end))
         if self._peek() == "<":
             return self._nested(name, depth)
         if self._peek() == "(":
@@ -155,8 +184,8 @@ class _Ddl:
             collation = self._next()
             if not name.startswith(("string", "char", "varchar")) or not _COLLATION.fullmatch(collation):
                 raise NotUnderstood("a collation where there is none")
-            return f"{name} collate {collation}"
-        return name
+            return DdlType(f"{name} collate {collation}")
+        return DdlType(name)
 
     def _number(self) -> str:
         number = self._next()
@@ -164,29 +193,29 @@ class _Ddl:
             raise NotUnderstood("a length that is not a number")
         return number
 
-    def _nested(self, name: str, depth: int) -> str:
+    def _nested(self, name: str, depth: int) -> DdlType:
         self._next("<")
+        inside: list[tuple[str, DdlType]]
         match name:
             case "array":
-                inside = self.type(depth + 1)
+                inside = [("", self.type(depth + 1))]
             case "map":
                 key = self.type(depth + 1)
                 self._next(",")
-                inside = f"{key},{self.type(depth + 1)}"
+                inside = [("", key), ("", self.type(depth + 1))]
             case "struct":
-                fields = [self._named(depth)]
+                inside = [self._named(depth)]
                 while self._peek() == ",":
                     self._next()
-                    fields.append(self._named(depth))
-                inside = ",".join(fields)
+                    inside.append(self._named(depth))
             case _:
                 raise NotUnderstood("a type that is not known")
         self._next(">")
-        return f"{name}<{inside}>"
+        return DdlType(name, tuple(inside))
 
-    def _named(self, depth: int) -> str:
+    def _named(self, depth: int) -> tuple[str, DdlType]:
         name = self._next()
         if not (name.startswith("`") or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)):
             raise NotUnderstood("a field without a name")
         self._next(":")
-        return f"{name}:{self.type(depth + 1)}"
+        return name, self.type(depth + 1)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gateway.catalog.readable import CatalogUnavailable
 from gateway.cli import exit_codes
 from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except Faults as error:
         return _failed(arguments, terminal, error.code, exit_codes.FAULTS, error.faults)
-    except (BackendUnavailable, LedgerUnavailable) as error:
+    except (BackendUnavailable, CatalogUnavailable, LedgerUnavailable) as error:
         return _failed(arguments, terminal, error.code, exit_codes.UNAVAILABLE, (error.message,))
     except SluiceError as error:
         return _failed(arguments, terminal, error.code, exit_codes.ERROR, (error.message,))

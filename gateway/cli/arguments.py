@@ -377,17 +377,20 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "datasets",
-        "files that became tables: list, show, refresh, forget",
+        "files that became tables: list, show, promote, refresh, forget",
         "  sluice datasets list                     every one, with its table and who named it first\n"
         "  sluice datasets show lake/raw/events     its format, options and columns\n"
+        "  sluice datasets promote lake/raw/events --user alice\n"
+        "                                           makes them a table, by the privileges of alice\n"
         "  sluice datasets refresh lake/raw/events  looks at the files again; exit code 1: other columns\n"
         "  sluice datasets forget lake/raw/events   drops the table; the files stay\n"
         "\nWho names a forgotten one again, and may, has it made a table again.\n",
         "datasets",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=("list", "show", "refresh", "forget"))
+    parser.add_argument("action", choices=("list", "show", "promote", "refresh", "forget"))
     parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="which one; not for list")
+    parser.add_argument("--user", help="for promote: who does it, by whose privileges")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -431,16 +434,18 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = _command(
         commands,
         "catalogs",
-        "the catalogs of the settings: list, show and test them, print what Spark must be told",
+        "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
         "  sluice catalogs list\n"
-        "  sluice catalogs show lake                with its parameters, secrets hidden\n"
+        "  sluice catalogs show lake lake.sales.orders   parameters and databases; a table, or a database\n"
+        "  sluice catalogs create-database lake.sales\n"
         "  sluice catalogs test                     does each of them answer\n"
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
         "catalogs",
     )
     _with_config(parser)
-    parser.add_argument("action", choices=["list", "show", "test", "spark-conf"], metavar="ACTION")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs; by default all")
+    actions = ["list", "show", "test", "spark-conf", "create-database", "drop-database"]
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (by default all); what is in them")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -1,4 +1,7 @@
-"""`sluice catalogs`: the catalogs of the settings; list, show, test, and what Spark must be told of them."""
+"""`sluice catalogs`: the catalogs of the settings; list, show, test, and what Spark must be told of them.
+
+Databases are made and dropped here for setting up; tables are made by statements, which are judged.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gateway.app import logs
+from gateway.app.catalog_access import CatalogAccess, entry_named
 from gateway.app.catalogs import HIDDEN, revealed
 from gateway.app.explaining import named_spark_home
 from gateway.app.metalakes import MetalakeState, asked_metalake, kept_metalakes
-from gateway.app.opening_catalogs import open_catalog
+from gateway.catalog.describe import split_name
+from gateway.catalog.readable import DatabaseEntry
 from gateway.catalog.spark_settings import start_settings
 from gateway.cli import exit_codes
+from gateway.cli.catalog_contents import shown
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults, SluiceError
 from gateway.model.spark_minors import Minor, supported_minor
@@ -33,7 +39,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         case "list":
             return _list(settings, arguments, terminal)
         case "show":
-            return _show(settings, arguments, terminal)
+            return asyncio.run(_show(settings, arguments, terminal))
+        case "create-database" | "drop-database":
+            return asyncio.run(_change(settings, arguments, terminal))
         case "spark-conf":
             return _spark_conf(settings, arguments, terminal)
         case _:
@@ -41,12 +49,13 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _named(settings: Settings, names: Sequence[str]) -> tuple[CatalogEntry, ...]:
-    found = {entry.name.lower(): entry for entry in settings.catalogs}
-    unknown = [name for name in names if name.lower() not in found]
+    found = {name: entry_named(settings, name) for name in names}
+    unknown = [name for name, entry in found.items() if entry is None]
     if unknown:
-        known = ", ".join(f"`{entry.name}`" for entry in settings.catalogs) or "none"
+        listed = dict.fromkeys([*(entry.name for entry in settings.catalogs), *settings.policies.catalogs])
+        known = ", ".join(f"`{name}`" for name in listed) or "none"
         raise Faults([f"there is no catalog `{name}` in `catalogs`; there is {known}" for name in unknown])
-    return tuple(found[name.lower()] for name in names) or settings.catalogs
+    return tuple(entry for entry in found.values() if entry is not None) or settings.catalogs
 
 
 def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -119,23 +128,95 @@ async def _metalakes(settings: Settings) -> list[tuple[CatalogEntry, MetalakeSta
     return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
 
 
-def _show(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    entries = _named(settings, arguments.names)
-    states = {state.name: state for _, state in asyncio.run(_metalakes(settings))}
-    told = [_as_json(entry, states.get(entry.name)) for entry in entries]
+async def _show(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    names = [_parts(name) for name in arguments.names] or [(entry.name,) for entry in settings.catalogs]
+    entries = _named(settings, [parts[0] for parts in names])
+    by_name = {entry.name.lower(): entry for entry in entries}
+    states = {state.name: state for _, state in await _metalakes(settings)}
+    told: list[dict[str, Any]] = []
+    async with CatalogAccess(settings) as access:
+        for catalog, *below in names:
+            entry = by_name[catalog.lower()]
+            if below:
+                told += await shown(await access.open(entry), entry.name, below)
+            else:
+                told.append(
+                    {**_as_json(entry, states.get(entry.name)), **await _databases(access, entry)},
+                )
     if arguments.json:
         terminal.json(told)
         return exit_codes.OK
     for one in told:
-        metalake = one.pop("metalake", None) or {}
-        rows = [(key, str(value)) for key, value in one.items() if key != "parameters"]
-        rows += [(key, value) for key, value in one["parameters"].items()]
-        rows += [("catalog", str(catalog["name"])) for catalog in metalake.get("catalogs", ())]
-        rows += [("left out", f"{left['name']}: {left['why']}") for left in metalake.get("left_out", ())]
-        lost = metalake.get("not_mapped", {})
-        rows += [("cannot be mapped", f"{what}, {times} times") for what, times in lost.items()]
-        terminal.table(("key", "value"), rows, max_cell=200)
+        terminal.table(("key", "value"), _rows(one), max_cell=200)
     return exit_codes.OK
+
+
+def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what is told of one thing line by line."""
+    rows: list[tuple[str, str]] = []
+    for key, value in told.items():
+        if key == "metalake":
+            rows += [("catalog", str(catalog["name"])) for catalog in value["catalogs"]]
+            rows += [("left out", f"{left['name']}: {left['why']}") for left in value["left_out"]]
+            rows += [
+                ("cannot be mapped", f"{what}, {times} times") for what, times in value["not_mapped"].items()
+            ]
+        elif key in ("parameters", "properties"):
+            rows += list(value.items())
+        elif key == "columns":
+            rows += [
+                ("column", f"{c['name']} {c['type']}" + (f", {c['comment']}" if c["comment"] else ""))
+                for c in value
+            ]
+        elif isinstance(value, list):
+            rows += [(_ONE_OF.get(key, key), str(one)) for one in value]
+        elif value not in (None, ""):
+            rows.append((key, str(value)))
+    return rows
+
+
+_ONE_OF = {"databases": "database", "tables": "table", "views": "view", "functions": "function"}
+
+
+def _parts(written: str) -> tuple[str, ...]:
+    parts = split_name(written)
+    if not parts:
+        raise Faults([f"`{written}` is no name such as `lake`, `lake.sales` or `lake.sales.orders`"])
+    return parts
+
+
+async def _databases(access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
+    """Return a catalog's databases, or why they are not known."""
+    if entry.catalog.type == "gravitino":
+        return {}
+    try:
+        return {"databases": list(await (await access.open(entry)).databases())}
+    except SluiceError as error:
+        return {"databases": [], "trouble": _message(error)}
+
+
+async def _change(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Make or drop databases; one that is not empty is not dropped."""
+    names = [_parts(name) for name in arguments.names]
+    if not names or any(len(parts) < 2 for parts in names):
+        raise Faults([f"`{arguments.action}` takes databases with their catalogs, such as `lake.sales`"])
+    entries = _named(settings, [parts[0] for parts in names])
+    by_name = {entry.name.lower(): entry for entry in entries}
+    async with CatalogAccess(settings) as access:
+        for catalog, *below in names:
+            entry = by_name[catalog.lower()]
+            opened, database = await access.open(entry), ".".join(below)
+            if arguments.action == "create-database":
+                await opened.create_database(DatabaseEntry(name=database))
+            else:
+                await opened.drop_database(database)
+            done = "is there" if arguments.action == "create-database" else "is dropped"
+            terminal.line(f"{entry.name}.{database} {done}")
+    return exit_codes.OK
+
+
+def _message(error: SluiceError) -> str:
+    return "; ".join(error.faults) if isinstance(error, Faults) else error.message
 
 
 def _as_json(entry: CatalogEntry, state: MetalakeState | None) -> dict[str, Any]:
@@ -178,31 +259,24 @@ def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Ter
 
 async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     entries = _named(settings, arguments.names)
-    results = [await _tested(settings, entry) for entry in entries]
+    async with CatalogAccess(settings) as access:
+        results = [await _tested(settings, access, entry) for entry in entries]
     if arguments.json:
         terminal.json(results)
     else:
         for one in results:
-            said = terminal.style(
-                str(one["said"]), RED if one["ok"] is False else GREEN if one["ok"] else DIM
-            )
+            said = terminal.style(str(one["said"]), GREEN if one["ok"] else RED)
             terminal.line(f"{one['name']}: {said}")
-    return exit_codes.UNAVAILABLE if any(one["ok"] is False for one in results) else exit_codes.OK
+    return exit_codes.UNAVAILABLE if any(not one["ok"] for one in results) else exit_codes.OK
 
 
-async def _tested(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
+async def _tested(settings: Settings, access: CatalogAccess, entry: CatalogEntry) -> dict[str, Any]:
     try:
         if entry.catalog.type == "gravitino":
             return {"name": entry.name, "ok": True, **(await _metalake(settings, entry))}
-        opening = open_catalog(entry)
-        if opening is None:
-            said = "kept where only Spark can look; ask it with `sluice check`"
-            return {"name": entry.name, "ok": None, "said": said}
-        async with opening as catalog:
-            databases = await catalog.databases()
+        databases = await (await access.open(entry)).databases()
     except SluiceError as error:
-        faults = "; ".join(error.faults) if isinstance(error, Faults) else error.message
-        return {"name": entry.name, "ok": False, "said": faults}
+        return {"name": entry.name, "ok": False, "said": _message(error)}
     return {"name": entry.name, "ok": True, "said": f"answers, with {len(databases)} databases"}
 
 

@@ -1,4 +1,4 @@
-"""`sluice datasets`: files that became tables when they were first named; list, show, refresh, forget."""
+"""`sluice datasets`: files that became tables; list, show, promote, refresh, forget."""
 
 from __future__ import annotations
 
@@ -10,23 +10,31 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from gateway.app import logs
+from gateway.app.accepted_tags import kept_tags
 from gateway.app.explaining import asking, make_reader
+from gateway.app.files import make_promotion
+from gateway.app.rules import RulesInForce
 from gateway.cli import exit_codes
+from gateway.cli.audit import where
 from gateway.cli.lineage import connect
 from gateway.cli.terminal import BOLD, DIM, Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.files.keeping import Keeper, Refreshed
 from gateway.files.store import datasets
+from gateway.frontends.users import read_users
 from gateway.model.catalog import TableName
+from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
+from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
 from gateway.settings import load_settings
 from gateway.settings.models import LogSettings, Settings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
-    """List, show, refresh or forget datasets of the settings' gateway."""
+    """List, show, promote, refresh or forget datasets of the settings' gateway."""
     settings = load_settings(arguments.config)
     logs.configure(LogSettings(level="warning"))
     return asyncio.run(_run(settings, arguments, terminal))
@@ -35,6 +43,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     if (arguments.action == "list") != (arguments.what is None):
         raise Faults([f"`{arguments.action}` takes {'no' if arguments.what else 'one'} SOURCE/PATH"])
+    if arguments.action == "promote":
+        table = await _promote(settings, arguments.what, arguments.user)
+        terminal.line(f"{arguments.what} is the table {table}")
+        return exit_codes.OK
     connection = await connect(settings)
     try:
         await migrate(connection)
@@ -75,6 +87,42 @@ async def _keeper(settings: Settings) -> AsyncIterator[Keeper]:
     sources = [source.made(name) for name, source in settings.files.items()]
     async with await make_reader(settings) as reader, asking(settings, reader) as (queries, catalog):
         yield Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
+
+
+async def _promote(settings: Settings, what: str, user: str | None) -> TableName:
+    """Make a table of files as a user, whose privileges it takes; return the table's name."""
+    users = read_users(settings.users.file) if settings.users.file.exists() else {}
+    if user is None or user not in users:
+        raise Faults(["`promote` takes `--user`, one of the user file, whose privileges are asked"])
+    principal = users[user].principal
+    name, *path = what.split("/")
+    sources = {one: source.made(one) for one, source in settings.files.items()}
+    if name not in sources:
+        raise Faults([f"there is no source `{name}` in the settings"])
+    try:
+        table = sources[name].table(tuple(path))
+    except ValueError as why:
+        raise Faults([f"`{what}` {why}"]) from None
+    dsn = where(settings)[0]
+    async with (
+        await make_reader(settings) as reader,
+        RulesInForce(settings.policies, reader, accepted=kept_tags(settings), read_only=True) as rules,
+        asking(settings, reader) as (queries, catalog),
+    ):
+        promoter = make_promotion(settings, queries, catalog, dsn, ledger=None, gateway="")
+        if promoter is None:
+            raise Faults(["there are no `files` in the settings"])
+        authority = engine_for(rules.current)
+
+        def decide(resource: Resource, access: str) -> Decision:
+            return authority.decide(AccessRequest(principal=principal, resource=resource, access=access))
+
+        refused = await promoter.promote(table, principal, decide, authority.guards_escaped, asked=True)
+        if refused is None and (await catalog.look_up([table])).table(table) is None:
+            raise Faults([f"there are no files at `{what}`"])
+    if refused is not None:
+        raise Faults([refused.message])
+    return table
 
 
 def _name(row: Mapping[str, Any]) -> TableName:

@@ -1,4 +1,4 @@
-"""The arguments of `jobs` and `report`."""
+"""The arguments of `jobs`, `report` and `recommend`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def add(commands: Commands[argparse.ArgumentParser], command: Command, with_conf
     """Add the commands, made as all others are."""
     _jobs(commands, command, with_config)
     _report(commands, command, with_config)
+    _recommend(commands, command, with_config)
 
 
 def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
@@ -96,3 +97,33 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
         "--by", choices=("all", "user", "group", "table", "tag"), default="all", help="of `latency`"
     )
     parser.add_argument("--limit", type=int, default=50, help="rows to show; default 50")
+
+
+def _recommend(
+    commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig
+) -> None:
+    parser = command(
+        commands,
+        "recommend",
+        "changes to policies that the use of them speaks for: `list`, `show`, `apply` to a pack, `reject`",
+        "  sluice recommend list --kind unused-grant\n"
+        "  sluice recommend show 17                 who, how often, when last; the change and its cases\n"
+        "  sluice recommend apply 17 --pack rules/policies/hr.yaml            the diff\n"
+        "  sluice recommend apply 17 --pack rules/policies/hr.yaml --write\n"
+        "  sluice recommend reject 17 18            not again, until the change would be another\n",
+        "recommend",
+    )
+    with_config(parser)
+    actions = ("list", "show", "apply", "reject")
+    parser.add_argument("action", choices=actions, metavar="list|show|apply|reject")
+    parser.add_argument("numbers", nargs="*", metavar="ID")
+    kinds = (
+        *("far-from-peers", "group-by-use", "no-policy", "shadowed", "unused-exemption", "unused-grant"),
+        "wide-wildcard",
+    )
+    parser.add_argument("--kind", choices=kinds, help="of `list`: only these")
+    states = ("proposed", "rejected", "applied", "all")
+    parser.add_argument("--state", choices=states, default="proposed", help="of `list`; default proposed")
+    parser.add_argument("--pack", type=Path, metavar="FILE", help="of `apply`: a pack of the settings")
+    parser.add_argument("--write", action="store_true", help="of `apply`: write the pack")
+    parser.add_argument("--limit", type=int, default=100, help="of `list`: rows to show; default 100")

@@ -72,9 +72,16 @@ class Promoter:
         return source_of(self._sources, name) is not None
 
     async def promote(
-        self, name: TableName, principal: Principal, decide: Decide, escaped: Escaped
+        self,
+        name: TableName,
+        principal: Principal,
+        decide: Decide,
+        escaped: Escaped,
+        *,
+        asked: bool = False,
     ) -> NotPromoted | None:
-        """Make a table of the files that `name` stands for, if they are there.
+        """Make a table of the files that `name` stands for, if they are there and, where its source does not
+        do that by itself, it is `asked` to.
 
         `decide` and `escaped` are asked before anything is looked at. Returns why they cannot become one, or
         may not at this user's word; None when the name may be looked up again. Raises BackendUnavailable when
@@ -85,11 +92,11 @@ class Promoter:
             return None
         source, path = found
         # Before anything is looked at: who may not is told the same, whatever is there.
-        asked = (
+        wanted = (
             (_resource(name), PROMOTE),
             (Resource.url(source.url(path)), READ),
         )
-        decisions = tuple(decide(resource, access) for resource, access in asked)
+        decisions = tuple(decide(resource, access) for resource, access in wanted)
         if not all(decision.allowed for decision in decisions):
             told_ = (
                 f"user {principal.user} may not make a table of files of source `{source.name}`: it takes "
@@ -103,6 +110,14 @@ class Promoter:
                 message=f"`{'/'.join(path)}` of source `{source.name}` cannot become a table: policies mask, "
                 "filter or deny something by the name of a directory above it, or of something in it, that "
                 "they do not by its own",
+                decisions=decisions,
+            )
+        if not (asked or source.auto_promote):
+            return NotPromoted(
+                code="NOT_GOVERNABLE",
+                sqlstate="0A000",
+                message=f"`{'/'.join(path)}` of source `{source.name}` is no table, and naming makes none: "
+                "ALTER TABLE … PROMOTE METADATA does, or `sluice datasets promote`",
                 decisions=decisions,
             )
         # INVARIANT (audit first): whoever had Spark make a table is on record before Spark is asked.
@@ -127,7 +142,10 @@ class Promoter:
 
     async def tend(self, action: DatasetAction, name: TableName) -> str | None:
         """Look at the files of a table again, or forget them; return why that could not be done, or how many
-        columns differ that the table was not given."""
+        columns differ that the table was not given. What was to be promoted is a table by now, or nothing."""
+        if action == "promote":
+            known = await self._catalog.look_up([name])
+            return None if known.table(name) else f"there are no files that `{name}` could be made of"
         try:
             if action == "forget":
                 await self._keeper.forget(self._connect(), name)

@@ -1,4 +1,4 @@
-"""Jobs that need all the data and so run on Spark: the archive of the record and its roll-ups.
+"""Jobs that need all the data and so run on Spark: archive, roll-ups, classification, advice, closure.
 
 A job is incremental, idempotent and restartable: killed at any point and started again, it ends with the same
 tables. `running` gives each run its lock and its record, `tables` replaces partitions as a whole, `spark`

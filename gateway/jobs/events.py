@@ -127,14 +127,18 @@ async def land(
     directory: Path,
     *,
     names: Sequence[str] = STORED,
+    schema: Any = None,
     each: Callable[[Any], None] = lambda row: None,
     told: Callable[[int], None] = lambda rows: None,
 ) -> int:
-    """Write the rows of a query, in a transaction, to a Parquet file and return how many there were."""
+    """Write the rows of a query, in a transaction, to a Parquet file and return how many there were.
+
+    `schema` is that of Arrow for what are no columns of events.
+    """
     import pyarrow
     from pyarrow import parquet
 
-    schema = arrow_schema(names)
+    schema = arrow_schema(names) if schema is None else schema
     rows: list[Any] = []
     size, total, spoken = 0, 0, time.monotonic()
     with parquet.ParquetWriter(directory / "events.parquet", schema, compression="zstd") as writer:

@@ -42,6 +42,8 @@ class FileSource:
     """Columns that a table may have, fields of structures counted one by one."""
     files: int
     """Files that a table may have when it is made."""
+    auto_promote: bool = True
+    """Whether naming files makes a table of them; if not, a statement or command for that does."""
     schema_learning: bool = False
     """Whether a table is made anew where it is looked at again and its files have other columns by now."""
 

@@ -166,12 +166,14 @@ class PersistFrame:
     """Spark's cache has the rows of a DataFrame when the statement succeeds, and finds them by its plan."""
 
 
-DatasetAction = Literal["refresh", "forget"]
+DatasetAction = Literal["promote", "refresh", "forget"]
 
 
 @dataclass(frozen=True, slots=True)
 class TendDataset:
-    """Before the statement is forwarded, the gateway looks at a dataset's files again, or forgets them."""
+    """Before the statement is forwarded, the gateway looks at a dataset's files again, or forgets them.
+
+    With `promote` files have become a table while its name was looked up."""
 
     action: DatasetAction
     table: TableName
@@ -364,6 +366,8 @@ class NeedsCatalog:
     tables: tuple[TableName, ...]
     promotes: bool = True
     """Whether files that one of them stands for become a table, where there is none."""
+    asked: bool = False
+    """Whether that is what the statement is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

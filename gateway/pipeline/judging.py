@@ -229,9 +229,18 @@ def wanted_tables(wants: Iterable[Want]) -> Iterator[TableName]:
             yield TableName(*(value for _, value in want.resource.elements))
 
 
-def promotes(parts: Iterable[Wants]) -> bool:
-    """Say whether naming files makes a table of them: not where the statement is about such tables."""
-    return not any(isinstance(effect, TendDataset) for part in parts for effect in part.effects)
+def to_promote(wants: Wants) -> tuple[TableName, ...]:
+    """Return what a statement is there to make a table of."""
+    tending = (effect for effect in wants.effects if isinstance(effect, TendDataset))
+    return tuple(effect.table for effect in tending if effect.action == "promote")
+
+
+def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Wants]) -> NeedsCatalog:
+    """Return that these are to be looked up. Naming files makes a table of them, but not where the statement
+    is about such tables and there to do something else."""
+    tending = [e.action for part in parts for e in part.effects if isinstance(e, TendDataset)]
+    asked = tending == ["promote"]
+    return NeedsCatalog(unknown, promotes=asked or not tending, asked=asked)
 
 
 def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple[SessionEffect, ...]:

@@ -42,8 +42,9 @@ from gateway.pipeline.judging import (
     distinct,
     not_governable,
     not_there,
-    promotes,
+    to_promote,
     together,
+    unknown_tables,
     wanted_tables,
 )
 from gateway.pipeline.kept import cached_view_refusal, varying_bodies
@@ -216,8 +217,9 @@ class _Plan:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
         tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
+        tables += [name for p in texts.all for name in to_promote(p.wants)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
-            return NeedsCatalog(unknown, promotes=promotes(p.wants for p in texts.all))
+            return unknown_tables(unknown, [p.wants for p in texts.all])
         return all(known)
 
     def _see(self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent) -> tuple[Seen, ...] | Denied:

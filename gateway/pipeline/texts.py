@@ -30,8 +30,9 @@ from gateway.pipeline.judging import (
     not_governable,
     not_there,
     obliged_names,
-    promotes,
+    to_promote,
     together,
+    unknown_tables,
     wanted_tables,
 )
 from gateway.pipeline.kept import (
@@ -77,8 +78,9 @@ async def _govern(prepared: Prepared, judging: Judging) -> Outcome:
     ask(prepared, accessing)
     if (denied := accessing.denied(judging)) is not None:
         return access_denied(denied, evaluation)
-    if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(prepared.tables)))):
-        return NeedsCatalog(unknown, promotes=promotes([prepared.wants]))
+    named = (*prepared.tables, *to_promote(prepared.wants))
+    if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(named)))):
+        return unknown_tables(unknown, [prepared.wants])
     usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context, accessed_together=together(usage, names_of(prepared.scans), judging.snapshot)

@@ -263,9 +263,12 @@ class Promotion(Protocol):
         principal: Principal,
         decide: Callable[[Resource, str], Decision],
         escaped: Callable[..., bool],
+        *,
+        asked: bool = False,
     ) -> NotPromoted | None:
         """Make a table of files that are there, or say why that may not be. None: the name may be looked up
-        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at."""
+        again. `decide`, and the Authority's `guards_escaped`, are asked before anything is looked at.
+        `asked`: also where the source makes none of what is only named."""
         ...
 
     async def tend(self, action: DatasetAction, name: TableName) -> str | None:

@@ -206,7 +206,7 @@ class Verdicts:
             needed.update(dict.fromkeys(answer.tables))
             catalog = await self._catalog.look_up(tuple(needed))
             named = answer.tables if answer.promotes else ()
-            refused = await self._promote(named, statement, snapshot, catalog)
+            refused = await self._promote(named, statement, snapshot, catalog, asked=answer.asked)
             if refused is not None:
                 return refused
             if self._promotion is not None:
@@ -226,8 +226,11 @@ class Verdicts:
         statement: Statement,
         snapshot: Snapshot,
         catalog: CatalogSnapshot,
+        *,
+        asked: bool,
     ) -> Refused | None:
-        """Make tables of files that are named for the first time, by the policies of `snapshot`."""
+        """Make tables of files that are named for the first time, by the policies of `snapshot`. `asked`:
+        that is what the statement is for."""
         promotion = self._promotion
         if promotion is None:
             return None
@@ -246,7 +249,9 @@ class Verdicts:
         for name in names:
             if catalog.table(name) is not None or not promotion.covers(name):
                 continue
-            refused = await promotion.promote(name, statement.principal, decide, authority.guards_escaped)
+            refused = await promotion.promote(
+                name, statement.principal, decide, authority.guards_escaped, asked=asked
+            )
             if refused is not None:
                 return Refused(
                     statement=statement,

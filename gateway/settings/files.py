@@ -32,6 +32,9 @@ class FileSourceSettings(Section):
     """Columns that a table may have, fields of structures counted one by one."""
     files: Count = 100_000
     """Files that a table may have when it is made."""
+    auto_promote: bool = True
+    """Whether files become a table when somebody who may names them. If not, `ALTER TABLE … PROMOTE METADATA`
+    and `sluice datasets promote` make it one."""
     schema_learning: bool = False
     """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
     columns are seen by whoever may select all of them."""
@@ -46,6 +49,7 @@ class FileSourceSettings(Section):
             depth=self.depth,
             leaf_columns=self.leaf_columns,
             files=self.files,
+            auto_promote=self.auto_promote,
             schema_learning=self.schema_learning,
         )
 

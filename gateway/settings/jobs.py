@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.jobs.schedules import parse_cron
 from gateway.settings.section import Bytes, Count, Heap, Name, Seconds, Secret, Section
 
-JobName = Literal["archive", "classify", "proof", "replay", "rollups"]
+JobName = Literal["archive", "classify", "closure", "proof", "recommend", "replay", "rollups"]
 
 
 def _cron(text: str) -> str:
@@ -171,6 +171,37 @@ class ProofSettings(Section):
     """Seconds for one statement, both ways together; one that takes longer is left out."""
 
 
+class RecommendSettings(Section):
+    """The job `recommend`: changes to policies that the use of them speaks for."""
+
+    unused_days: Count = 90
+    """Days without use that speak against a grant or an exemption, and that count for all else as now."""
+    named_tables: Count = 20
+    """Tables that are named instead of a wildcard, at most."""
+    members: Count = 3
+    """Users that are a group by use, and that a group needs for one to be far from the others, at least."""
+    tables: Count = 3
+    """Tables that users of a group by use have in common, or that one far from his peers has for himself, at
+    least."""
+    distance: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Share of a user's tables that hardly anybody of the same groups reads, from which on that is told."""
+    peer_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    """Share of a group's users that is hardly anybody; one user always is."""
+    most: Count = 200
+    """Recommendations of one kind that are kept."""
+    most_asked: Count = 20_000
+    """Questions to policies by which one of them may be told to be shadowed; what takes more is left out."""
+
+
+class ClosureSettings(Section):
+    """The job `closure`: the lineage graph, with all that comes to a column by any way."""
+
+    depth: Count = 30
+    """Steps of a way that are followed at most."""
+    findings: Count = 10_000
+    """Columns that tags reach without being put on them that PostgreSQL keeps. The lake has all."""
+
+
 class JobsSettings(Section):
     """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
 
@@ -193,3 +224,5 @@ class JobsSettings(Section):
     classify: ClassifySettings = ClassifySettings()
     proof: ProofSettings = ProofSettings()
     replay: ReplaySettings = ReplaySettings()
+    recommend: RecommendSettings = RecommendSettings()
+    closure: ClosureSettings = ClosureSettings()

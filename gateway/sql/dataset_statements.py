@@ -1,5 +1,6 @@
 """The gateway's own statements on tables that were made of files, which Spark's parser does not know.
 
+    ALTER TABLE name PROMOTE METADATA
     ALTER TABLE name REFRESH METADATA
     ALTER TABLE name FORGET METADATA
 
@@ -27,10 +28,14 @@ _SPACE = r"[ \t\r\n]"
 _PART = r"(?:[A-Za-z0-9_]+|`(?:[^`]|``)+`)"
 _STATEMENT = re.compile(
     rf"{_SPACE}*ALTER{_SPACE}+TABLE{_SPACE}+(?P<name>{_PART}(?:{_SPACE}*\.{_SPACE}*{_PART})*)"
-    rf"{_SPACE}+(?P<action>REFRESH|FORGET){_SPACE}+METADATA{_SPACE}*;?{_SPACE}*",
+    rf"{_SPACE}+(?P<action>PROMOTE|REFRESH|FORGET){_SPACE}+METADATA{_SPACE}*;?{_SPACE}*",
     re.IGNORECASE | re.ASCII,
 )
-_SPARKS = {"refresh": "REFRESH TABLE {}", "forget": "DROP TABLE IF EXISTS {}"}
+_SPARKS: Mapping[DatasetAction, str] = {
+    "promote": "REFRESH TABLE {}",
+    "refresh": "REFRESH TABLE {}",
+    "forget": "DROP TABLE IF EXISTS {}",
+}
 _LONGEST = 4_096
 """Characters of such a statement."""
 
@@ -48,7 +53,7 @@ def dataset_statement(text: str) -> DatasetStatement | None:
     found = _STATEMENT.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return None
-    action: DatasetAction = "refresh" if found["action"].lower() == "refresh" else "forget"
+    action = next(one for one in _SPARKS if one == found["action"].lower())
     return DatasetStatement(action, _SPARKS[action].format(found["name"]))
 
 
@@ -59,7 +64,7 @@ def dataset_wants(
     which may be another one afterwards."""
     table = wants.pins[0].table if len(wants.pins) == 1 else None
     if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
-        return NotGovernable("REFRESH METADATA and FORGET METADATA take the name of a table made of files")
+        return NotGovernable("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
     return replace(
         wants,
         wants=(Want(_resource(table), "promote"),),

@@ -18,6 +18,11 @@ from gateway.sql.wants import NotGovernable
 SESSION_CATALOG = "spark_catalog"
 """Spark's own catalog, whose databases are not nested."""
 
+NESTED = (
+    "a nested namespace: policies speak of catalog.database.table, and what lies deeper cannot be governed"
+)
+"""Why nothing below a database's own tables is reached, whatever the catalog has there."""
+
 _GOVERNED_NAME = re.compile(r"[\w-]+(?: [\w-]+)*")
 """Letters, digits, `_`, `-` and single blanks inside. A path (`/x`, `s3:…`) would be read as files, `t$files`
 is a table format's view past masks, and metastores trim blanks: the name judged would not be the one used."""
@@ -181,8 +186,13 @@ class Names:
             return refused
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
             return _nested(rest)
+        if len(rest) > 2:
+            return Ungovernable(f"lies in {NESTED}")
         if len(rest) != 2:
-            return Ungovernable("does not have the form catalog.database.table")
+            return Ungovernable(
+                f"names the catalog {quote(catalog)} and no database in it: a database of that name is "
+                "written with its own catalog before it"
+            )
         return _checked(TableName(catalog, rest[0], rest[1]))
 
     def _means_files(self, parts: tuple[str, ...]) -> bool:
@@ -236,7 +246,7 @@ class Names:
         if refused is not None:
             return refused
         if len(rest) > 1:
-            return Ungovernable("is a nested namespace")
+            return Ungovernable(f"is {NESTED}")
         if rest and (rest[0].lower() == "global_temp" or not _GOVERNED_NAME.fullmatch(rest[0])):
             return Ungovernable("is not a database that can be governed")
         return catalog, (rest[0] if rest else None)

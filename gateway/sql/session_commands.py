@@ -24,7 +24,7 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.sql.functions import BUILTIN_NAMES
-from gateway.sql.names import TempViewName, no_catalog
+from gateway.sql.names import NESTED, TempViewName, no_catalog
 from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
 from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
@@ -154,7 +154,7 @@ def show_databases(scope: Scope) -> Wants:
     field = "namespace" if scope.command.node == "ShowNamespaces" else "child"
     catalog, database = scope.namespace(field)
     if database is not None:
-        raise CannotClassify("nested namespaces cannot be listed")
+        raise CannotClassify(f"what lies in the database `{database}` as a database is {NESTED}")
     pins = scope.pin_database(field) if scope.parts(field) else ()
     return Wants(namespaces=pins, answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
 

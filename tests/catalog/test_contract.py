@@ -10,27 +10,28 @@ import pytest
 from gateway.app.providers import shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
+from gateway.catalog.live import LiveCatalog
 from gateway.catalog.memory import MemoryCatalog
 from gateway.catalog.readable import (
-    AlreadyExists,
+    CatalogRefused,
     CatalogUnavailable,
+    DatabaseAlreadyExists,
     DatabaseEntry,
     NoSuchDatabase,
     NoSuchTable,
-    NotEmpty,
-    ReadableCatalog,
+    NotSupported,
+    TableAlreadyExists,
     TableEntry,
+    WritableCatalog,
 )
 from gateway.catalog.rest import RestLogin
+from gateway.catalog.spark_sql import SparkSqlCatalog
 from gateway.model.catalog import Column, TableKind
 from gateway.model.spark_minors import NEWEST
+from tests.catalog.contract import COLUMNS, Ability, holds
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
+from tests.catalog.fake_spark import FakeSpark, Rows, SparkRefuses
 
-COLUMNS = (
-    Column(name="id", type="bigint"),
-    Column(name="at", type="timestamp", comment="when"),
-    Column(name="tags", type="array<string>"),
-)
 TREE = {"default": {}, "sales": {"orders": "table", "items": "table", "öl": "table"}}
 HIVE = shipped_providers().row("hive", NEWEST)
 TYPES = HIVE.types if HIVE is not None else {}
@@ -38,7 +39,15 @@ KINDS = ("memory", "iceberg", "gravitino")
 
 
 @asynccontextmanager
-async def opened(kind: str) -> AsyncIterator[ReadableCatalog]:
+async def through_spark(spark: FakeSpark) -> AsyncIterator[WritableCatalog]:
+    live = LiveCatalog(spark.query, refusal=SparkRefuses, catalogs=["lake"])
+    async with SparkSqlCatalog("lake", spark.query, live, refusal=SparkRefuses) as catalog:
+        yield catalog
+    await live.close()
+
+
+@asynccontextmanager
+async def opened(kind: str) -> AsyncIterator[WritableCatalog]:
     double = Double(databases={name: dict(tables) for name, tables in TREE.items()})
     if kind == "memory":
         memory = MemoryCatalog()
@@ -83,39 +92,101 @@ async def test_every_catalog_answers_alike(kind: str) -> None:
                 await question("nowhere")
 
 
-async def test_what_is_written_to_a_catalog_is_read_from_it() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_written_to_a_catalog_is_read_from_it(kind: str) -> None:
+    async with opened(kind) as catalog:
+        await holds(catalog, "written", Ability(views=kind != "gravitino"))
+
+
+async def test_what_is_written_through_spark_is_read_from_it() -> None:
+    async with through_spark(FakeSpark()) as catalog:
+        await holds(catalog, "written", Ability(views=False, provider="iceberg"))
+        # Templates quote what names and texts hold.
+        odd = "o`; DROP -- 'x"
+        await catalog.create_database(DatabaseEntry(name="d", comment=odd, properties={odd: "${x}\\'"}))
+        assert (await catalog.database("d")).comment == odd
+        with pytest.raises(NoSuchTable):
+            await catalog.drop_table("d", odd)
+
+
+async def test_through_spark_a_view_is_dropped_and_renamed_but_not_made() -> None:
+    spark = FakeSpark()
+    view = TableEntry(database="default", name="v", kind=TableKind.VIEW, text="SELECT 1")
+    await spark.memory.create_table(view)
+    async with through_spark(spark) as catalog:
+        with pytest.raises(NotSupported, match="by a statement"):
+            await catalog.create_table(view)
+        await catalog.rename_table("default", "v", "w")
+        assert list(await catalog.views("default")) == ["w"]
+        await catalog.drop_table("default", "w")
+        assert list(await catalog.views("default")) == []
+    assert not [text for text in spark.texts if "SELECT" in text]
+
+
+async def test_functions_of_a_database_are_those_that_are_named_below_it() -> None:
+    spark = FakeSpark()
+    spark.functions = ("lake.default.f", "of_an_extension", "lake.other.g", "lake.default.`ö`")
+    async with through_spark(spark) as catalog:
+        assert list(await catalog.functions("default")) == ["f", "ö"]
+
+
+async def test_what_spark_does_not_know_or_refuses_is_told_in_one_line() -> None:
+    async def refuses(_: str) -> Rows:
+        raise SparkRefuses(
+            "42501", "Error running query: [NO] not for you\nat org.apache.Spark\n" + "x" * 9999
+        )
+
+    live = LiveCatalog(refuses, refusal=SparkRefuses, catalogs=["lake"])
+    with pytest.raises(CatalogRefused) as raised:
+        async with SparkSqlCatalog("lake", refuses, live, refusal=SparkRefuses):
+            pass
+    assert raised.value.message == "[NO] not for you"
+
+
+async def test_memory_compares_names_as_spark_does() -> None:
     catalog = MemoryCatalog()
     await catalog.create_database(DatabaseEntry(name="d"))
-    await catalog.create_database(DatabaseEntry(name="D"), ignore_if_exists=True)
-    with pytest.raises(AlreadyExists):
+    await catalog.create_table(TableEntry(database="d", name="t"))
+    with pytest.raises(DatabaseAlreadyExists):
         await catalog.create_database(DatabaseEntry(name="D"))
-    await catalog.create_table(TableEntry(database="d", name="t", properties={"a": "1", "b": "2"}))
-    await catalog.create_table(TableEntry(database="d", name="T"), ignore_if_exists=True)
-    with pytest.raises(AlreadyExists):
-        await catalog.create_table(TableEntry(database="d", name="T"))
-    with pytest.raises(NoSuchDatabase):
-        await catalog.create_table(TableEntry(database="e", name="t"))
-    await catalog.alter_table("d", "t", {"a": None, "c": "3"})
-    assert (await catalog.table("d", "t")).properties == {"b": "2", "c": "3"}
-    await catalog.create_table(TableEntry(database="d", name="v", kind=TableKind.VIEW, text="SELECT 1"))
-    assert (list(await catalog.tables("d")), list(await catalog.views("d"))) == (["t"], ["v"])
-    with pytest.raises(AlreadyExists):
-        await catalog.rename_table("d", "t", "v")
-    await catalog.rename_table("d", "t", "u")
-    await catalog.rename_table("d", "t", "u", ignore_if_not_exists=True)
-    for again in (
-        catalog.drop_table("d", "t"),
-        catalog.rename_table("d", "t", "x"),
-        catalog.alter_table("d", "t", {}),
-    ):
-        with pytest.raises(NoSuchTable):
-            await again
-    with pytest.raises(NotEmpty):
-        await catalog.drop_database("d")
-    await catalog.drop_database("d", cascade=True)
-    await catalog.drop_database("d", ignore_if_not_exists=True)
-    with pytest.raises(NoSuchDatabase):
-        await catalog.drop_database("d")
+    with pytest.raises(TableAlreadyExists):
+        await catalog.create_table(TableEntry(database="D", name="T"))
+
+
+TYPES_INSIDE = "struct<`a b`:decimal(10,2),m:map<string,array<date>>>"
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "gravitino"])
+async def test_types_and_partitions_come_back_as_they_were(kind: str) -> None:
+    columns = (Column(name="id", type="bigint"), Column(name="s", type=TYPES_INSIDE))
+    parts = ("bucket(16, id)", "truncate(4, id)")
+    async with opened(kind) as catalog:
+        made = TableEntry(database="sales", name="n", columns=columns, partitioning=parts)
+        await catalog.create_table(made)
+        found = await catalog.table("sales", "n")
+        types = found.columns[1].type.replace("`m`", "m")
+        assert (found.columns[0], types, found.partitioning) == (columns[0], TYPES_INSIDE, parts)
+        for odd in ("interval year to month9", "array<", "no_type"):
+            with pytest.raises(NotSupported):
+                await catalog.create_table(
+                    TableEntry(database="sales", name="o", columns=(Column(name="c", type=odd),))
+                )
+        with pytest.raises(NotSupported):
+            await catalog.create_table(
+                TableEntry(database="sales", name="o", columns=columns, partitioning=("odd(id)",))
+            )
+
+
+async def test_a_nested_namespace_is_made_in_one_that_is_there_and_dropped_from_below() -> None:
+    double = Double(databases={})
+    async with serving(double, iceberg(double)), IcebergRestCatalog(double.url, login=RestLogin()) as catalog:
+        with pytest.raises(NoSuchDatabase, match="`a`"):
+            await catalog.create_database(DatabaseEntry(name="a.b"))
+        for name in ("a", "a.b", "a.b.c", "ab"):
+            await catalog.create_database(DatabaseEntry(name=name))
+        await catalog.create_table(TableEntry(database="a.b.c", name="t", columns=COLUMNS))
+        await catalog.drop_database("a", cascade=True)
+        assert list(await catalog.databases()) == ["ab"]
 
 
 async def test_iceberg_nested_namespaces_pages_views_and_statistics() -> None:

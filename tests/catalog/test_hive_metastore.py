@@ -5,18 +5,26 @@ import random
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 
-from gateway.catalog import hive_structs as hive
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
-from gateway.catalog.readable import CatalogUnavailable, NoSuchDatabase, NoSuchTable
+from gateway.catalog.readable import (
+    CatalogRefused,
+    CatalogUnavailable,
+    DatabaseEntry,
+    NoSuchDatabase,
+    NoSuchTable,
+    NotSupported,
+    TableEntry,
+)
 from gateway.errors import Faults
 from gateway.model.catalog import Column, TableKind
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
-from gateway.wire.thrift import Struct
+from tests.catalog.contract import Ability, holds
 
 SPARK_SCHEMA = '{"type":"struct","fields":[{"name":"Id","type":"long","nullable":true,"metadata":{}}]}'
 
@@ -39,6 +47,8 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     settings = {
         "hive.async.log.enabled": "false",
         "datanucleus.schema.autoCreateAll": "true",
+        # pyspark has no jar of the pool that is the default.
+        "datanucleus.connectionPoolingType": "none",
         "hive.metastore.schema.verification": "false",
         "hive.metastore.warehouse.dir": f"file:{place}/warehouse",
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={place}/db;create=true",
@@ -60,40 +70,8 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.wait(60)
 
 
-class SerDe(Struct):
-    serializationLib: Annotated[str, 2]
-
-
-class Storage(Struct):
-    cols: Annotated[list[hive.FieldSchema], 1]
-    location: Annotated[str, 2]
-    inputFormat: Annotated[str, 3] = "org.apache.hadoop.mapred.TextInputFormat"
-    outputFormat: Annotated[str, 4] = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
-    serdeInfo: Annotated[SerDe, 7]
-
-
-class NewTable(Struct):
-    tableName: Annotated[str, 1]
-    dbName: Annotated[str, 2] = "sales"
-    owner: Annotated[str, 3] = "olga"
-    sd: Annotated[Storage, 7]
-    partitionKeys: Annotated[list[hive.FieldSchema] | None, 8] = None
-    parameters: Annotated[dict[str, str] | None, 9] = None
-    viewOriginalText: Annotated[str | None, 10] = None
-    viewExpandedText: Annotated[str | None, 11] = None
-    tableType: Annotated[str, 12]
-
-
-class NewTableArguments(Struct):
-    tbl: Annotated[NewTable, 1]
-
-
-class DatabaseArguments(Struct):
-    database: Annotated[hive.Database, 1]
-
-
 async def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None:
-    """Write a database, a table of Hive's, one of Spark's and a view, by calls that we never make."""
+    """Write a database, a table of Hive's, one of Spark's and a view."""
     catalog = HiveMetastoreCatalog(f"thrift://127.0.0.1:{port}")
     while True:
         try:
@@ -103,38 +81,23 @@ async def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None
             assert process.poll() is None, (place / "log").read_text()[-2000:]
             await asyncio.sleep(0.2)
 
-    async def table(name: str, kind: str, *columns: tuple[str, str, str | None], **more: Any) -> None:
-        sd = Storage(
-            cols=[hive.FieldSchema(name=n, type=t, comment=c) for n, t, c in columns],
-            location=f"file:{place}/{name}",
-            serdeInfo=SerDe(serializationLib="org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"),
+    async def table(name: str, *columns: Column, **more: Any) -> None:
+        place_of = {} if "kind" in more else {"location": f"file:{place}/{name}", "provider": "textfile"}
+        await catalog.create_table(
+            TableEntry(database="sales", name=name, columns=columns, owner="olga", **{**place_of, **more})
         )
-        given = {"partitionKeys": [], "parameters": {"EXTERNAL": "TRUE"}, **more}
-        made = NewTable(tableName=name, sd=sd, tableType=kind, **given)
-        done = await catalog._call("create_table", NewTableArguments(tbl=made), hive.NamesResult)
-        assert done.failed is None, done.failed.message
 
-    database = hive.Database(name="sales", description="c", locationUri=f"file:{place}/sales", parameters={})
-    await catalog._call("create_database", DatabaseArguments(database=database), hive.NamesResult)
-    columns = (("id", "bigint", None), ("tags", "array<struct<a:int,b:decimal(10,2)>>", "all"))
-    day = hive.FieldSchema(name="day", type="date")
-    await table("orders", "EXTERNAL_TABLE", *columns, partitionKeys=[day])
+    await catalog.create_database(DatabaseEntry(name="sales", comment="c", location=f"file:{place}/sales"))
+    tags = Column(name="tags", type="array<struct<a:int,b:decimal(10,2)>>", comment="all")
+    day = Column(name="day", type="date")
+    await table("orders", Column(name="id", type="bigint"), tags, day, partitioning=("day",))
     of_spark = {
-        "EXTERNAL": "TRUE",
         "spark.sql.sources.provider": "parquet",
         "spark.sql.sources.schema": SPARK_SCHEMA,
         "spark.sql.statistics.numRows": "7",
     }
-    await table("items", "EXTERNAL_TABLE", ("col", "array<string>", None), parameters=of_spark)
-    text = "SELECT 1 AS id"
-    await table(
-        "recent",
-        "VIRTUAL_VIEW",
-        ("id", "bigint", None),
-        parameters={},
-        viewOriginalText=text,
-        viewExpandedText=text,
-    )
+    await table("items", Column(name="col", type="array<string>"), properties=of_spark)
+    await table("recent", Column(name="id", type="bigint"), kind=TableKind.VIEW, text="SELECT 1 AS id")
     await catalog.__aexit__(None, None, None)
 
 
@@ -166,6 +129,70 @@ async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None
         for question in (catalog.database, catalog.tables, catalog.views, catalog.functions):
             with pytest.raises(NoSuchDatabase):
                 await question("nowhere")
+
+
+async def test_a_metastore_is_written_to_as_every_catalog_is(metastore: int) -> None:
+    # The first address is nobody's here as well.
+    uris = f"thrift://127.0.0.1:{free_port()},thrift://127.0.0.1:{metastore}"
+    async with HiveMetastoreCatalog(uris) as catalog:
+        await holds(catalog, "written", Ability())
+
+
+async def test_what_a_metastore_keeps_of_a_table_is_told_back_whole(metastore: int) -> None:
+    async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{metastore}") as catalog:
+        before = await catalog._whole_table("sales", "orders", ignored=False)
+        await catalog.alter_table("sales", "orders", {"a": "1"})
+        after = await catalog._whole_table("sales", "orders", ignored=False)
+        assert before is not None
+        assert after is not None
+        times = ("transient_lastDdlTime", "last_modified_time", "last_modified_by", "a")
+        for record in (before, after):
+            record.set_texts(9, {key: one for key, one in record.texts(9).items() if key not in times})
+        assert before == after
+        assert len(before.fields) > len(("tableName", "dbName", "owner", "sd", "partitionKeys", "parameters"))
+
+
+async def test_what_a_metastore_cannot_be_told_safely_is_not(metastore: int) -> None:
+    async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{metastore}") as catalog:
+        iceberg = TableEntry(
+            database="sales",
+            name="ice",
+            columns=(Column(name="id", type="bigint"),),
+            properties={"metadata_location": "s3://l/1.json", "table_type": "ICEBERG"},
+        )
+        await catalog.create_table(iceberg)
+        for change in (
+            catalog.alter_table("sales", "ice", {"a": "1"}),
+            catalog.rename_table("sales", "ice", "i"),
+        ):
+            with pytest.raises(NotSupported, match="commit"):
+                await change
+        await catalog.drop_table("sales", "ice")
+        for odd in (
+            {"columns": (Column(name="c", type="timestamp_ntz"),)},
+            {"columns": (Column(name="c", type="struct<`a b`:int>"),)},
+            {"provider": "delta"},
+            {"partitioning": ("bucket(4, id)",)},
+        ):
+            with pytest.raises(NotSupported):
+                await catalog.create_table(replace(iceberg, **odd))
+        with pytest.raises(CatalogRefused):
+            await catalog.create_table(replace(iceberg, name="no such name/"))
+
+
+async def test_a_change_that_got_no_answer_is_not_told_again() -> None:
+    asked: list[bytes] = []
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.read(100))
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        catalog = HiveMetastoreCatalog(f"thrift://127.0.0.1:{port},thrift://127.0.0.1:{port}")
+        with pytest.raises(CatalogUnavailable, match="done or not"):
+            await catalog.create_database(DatabaseEntry(name="d"))
+    assert len(asked) == 1
 
 
 async def test_no_metastore_is_told() -> None:

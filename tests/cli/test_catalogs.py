@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from gateway.cli import main
-from gateway.cli.exit_codes import FAULTS, UNAVAILABLE
+from gateway.cli.exit_codes import ERROR, FAULTS, UNAVAILABLE
+from tests.catalog.doubles import Double, iceberg, serving
 from tests.catalog.gravitino_double import Gravitino
 
 SETTINGS = """\
@@ -38,17 +39,24 @@ catalogs:
 """
 
 
+@asynccontextmanager
+async def started(double: Gravitino) -> AsyncIterator[None]:
+    await double.start()
+    yield
+    await double.stop()
+
+
 @contextmanager
-def served(double: Gravitino) -> Iterator[None]:
-    """Have the server answer, in a thread of its own."""
+def served(server: AbstractAsyncContextManager[object]) -> Iterator[None]:
+    """Have a server answer, in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    asyncio.run_coroutine_threadsafe(double.start(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
     try:
         yield
     finally:
-        asyncio.run_coroutine_threadsafe(double.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
@@ -105,6 +113,51 @@ def test_catalogs_are_listed_shown_and_tested(config: str, capsys: pytest.Captur
     assert "there is no catalog `laek`" in out
 
 
+IN_USE = """\
+catalogs:
+  - name: lake
+    catalog: {{type: iceberg, connection-params: {{type: rest, uri: "{uri}"}}}}
+"""
+
+
+def test_what_is_in_a_catalog_is_shown_and_databases_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    double = Double(databases={"sales": {"orders": "table", "b": "table"}, "sales.b": {}})
+    double.told["sales",] = {"properties": {"s3.secret-access-key": "hush", "team": "red"}}
+    with served(serving(double, iceberg(double))):
+        (tmp_path / "gateway.yaml").write_text(IN_USE.format(uri=double.url))
+        config = str(tmp_path / "gateway.yaml")
+        (lake,) = json.loads(asked(config, capsys, "show", "lake", "--json")[1])
+        assert lake["databases"] == ["sales", "sales.b"]
+        database, table = json.loads(
+            asked(config, capsys, "show", "lake.sales", "lake.sales.orders", "--json")[1]
+        )
+        assert (database["tables"], database["properties"]["team"]) == (["b", "orders"], "red")
+        assert (table["table"], table["columns"][0]) == (
+            "orders",
+            {"name": "id", "type": "bigint", "comment": None},
+        )
+        # A name that is both a database and a table means both.
+        both = json.loads(asked(config, capsys, "show", "lake.sales.b", "--json")[1])
+        assert [one.get("table") or one["database"] for one in both] == ["sales.b", "b"]
+        code, out = asked(config, capsys, "show", "lake.`sales`.orders")
+        assert code == 0
+        assert "at timestamp, when" in out
+        code, out = asked(config, capsys, "show", "lake.sales.nothing")
+        assert (code, "`lake` has no table or database `sales.nothing`" in out) == (ERROR, True)
+        assert asked(config, capsys, "create-database", "lake.new") == (0, "lake.new is there\n")
+        code, out = asked(config, capsys, "create-database", "lake.new")
+        assert (code, "already" in out) == (ERROR, True)
+        code, out = asked(config, capsys, "drop-database", "lake.sales")
+        assert (code, "not empty" in out) == (ERROR, True)
+        assert asked(config, capsys, "drop-database", "lake.new") == (0, "lake.new is dropped\n")
+        for wrong in ("create-database", "drop-database"):
+            assert asked(config, capsys, wrong, "lake")[0] == FAULTS
+            assert asked(config, capsys, wrong)[0] == FAULTS
+    assert sorted(double.databases) == ["sales", "sales.b"]
+
+
 def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +165,7 @@ def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
     double.add("pg", "jdbc-mysql", jdbc_url="jdbc:mysql://db", jdbc_driver="d", jdbc_password="hush")
     double.add("odd", "unheard-of")
     monkeypatch.setenv("SLUICE_TEST_LAKE", "hush")
-    with served(double):
+    with served(started(double)):
         (tmp_path / "gateway.yaml").write_text(METALAKE.format(uri=double.url))
         config = str(tmp_path / "gateway.yaml")
         code, out = asked(config, capsys, "test", "lake", "--json")

@@ -5,6 +5,7 @@ It is a Derby database by way of JDBC. Its password is a secret of the gateway's
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,20 @@ from pathlib import Path
 import pytest
 from pyhive import hive
 
+from gateway.app.catalog_access import CatalogAccess, entry_named
+from gateway.catalog.readable import (
+    CatalogRefused,
+    DatabaseAlreadyExists,
+    DatabaseEntry,
+    NoSuchDatabase,
+    NoSuchTable,
+    TableAlreadyExists,
+    TableEntry,
+)
+from gateway.cli import main
+from gateway.model.catalog import Column
+from gateway.settings import load_settings
+from tests.catalog.contract import Ability, holds, raises
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, query
 
@@ -130,3 +145,54 @@ def test_an_error_of_the_catalog_names_no_password(gateway: RunningGateway) -> N
     with pytest.raises(hive.OperationalError) as raised:
         query(gateway.host, gateway.port, "ann", "SELECT * FROM told.shop.nothing", password=PASSWORD)
     assert SECRET not in str(raised.value)
+
+
+def test_a_catalog_that_spark_alone_reaches_holds_the_contract_of_catalogs(gateway: RunningGateway) -> None:
+    async def hold() -> None:
+        settings = load_settings(gateway.config)
+        own = entry_named(settings, "SPARK_CATALOG")
+        assert own is not None
+        async with CatalogAccess(settings) as access:
+            await holds(await access.open(own), "written", Ability(views=False, provider="parquet"))
+
+    asyncio.run(hold())
+
+
+def test_a_database_behind_jdbc_is_read_and_written_through_spark(
+    gateway: RunningGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def written() -> None:
+        settings = load_settings(gateway.config)
+        told = entry_named(settings, "told")
+        assert told is not None
+        async with CatalogAccess(settings) as access:
+            catalog = await access.open(told)
+            person = await catalog.table("shop", "person")
+            assert [(one.name.lower(), one.type) for one in person.columns] == [
+                ("id", "int"),
+                ("card", "int"),
+                ("region", "int"),
+            ]
+            made = DatabaseEntry(name="made")
+            await raises(NoSuchDatabase, catalog.tables("made"))
+            await catalog.create_database(made)
+            await raises(DatabaseAlreadyExists, catalog.create_database(made))
+            table = TableEntry(database="made", name="t", columns=(Column(name="id", type="int"),))
+            await catalog.create_table(table)
+            await raises(TableAlreadyExists, catalog.create_table(table))
+            assert list(await catalog.tables("made")) == ["t"]
+            assert list(await catalog.views("made")) == list(await catalog.functions("made")) == []
+            await catalog.drop_table("made", "t")
+            await raises(NoSuchTable, catalog.drop_table("made", "t"))
+            # Derby has no such statement without a word that Spark does not write.
+            with pytest.raises(CatalogRefused, match=r"^\[FAILED_JDBC") as raised:
+                await catalog.drop_database("made")
+            assert SECRET not in raised.value.message
+
+    asyncio.run(written())
+    assert main(["catalogs", "test", "told", "-c", str(gateway.config)]) == 0
+    assert "told: answers, with " in capsys.readouterr().out
+    assert main(["catalogs", "show", "told.shop.person", "-c", str(gateway.config)]) == 0
+    shown = capsys.readouterr().out
+    assert "card int" in shown.lower()
+    assert SECRET not in shown

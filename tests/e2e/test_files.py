@@ -32,12 +32,12 @@ policies:
     on: {catalog: spark_catalog, database: testlake, table: "*"}
     allow: [{groups: [promoters], access: [promote]}]
   - name: the source's files
-    on: [{url: "file:ROOT/*"}, {url: "file:ABOVE/testlearned/*"}]
+    on: [{url: "file:ROOT/*"}, {url: "file:ABOVE/testlearned/*"}, {url: "file:ABOVE/testasked/*"}]
     allow: [{users: [alice], access: [read]}]
-  - name: files that get other columns
+  - name: files that get other columns, and files that become tables when that is asked for
     on:
-      - {catalog: spark_catalog, database: testlearned}
-      - {catalog: spark_catalog, database: testlearned, table: "*", column: "*"}
+      - {catalog: spark_catalog, database: [testlearned, testasked]}
+      - {catalog: spark_catalog, database: [testlearned, testasked], table: "*", column: "*"}
     allow: [{users: [alice], access: [use, select, promote]}]
   - name: one of which nobody sees
     on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
@@ -97,6 +97,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     sources = {
         "testlake": {"root": f"file:{root}"},
         "testlearned": {"root": learned, "schema_learning": True},
+        "testasked": {"root": f"file:{open_directory}/testasked", "auto_promote": False},
     }
     settings: dict[str, Any] = {"files": sources}
     pack = PACK.replace("ROOT", str(root)).replace("ABOVE", str(open_directory))
@@ -105,6 +106,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlake CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testwarehouse CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testasked CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
@@ -294,6 +296,46 @@ def test_what_is_no_dataset_has_no_metadata_to_forget(files: RunningGateway, end
             text = f"ALTER TABLE {name} {action} METADATA"
             assert why in refused(files, endpoint, "alice", text), text
     assert "PARSE" in refused(files, endpoint, "alice", "ALTER TABLE testlake.days FORGET METADATA x")
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_files_become_a_table_only_when_that_is_asked_for(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    write(open_directory / "testasked" / endpoint / "a.csv", "id,name\n1,a\n")
+    text, promote = (
+        f"SELECT * FROM testasked.{endpoint}",
+        f"ALTER TABLE testasked.{endpoint} PROMOTE METADATA",
+    )
+    assert "PROMOTE METADATA" in refused(files, endpoint, "alice", text)
+    assert "ACCESS_DENIED" in refused(files, endpoint, "bob", text)
+    assert "ACCESS_DENIED" in refused(files, endpoint, "bob", promote)
+    absent = "ALTER TABLE testasked.absent PROMOTE METADATA"
+    assert "there are no files that" in refused(files, endpoint, "alice", absent)
+    assert "PROMOTE METADATA" in refused(files, endpoint, "alice", text), "another statement made it a table"
+    with session(files, endpoint, "alice") as alice:
+        assert alice(promote) == []
+        assert alice(promote) == [], "it is one already"
+        assert alice(text) == [(1, "a")]
+
+
+def test_operators_promote_by_the_privileges_of_a_user(files: RunningGateway, open_directory: Path) -> None:
+    write(open_directory / "testasked" / "by_command" / "a.csv", "id,name\n1,a\n")
+    what = "testasked/by_command"
+    for arguments, why in (
+        ((what,), "`--user`"),
+        ((what, "--user", "bob"), "may not make a table"),
+        (("testasked/absent", "--user", "alice"), "there are no files at"),
+        (("nowhere/x", "--user", "alice"), "no source `nowhere`"),
+        (("testasked/../x", "--user", "alice"), "leads out of its source"),
+    ):
+        failed = run_datasets(files, "promote", *arguments)
+        assert failed.returncode != 0
+        assert why in failed.stderr, failed
+    done = run_datasets(files, "promote", what, "--user", "alice")
+    assert "is the table spark_catalog.testasked.by_command" in done.stdout, done
+    assert "by alice" in run_datasets(files, "list").stdout
+    assert ask(files, "thrift", "alice", "SELECT * FROM testasked.by_command") == [(1, "a")]
 
 
 def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:

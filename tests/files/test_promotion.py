@@ -16,7 +16,7 @@ from gateway.files.links import LeadsOut, require_no_links
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.resource import Resource
-from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, kept, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
 
 
 async def test_a_promotion_is_on_record_before_spark_is_asked(database: str) -> None:
@@ -36,6 +36,19 @@ async def test_what_cannot_be_recorded_is_not_promoted(database: str) -> None:
     with pytest.raises(LedgerUnavailable):
         await mine.promote(EVENTS, ALICE, decide, not_escaped)
     assert spark.asked == []
+
+
+async def test_a_source_that_makes_no_tables_by_itself_is_asked_to(database: str) -> None:
+    spark = PlayedSpark()
+    mine = promoter(spark, database, replace(LAKE, auto_promote=False))
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "ALTER TABLE … PROMOTE METADATA" in refused.message
+    assert (spark.asked, spark.recorded) == ([], [])
+    assert await mine.tend("promote", EVENTS) is not None
+    assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
+    assert await mine.tend("promote", EVENTS) is None
+    assert spark.made == 1
 
 
 async def test_two_gateways_at_once_make_one_table(database: str) -> None:

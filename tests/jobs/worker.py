@@ -23,23 +23,29 @@ from gateway.jobs.archive import ArchiveOptions, archive
 from gateway.jobs.archive_dropping import Keeping
 from gateway.jobs.classification.job import ClassifyOptions, classify
 from gateway.jobs.classification.source import Described, GatewaySource, Limits, TableParts
+from gateway.jobs.closure import ClosureOptions, ClosureRules, closure
 from gateway.jobs.job import Job
 from gateway.jobs.proof.job import Gate, ProofOptions, proof
+from gateway.jobs.recommending.frames import Peers
+from gateway.jobs.recommending.job import RecommendOptions, Rules, recommend
 from gateway.jobs.replay.job import Proposal, ReplayOptions, replay
 from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.model.catalog import Table
-from gateway.pipeline import Rules
+from gateway.pipeline import Rules as JudgingRules
 from gateway.policy import masks, obliging
 from gateway.policy.packs import load_packs
+from gateway.policy.propagation import load_propagation
 from gateway.policy.service_defs import load_service_defs
 from gateway.policy.views import Viewing
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.settings.jobs import ClassifySettings
+from gateway.sql.functions import AGGREGATES
 from tests.judge_world import SERVICE_DEFS, World
+from tests.policy.ranger_data import shipped
 from tests.readers import patient_reader
 
 HEAP = "700m"
@@ -161,7 +167,7 @@ def replay_of(chosen: dict[str, Any]) -> Job:
 
     def proposal() -> Proposal:
         return Proposal(
-            sides=Sides(old=old, new=new, principals=principals, rules=Rules()),
+            sides=Sides(old=old, new=new, principals=principals, rules=JudgingRules()),
             old="old",
             new="new",
             reader=ReaderOptions(
@@ -204,7 +210,7 @@ def proof_of(chosen: dict[str, Any]) -> Job:
                     reader=reader,
                     policies=world.policies,
                     principals=world.principals,
-                    rules=Rules(),
+                    rules=JudgingRules(),
                     catalogs=frozenset({"spark_catalog"}),
                     look_up=StaticCatalog(list(world.tables.values())).look_up,
                 )
@@ -251,3 +257,28 @@ def classify_of(chosen: dict[str, Any]) -> Job:
             **chosen,
         )
     )
+
+
+def recommend_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the policies of one pack; `peers` are keywords."""
+    policies = load_packs({"pack.yaml": chosen.pop("pack")}, shipped())
+    peers = Peers(**chosen.pop("peers", {}))
+
+    async def rules(_: Any) -> Rules:
+        return Rules(policies=policies)
+
+    return recommend(RecommendOptions(rules=rules, peers=peers, **chosen))
+
+
+def closure_of(chosen: dict[str, Any]) -> Job:
+    """Make the job with the policies of one pack, and rules of propagation by their text."""
+    pack, text = chosen.pop("pack"), chosen.pop("propagation")
+
+    async def rules(_: Any) -> ClosureRules:
+        return ClosureRules(
+            policies=load_packs({"pack.yaml": pack}, shipped()),
+            propagation=load_propagation(text, "rules.yaml", AGGREGATES),
+            basis=pack,
+        )
+
+    return closure(ClosureOptions(rules=rules, **chosen))

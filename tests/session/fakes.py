@@ -399,6 +399,8 @@ class FakePromotion:
         principal: Principal,
         decide: Callable[[Resource, str], Decision],
         escaped: Callable[..., bool],
+        *,
+        asked: bool = False,
     ) -> NotPromoted | None:
         return None
 

@@ -22,6 +22,7 @@ LAKE = FileSource(
         ("alter table lake.raw refresh metadata;", "REFRESH TABLE lake.raw"),
         ("\nALTER\tTABLE `la``ke` . `a b`.c\n FORGET METADATA ; ", "DROP TABLE IF EXISTS `la``ke` . `a b`.c"),
         ("ALTER TABLE refresh REFRESH METADATA", "REFRESH TABLE refresh"),
+        ("alter table lake.raw promote metadata", "REFRESH TABLE lake.raw"),
     ],
 )
 def test_a_whole_text_is_one(text: str, expected: str) -> None:

@@ -5,12 +5,18 @@ Each session is given them. Masks, filters, denials and tags hold there, as over
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from gateway.app.catalog_access import CatalogAccess, entry_named
+from gateway.model.catalog import Column
+from gateway.settings import load_settings
+from tests.catalog.contract import Ability, holds
+from tests.e2e import one_pack
 from tests.e2e.lake.servers import DRIVER, iceberg_rest, postgres
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import LoopThread, RunningGateway
@@ -75,6 +81,16 @@ PAST = (
     "DROP TABLE {catalog}.shop.customer",
     "CREATE TABLE {catalog}.shop.c AS SELECT * FROM customer",
     "SELECT * FROM {catalog}.shop.customer.files",
+    "SELECT * FROM {catalog}.hidden.deep.secret",
+    "SELECT * FROM hidden.deep.secret",
+    "INSERT INTO {catalog}.hidden.deep.secret VALUES (1, 's')",
+    "CREATE TABLE {catalog}.shop.deep.t (id INT)",
+    "CREATE NAMESPACE {catalog}.shop.deep",
+    "DESCRIBE NAMESPACE {catalog}.hidden.deep",
+    "DESCRIBE TABLE {catalog}.hidden.deep.secret",
+    "SHOW TABLES IN {catalog}.hidden.deep",
+    "SHOW NAMESPACES IN {catalog}.hidden",
+    "USE {catalog}.hidden.deep",
     "SET spark.sql.catalog.{catalog}.uri",
     "SET `spark.sql.catalog.{catalog}.url`=`x`",
 )
@@ -133,6 +149,12 @@ def set_up(lake: LakeSpark, told: tuple[str, dict[str, str]]) -> list[str]:
         f"CREATE TABLE {name}.hidden.secret (id INT, s STRING) {using}",
         f"INSERT INTO {name}.hidden.secret VALUES (1, '{CANARY}')",
     ]
+    if name == "rest":
+        made += [
+            f"CREATE NAMESPACE {name}.hidden.deep",
+            f"CREATE TABLE {name}.hidden.deep.secret (id INT, s STRING) USING iceberg",
+            f"INSERT INTO {name}.hidden.deep.secret VALUES (1, '{CANARY}')",
+        ]
     lake.spark.query(*set_up, *made, user="loader")
     return set_up
 
@@ -173,6 +195,46 @@ def test_there_is_no_way_past(twins: Twins, told: tuple[str, dict[str, str]]) ->
         message = twins.refusal(text.replace("{catalog}", told[0]))
         assert CANARY not in message
         assert PASSWORD not in message
+
+
+def test_a_nested_namespace_is_refused_in_plan_and_statement_alike(
+    twins: Twins, gateway: RunningGateway, told: tuple[str, dict[str, str]]
+) -> None:
+    name = told[0]
+    for text in (
+        "SELECT * FROM {}.hidden.deep.secret",
+        "USE {}.hidden.deep",
+        "SHOW TABLES IN {}.hidden.deep",
+    ):
+        assert "a nested namespace: policies speak of" in twins.refusal(text.format(name))
+    with gateway.session("bob", one_pack.PASSWORD) as frames:
+        asked: tuple[Callable[[], Any], ...] = (
+            lambda: frames.table(f"{name}.hidden.deep.secret").collect(),
+            lambda: frames.catalog.listTables(f"{name}.hidden.deep"),
+            lambda: frames.catalog.getTable(f"{name}.hidden.deep.secret"),
+        )
+        for ask in asked:
+            with pytest.raises(Exception, match="nested namespace") as raised:
+                ask()
+            assert CANARY not in str(raised.value)
+
+
+def test_the_contract_of_catalogs_holds_at_the_server(
+    gateway: RunningGateway, told: tuple[str, dict[str, str]]
+) -> None:
+    """Iceberg's is told directly, PostgreSQL through Spark."""
+    columns = (Column(name="id", type="bigint"), Column(name="name", type="string"))
+    through_jdbc = Ability(columns=columns, partitioning=(), properties=False, views=False)
+
+    async def hold() -> None:
+        settings = load_settings(gateway.config)
+        entry = entry_named(settings, told[0])
+        assert entry is not None
+        async with CatalogAccess(settings) as access:
+            catalog = await access.open(entry)
+            await holds(catalog, "written", through_jdbc if told[0] == "pg" else Ability())
+
+    asyncio.run(hold())
 
 
 def test_it_is_there_for_who_may_know_of_it(

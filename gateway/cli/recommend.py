@@ -1,0 +1,139 @@
+"""`sluice recommend`: changes to policies that their use speaks for; list, show, apply to a pack, reject."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import json
+from typing import Any
+
+import asyncpg
+import yaml
+
+from gateway.app import logs
+from gateway.app.recommending import edit_pack
+from gateway.cli import exit_codes
+from gateway.cli.lineage import connect
+from gateway.cli.terminal import BOLD, DIM, Terminal
+from gateway.database.migrate import migrate
+from gateway.errors import Faults, LedgerUnavailable
+from gateway.jobs.recommending.storing import APPLIED, REJECTED, STATES, decide, listed, shown
+from gateway.settings import Settings, load_settings
+from gateway.settings.models import LogSettings
+
+
+def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Do what `arguments.action` says."""
+    settings = load_settings(arguments.config)
+    logs.configure(LogSettings(level="warning"))
+    return asyncio.run(_run(settings, arguments, terminal))
+
+
+async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+    numbers = _numbers(arguments)
+    connection = await connect(settings)
+    try:
+        await migrate(connection)
+        match arguments.action:
+            case "list":
+                await _list(connection, arguments, terminal)
+            case "show":
+                found = [await shown(connection, number) for number in numbers]
+                if arguments.json:
+                    terminal.json(found)
+                else:
+                    for one in found:
+                        _show(one, terminal)
+            case "reject":
+                await decide(connection, numbers, REJECTED, getpass.getuser())
+                _told(numbers, REJECTED, arguments, terminal)
+            case _:
+                await _apply(connection, settings, numbers, arguments, terminal)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
+    finally:
+        await connection.close()
+    return exit_codes.OK
+
+
+def _numbers(arguments: argparse.Namespace) -> list[int]:
+    texts = arguments.numbers
+    if (arguments.action == "list") == bool(texts):
+        told = (
+            "`recommend list` takes no numbers" if texts else f"`recommend {arguments.action}` needs a number"
+        )
+        raise Faults([f"{told}; `sluice recommend list` shows them"])
+    wrong = [text for text in texts if not (text.isascii() and text.isdecimal() and len(text) < 19)]
+    if wrong:
+        raise Faults([f"`{wrong[0]}` is no number of a recommendation; `sluice recommend list` shows them"])
+    if arguments.action == "apply":
+        if len(texts) > 1:
+            raise Faults(["`recommend apply` takes one number: the next run says what is left to do"])
+        if arguments.pack is None:
+            raise Faults(["`recommend apply` needs `--pack FILE`: the pack that is changed"])
+    return [int(text) for text in texts]
+
+
+async def _list(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    states = STATES if arguments.state == "all" else (arguments.state,)
+    found = await listed(connection, states=states, kind=arguments.kind or "", limit=arguments.limit + 1)
+    shown_ = found[: arguments.limit]
+    if arguments.json:
+        terminal.json(shown_)
+        return
+    if not found:
+        terminal.line("nothing is recommended; `sluice jobs run recommend` looks at the use of policies")
+        return
+    terminal.table(
+        ("id", "kind", "state", "what"),
+        [(one["id"], one["kind"], one["state"], one["title"]) for one in shown_],
+        max_cell=120,
+    )
+    if len(found) > arguments.limit:
+        terminal.line(f"… and more; --limit takes more than {arguments.limit:,}")
+
+
+def _show(one: dict[str, Any], terminal: Terminal) -> None:
+    by = f" by {one['decided_by']}" if one["decided_by"] else ""
+    terminal.line(terminal.style(one["title"], BOLD) + f"  {one['kind']}, {one['state']}{by}")
+    terminal.line(terminal.style(f"since {one['proposed_at'][:16]}", DIM))
+    for key, value in one["evidence"].items():
+        told = value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+        terminal.line(f"  {key.replace('_', ' ')}: {told}")
+    for title, part in (("change", one["edits"]), ("cases", one["cases"])):
+        if part:
+            terminal.line(f"  {title}:")
+            written = yaml.safe_dump(
+                part, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+            )
+            for line in written.splitlines():
+                terminal.line(f"    {line}")
+
+
+async def _apply(
+    connection: Any, settings: Settings, numbers: list[int], arguments: argparse.Namespace, terminal: Terminal
+) -> None:
+    one = await shown(connection, numbers[0])
+    if one["state"] == REJECTED:
+        raise Faults([f"recommendation {one['id']} was rejected by {one['decided_by']}"])
+    made = await asyncio.to_thread(edit_pack, settings, arguments.pack, one["edits"], one["cases"])
+    if arguments.write:
+        made.write()
+        await decide(connection, numbers, APPLIED, getpass.getuser())
+    if arguments.json:
+        terminal.json({"id": one["id"], "diff": made.diff, "written": arguments.write})
+        return
+    for line in made.diff.splitlines():
+        terminal.line(line)
+    if not arguments.write:
+        terminal.line(terminal.style("all packs load with it and their cases hold; --write writes it", DIM))
+    else:
+        _told(numbers, APPLIED, arguments, terminal)
+
+
+def _told(numbers: list[int], state: str, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    if arguments.json:
+        terminal.json({"ids": numbers, "state": state})
+    else:
+        terminal.line(f"{', '.join(map(str, numbers))} {state}")

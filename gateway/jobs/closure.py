@@ -1,0 +1,248 @@
+"""`closure`: the lineage graph with all that comes to a column by any way, and the columns that tags reach.
+
+The graph is read in one snapshot of PostgreSQL, and nothing is made while it, tags and rules are what they
+were. `closure_frames` says how ways are found; each of its rounds ends in files, so that a plan is one round
+long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.jobs import closure_frames as frames
+from gateway.jobs.events import land
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.tables import LakeTable
+from gateway.model.context import AccessContext
+from gateway.model.policy import PolicySet
+from gateway.model.tags import PropagationRules
+
+VERSION = 1
+SOURCE_TABLE, TAG_TABLE = "closure_source", "closure_tag"
+PARTITION = "graph=now"
+_FINDING = ("table_name", "column_name", "tag", "how", "sources", "source", "distance")
+_EDGES = "SELECT source, target, subtype, masking, aggregates, finished FROM sluice.lineage_edge"
+_COLUMNS = (
+    "SELECT c.id, c.dataset, d.name AS dataset_name, d.kind, d.parts, c.name FROM sluice.lineage_column c"
+    " JOIN sluice.lineage_dataset d ON d.id = c.dataset"
+)
+_STATE = (
+    "SELECT (SELECT count(*) FROM sluice.lineage_edge) AS edges,"
+    " (SELECT count(*) FROM sluice.lineage_column) AS columns,"
+    " (SELECT max(id) FROM sluice.lineage_column) AS last,"
+    " (SELECT max(changed_in::text::numeric)::text FROM sluice.lineage_edge) AS changed"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosureRules:
+    policies: PolicySet
+    """Which say what columns are tagged."""
+    propagation: PropagationRules
+    basis: str
+    """Another one for other tags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosureOptions:
+    rules: Callable[[Any], Awaitable[ClosureRules]]
+    """Reads policies and rules, given a connection; raises Faults."""
+    depth: int = 30
+    """Steps of a way."""
+    findings: int = 10_000
+    """Columns with a tag's values and without the tag that PostgreSQL has."""
+
+
+def closure(options: ClosureOptions) -> Job:
+    """Return the job."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Closure(work, options).run()
+
+    return Job(
+        name="closure",
+        version=VERSION,
+        about="finds all columns that feed a column, and all that a tag reaches",
+        reads=("sluice.lineage_edge", "policies"),
+        writes=(SOURCE_TABLE, TAG_TABLE, "sluice.closure_state", "sluice.closure_finding"),
+        run=run,
+    )
+
+
+@dataclass(slots=True)
+class _Made:
+    pairs: int = 0
+    reached: int = 0
+    cut_off: str = ""
+    findings: tuple[tuple[Any, ...], ...] = ()
+
+
+class _Closure:
+    def __init__(self, work: Work, options: ClosureOptions) -> None:
+        self._work, self._options = work, options
+        self._tables = {name: LakeTable(work.lake, name) for name in (SOURCE_TABLE, TAG_TABLE)}
+        # Its directory is where the graph lands, and where rounds are; there is no such table.
+        self._way = LakeTable(work.lake, "_closure")
+
+    async def run(self) -> Outcome:
+        work = self._work
+        for table in (*self._tables.values(), self._way):
+            await table.settle(work.connection)
+        rules = await self._options.rules(work.connection)
+        landing = self._way.landing("graph")
+        connection = await asyncpg.connect(work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                state = await connection.fetchrow(_STATE)
+                basis = self._basis(rules, state)
+                if basis == await work.connection.fetchval("SELECT basis FROM sluice.closure_state"):
+                    work.progress("graph, tags and rules are what they were")
+                    self._way.landed("graph")
+                    return Outcome()
+                await self._land(connection, landing)
+        finally:
+            connection.terminate()
+        spark = await work.spark()
+        made = await asyncio.to_thread(self._make, spark, rules, landing)
+        await work.still_ours()
+        for table in self._tables.values():
+            await asyncio.to_thread(table.replace, PARTITION, work.run)
+        work.progress("in its place")
+        async with work.connection.transaction():
+            await self._summarize(made, basis, state)
+            for table in self._tables.values():
+                await table.commit(work.connection, PARTITION, work.run)
+        for table in self._tables.values():
+            await asyncio.to_thread(table.committed, PARTITION)
+        self._way.landed("graph")
+        return Outcome(rows_in=state["edges"], rows_out=made.pairs + made.reached)
+
+    def _basis(self, rules: ClosureRules, state: Any) -> str:
+        told = [
+            VERSION,
+            rules.basis,
+            rules.propagation.digest,
+            self._options.depth,
+            self._options.findings,
+            dict(state),
+        ]
+        return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+    async def _land(self, connection: Any, landing: Path) -> None:
+        import pyarrow
+
+        text, texts = pyarrow.string(), pyarrow.list_(pyarrow.string())
+        number, truth = pyarrow.int64(), pyarrow.bool_()
+        parts = {
+            "edges": (
+                _EDGES,
+                [
+                    *(("source", number), ("target", number), ("subtype", text)),
+                    *(("masking", truth), ("aggregates", texts), ("finished", truth)),
+                ],
+            ),
+            "columns": (
+                _COLUMNS,
+                [
+                    *(("id", number), ("dataset", number), ("dataset_name", text)),
+                    *(("kind", text), ("parts", texts), ("name", text)),
+                ],
+            ),
+        }
+        for name, (query, fields) in parts.items():
+            (landing / name).mkdir()
+            rows = await land(
+                connection,
+                query,
+                (),
+                landing / name,
+                names=[field for field, _ in fields],
+                schema=pyarrow.schema(fields),
+                told=lambda count, name=name: self._work.progress(f"{count:,} {name} read so far"),  # type: ignore[misc]
+            )
+            self._work.progress(f"{rows:,} {name} read")
+
+    def _make(self, spark: Any, rules: ClosureRules, landing: Path) -> _Made:
+        from pyspark.sql import functions as f
+
+        work, depth = self._work, self._options.depth
+        made = _Made()
+
+        def keep(name: str, frame: Any) -> Any:
+            frame.write.parquet(str(landing / name))
+            return spark.read.schema(frame.schema).parquet(str(landing / name))
+
+        def said(what: str) -> Callable[[int, int], None]:
+            return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or better")
+
+        edges = spark.read.schema(frames.EDGES).parquet(str(landing / "edges"))
+        columns = spark.read.schema(frames.COLUMNS).parquet(str(landing / "columns"))
+        near = keep("beside", frames.beside(columns))
+        hopped = keep("hops", frames.hops(frames.carries(edges), near))
+        reach, more = frames.closed(
+            frames.feeding(edges),
+            frames.along(hopped),
+            keep,
+            # The edges themselves are the first step.
+            depth=depth - 1,
+            said=said("what feeds what"),
+            name="feeds",
+        )
+        made.pairs = self._write(spark, SOURCE_TABLE, frames.named_sources(reach, near, columns))
+        in_tables = columns.where((f.col("kind") == "table") & (f.size("parts") == 3))
+        context = AccessContext(time=work.now)
+        tagged = keep("tagged", in_tables.mapInArrow(frames.tagging(rules.policies, context), frames.TAGGED))
+        flowing = keep("values", frames.hops(frames.values(edges, rules.propagation), near))
+        tags = sorted(row["tag"] for row in tagged.select("tag").distinct().collect())
+        kinds = flowing.select("subtype", "aggregates").distinct().collect()
+        told = frames.follows(
+            spark,
+            rules.propagation,
+            tags,
+            sorted((row["subtype"], tuple(row["aggregates"] or ())) for row in kinds),
+        )
+        spread, on = frames.closed(
+            frames.tagged_starts(tagged),
+            frames.along_values(flowing, told),
+            keep,
+            depth=depth,
+            said=said("where tags go"),
+            name="tags",
+        )
+        named = keep("named", frames.named_tags(spread, tagged, columns))
+        made.reached = self._write(spark, TAG_TABLE, named)
+        found = frames.findings(named, columns, self._options.findings)
+        made.findings = tuple(tuple(row[name] for name in _FINDING) for row in found.collect())
+        if more or on:
+            made.cut_off = f"it goes on after {depth} steps"
+            work.progress(made.cut_off)
+        return made
+
+    def _write(self, spark: Any, name: str, frame: Any) -> int:
+        staged = str(self._tables[name].staging(PARTITION))
+        frame.write.parquet(staged)
+        rows = int(spark.read.schema(frame.schema).parquet(staged).count())
+        self._work.progress(f"{rows:,} rows of {name} written")
+        return rows
+
+    async def _summarize(self, made: _Made, basis: str, state: Any) -> None:
+        connection = self._work.connection
+        await connection.execute(
+            "INSERT INTO sluice.closure_state (basis, run, columns, edges, pairs, cut_off)"
+            " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (only_one) DO UPDATE SET basis = excluded.basis,"
+            " run = excluded.run, columns = excluded.columns, edges = excluded.edges, pairs = excluded.pairs,"
+            " cut_off = excluded.cut_off",
+            *(basis, self._work.run, state["columns"], state["edges"], made.pairs, made.cut_off),
+        )
+        await connection.execute("DELETE FROM sluice.closure_finding")
+        await connection.copy_records_to_table(
+            "closure_finding", schema_name="sluice", records=made.findings, columns=_FINDING
+        )

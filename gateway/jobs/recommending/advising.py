@@ -1,0 +1,570 @@
+"""What is recommended, given what use comes to: changes to policies with their cases. Pure.
+
+The roll-ups count reads alone. So nothing is said of items that grant more than reading, nor of what holds
+only now and then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gateway.jobs.recommending.attribution import (
+    ALLOW,
+    FILTER,
+    MASK,
+    SELECT,
+    circumstantial,
+    is_needless,
+    key_of,
+    table_of,
+    with_policies,
+    without,
+)
+from gateway.jobs.recommending.storing import Advice
+from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.differences import sets_of
+from gateway.policy.engine import Engine, engine_for
+from gateway.policy.globs import has_wildcard
+
+UNUSED_GRANT, SHADOWED, WIDE, UNUSED_EXEMPTION = (
+    "unused-grant",
+    "shadowed",
+    "wide-wildcard",
+    "unused-exemption",
+)
+BY_USE, FAR, UNGOVERNED = "group-by-use", "far-from-peers", "no-policy"
+KINDS = (UNUSED_GRANT, SHADOWED, WIDE, UNUSED_EXEMPTION, BY_USE, FAR, UNGOVERNED)
+READS = frozenset({"select", "use", "show"})
+"""Access types of an item that grants reading and nothing else."""
+MOST_CASES = 5
+_WHOEVER = frozenset({"{USER}", "{OWNER}"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """How often an item was needed."""
+
+    recent: int
+    users: int
+    first: datetime
+    last: datetime
+    last_user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedTable:
+    name: str
+    recent: int
+    users: int
+    user: str
+    """Who used it most, and of what column."""
+    groups: Sequence[str]
+    column: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The time that counts as recent."""
+
+    days: int
+    since: datetime
+    complete: bool
+    """Whether the roll-ups reach back so far."""
+
+    def told(self) -> dict[str, Any]:
+        return {"days": self.days, "since": f"{self.since:%Y-%m-%d}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A policy where it stands."""
+
+    policy: Policy
+    service: str
+    """Of the pack; a policy on tags stands in those of the service that it guards."""
+    on_tags: bool
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """What names it in an edit."""
+        found = {"policy": self.policy.name, "service": self.service}
+        return found | ({"zone": self.policy.zone} if self.policy.zone else {})
+
+    @property
+    def subject(self) -> str:
+        return json.dumps([self.service, self.policy.zone, self.policy.name], ensure_ascii=False)
+
+
+def held(policies: PolicySet) -> dict[str, Held]:
+    """Return the policies that are in force, by key."""
+    found: dict[str, Held] = {}
+    doubled: set[str] = set()
+    for name, service in policies.services.items():
+        for on_tags, own in (
+            (False, service.policies),
+            (True, service.tags.policies if service.tags else ()),
+        ):
+            for policy in own:
+                key = key_of(policy)
+                if key in found:
+                    doubled.add(key)
+                if policy.enabled:
+                    found[key] = Held(policy, name, on_tags)
+    # Of two that cannot be told apart nothing is said.
+    return {key: one for key, one in found.items() if key not in doubled}
+
+
+def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
+    """Yield the items of a policy that want use: plain grants of reading, and exemptions from masks and
+    filters."""
+    policy = one.policy
+    if circumstantial(policy):
+        return
+    for number, item in enumerate(policy.allow):
+        accesses = {access.lower() for access in item.accesses}
+        if SELECT in accesses and accesses <= READS and not item.delegate_admin and not item.users & _WHOEVER:
+            yield ALLOW, number, item
+    for number, mask in enumerate(policy.masks):
+        if mask.mask_type == "MASK_NONE" and not mask.users & _WHOEVER:
+            yield MASK, number, mask
+    for number, kept in enumerate(policy.filters):
+        if not kept.filter_expression.strip() and not kept.users & _WHOEVER:
+            yield FILTER, number, kept
+
+
+def identity(one: Held, part: str, item: PolicyItem) -> str:
+    """Return what an item is remembered by: another when it, or what its policy is on, is changed."""
+    told = [one.subject, part, _item(part, item), [_written(found) for found in sets_of(one.policy)]]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True, kw_only=True)
+class Adviser:
+    """Makes recommendations of what is known."""
+
+    policies: PolicySet
+    period: Period
+    needs: Mapping[tuple[str, str, int], Need]
+    """Part, policy and place of an item → how it was needed; those that never were are not there."""
+    old: Callable[[str], bool]
+    """Whether an item, by its identity, was there all the time."""
+    examples: Mapping[str, tuple[int, str, str]] = field(default_factory=dict)
+    """Policy → known tables that it speaks of, and a table and column of them."""
+    held: dict[str, Held] = field(init=False)
+    _now: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = held(self.policies)
+        self._now = engine_for(self.policies)
+
+    # -- grants and exemptions that nobody needed ----------------------------------------------------------
+
+    def unneeded(self, skip: frozenset[str] = frozenset()) -> Iterator[Advice]:
+        """Yield the items that nobody needed in the period; nothing while the roll-ups are too young."""
+        if not self.period.complete:
+            return
+        for key, one in sorted(self.held.items()):
+            if key in skip:
+                continue
+            for part, number, item in judged_items(one):
+                need = self.needs.get((part, key, number))
+                if (need is None or not need.recent) and self.old(identity(one, part, item)):
+                    yield self._unneeded(key, one, part, number, item, need)
+
+    def _unneeded(
+        self, key: str, one: Held, part: str, number: int, item: PolicyItem, need: Need | None
+    ) -> Advice:
+        def less(policy: Policy) -> Policy | None:
+            if key_of(policy) != key:
+                return policy
+            name = {ALLOW: "allow", MASK: "masks", FILTER: "filters"}[part]
+            left = [each for i, each in enumerate(getattr(policy, name)) if i != number]
+            return replace(policy, **{name: tuple(left)})  # type: ignore[arg-type]  # by the name of the field
+
+        who = _who(item)
+        kind = UNUSED_GRANT if part == ALLOW else UNUSED_EXEMPTION
+        what = {
+            ALLOW: "was not needed to read anything",
+            MASK: "looked at nothing that they see without the mask",
+            FILTER: "looked at no table that they see without the filter",
+        }[part]
+        after = Engine(with_policies(self.policies, less), base=self._now)
+        edit = {"do": "remove_item", **one.address, "list": part, "item": _item(part, item)}
+        return Advice(
+            kind=kind,
+            subject=f"{one.subject} {part} {json.dumps(edit['item'], sort_keys=True, ensure_ascii=False)}",
+            title=f"{who} {what} for {self.period.days} days: `{one.policy.name}`",
+            edits=[edit],
+            cases=self._item_cases(after, key, part, item),
+            evidence={**self.period.told(), "who": who, **_need(need), "known_tables": self._known(key)},
+        )
+
+    def _known(self, key: str) -> int:
+        return self.examples[key][0] if key in self.examples else 0
+
+    def _item_cases(self, after: Engine, key: str, part: str, item: PolicyItem) -> list[dict[str, Any]]:
+        """Return what somebody of each group and role, and each user, gets then of a column it speaks of."""
+        example = self.examples.get(key)
+        table = table_of(self.policies, example[1]) if example is not None else None
+        if example is None or table is None:
+            return []
+        column = table.child("column", example[2] or "some_other")
+        # Roles as such cannot be had by a name in `as` of a case otherwise.
+        people = [
+            *(Principal(user=user) for user in sorted(item.users)),
+            *(Principal(user="somebody", groups=frozenset({group})) for group in sorted(item.groups)),
+            *(Principal(user="somebody", roles=frozenset({role})) for role in sorted(item.roles)),
+        ]
+        return [_case(after, who, column, part) for who in people[:MOST_CASES]]
+
+    # -- policies that change no answer --------------------------------------------------------------------
+
+    def suspects(self) -> list[str]:
+        """Return the policies that may be shadowed: grants that nothing rested on.
+
+        What protects never is: it holds for grants to come as well.
+        """
+        needed = {policy for (_, policy, _), need in self.needs.items() if need.recent}
+        return sorted(
+            key
+            for key, one in self.held.items()
+            if key not in needed
+            and one.policy.allow
+            and not (one.policy.deny or one.policy.deny_all_else or circumstantial(one.policy))
+        )
+
+    def shadowed(self, found: Sequence[str], most_asked: int) -> Iterator[Advice]:
+        """Yield those policies without which no answer is another, the ones before them being gone already:
+        of several that stand for each other one stays."""
+        left = self.policies
+        for key in sorted(found):
+            one = self.held[key]
+            if not is_needless(left, key, most_asked):
+                continue
+            left = without(left, lambda policy, key=key: key_of(policy) == key)  # type: ignore[misc]
+            after = Engine(left, base=self._now)
+            cases: list[dict[str, Any]] = []
+            for item in one.policy.allow:
+                cases += [case for case in self._item_cases(after, key, ALLOW, item) if case not in cases]
+            yield Advice(
+                kind=SHADOWED,
+                subject=one.subject,
+                title=f"`{one.policy.name}` decides nothing: no answer is another without it",
+                edits=[{"do": "remove_policy", **one.address}],
+                cases=cases[:MOST_CASES],
+                evidence={**self.period.told(), "known_tables": self._known(key)},
+            )
+
+    # -- wildcards -----------------------------------------------------------------------------------------
+
+    def wide(self) -> list[str]:
+        """Return the policies whose tables are named by wildcards and that grant nothing but reading."""
+        return sorted(
+            key
+            for key, one in self.held.items()
+            if one.policy.type is PolicyType.ACCESS
+            and not one.on_tags
+            and not circumstantial(one.policy)
+            and not one.policy.deny
+            and not one.policy.deny_all_else
+            and len(list(judged_items(one))) == len(one.policy.allow) > 0
+            and any(_is_wide(found) for found in sets_of(one.policy))
+        )
+
+    def narrower(self, used: Mapping[str, Sequence[UsedTable]], most: int) -> Iterator[Advice]:
+        """Yield the policies that speak of more tables than were read by them, with those that were."""
+        for key in self.wide():
+            of_policy, one = used.get(key, ()), self.held[key]
+            known = self._known(key)
+            # Those that nobody used are told of as such.
+            if not self.period.complete or not 0 < len(of_policy) <= most or len(of_policy) >= known:
+                continue
+            if not all(self.old(identity(one, part, item)) for part, _, item in judged_items(one)):
+                continue
+            narrowed = self._narrowed(one.policy, of_policy)
+            if narrowed is None:
+                continue
+
+            def less(
+                policy: Policy, key: str = key, sets: Sequence[ResourceSet] = tuple(narrowed)
+            ) -> Policy | None:
+                if key_of(policy) != key:
+                    return policy
+                return replace(policy, resources=sets[0], additional_resources=tuple(sets[1:]))
+
+            after = Engine(with_policies(self.policies, less), base=self._now)
+            cases = []
+            for each in of_policy[:MOST_CASES]:
+                table = table_of(self.policies, each.name)
+                if table is not None and each.column != "*":
+                    who = Principal(user=each.user, groups=frozenset(each.groups))
+                    cases.append(_case(after, who, table.child("column", each.column), ALLOW))
+            yield Advice(
+                kind=WIDE,
+                subject=one.subject,
+                title=f"`{one.policy.name}` is for {known:,} tables, and {len(of_policy)} of them were read"
+                f" by it in {self.period.days} days",
+                edits=[{"do": "narrow", **one.address, "on": [_written(found) for found in narrowed]}],
+                cases=cases,
+                evidence={
+                    **self.period.told(),
+                    "known_tables": known,
+                    "tables": {
+                        each.name: {"statements": each.recent, "users": each.users} for each in of_policy
+                    },
+                },
+            )
+
+    def _narrowed(self, policy: Policy, used: Sequence[UsedTable]) -> list[ResourceSet] | None:
+        """Return the sets with tables instead of wildcards; None where they would not cover the use."""
+        tables = [one for each in used if (one := table_of(self.policies, each.name)) is not None]
+        if len(tables) < len(used) or any(has_wildcard(value) for t in tables for _, value in t.elements):
+            return None
+        sets: list[ResourceSet] = []
+        covered: set[Resource] = set()
+        for resources in sets_of(policy):
+            if not _is_wide(resources):
+                sets.append(resources)
+                continue
+            own = [table for table in tables if self._speaks(policy, resources, table)]
+            covered.update(own)
+            by_place: dict[tuple[str, ...], list[str]] = {}
+            for table in own:
+                *above, (_, name) = table.elements
+                by_place.setdefault(tuple(value for _, value in above), []).append(name)
+            for above_values, names in sorted(by_place.items()):
+                levels = [level for level, _ in tables[0].elements]
+                values = [*((one,) for one in above_values), tuple(sorted(names))]
+                new = {
+                    level: replace(resources[level], values=chosen, excludes=False)
+                    for level, chosen in zip(levels, values, strict=True)
+                }
+                sets.append({**resources, **new})
+        literal = [t for t in tables if t not in covered]
+        # What is left is named by the policy itself already.
+        if any(not any(self._speaks(policy, s, t) for s in sets) for t in literal):
+            return None
+        return sets or None
+
+    def _speaks(self, policy: Policy, resources: ResourceSet, table: Resource) -> bool:
+        """Say whether a policy would speak of a table's columns by one set of resources alone."""
+        alone = replace(policy, resources=resources, additional_resources=())
+        key = key_of(policy)
+        only = with_policies(self.policies, lambda each: alone if key_of(each) == key else None)
+        found = Engine(only).policies_on(table.child("column", "some_other"))
+        if not found:
+            columns = resources["column"].values if "column" in resources else ()
+            found = tuple(one for c in columns for one in Engine(only).policies_on(table.child("column", c)))
+        return bool(found)
+
+    # -- people --------------------------------------------------------------------------------------------
+
+    def group(
+        self,
+        users: Sequence[str],
+        groups: Mapping[str, Sequence[str]],
+        columns: Mapping[str, Sequence[str]],
+    ) -> Advice | None:
+        """Return a role for people who read the same, with what each of them may read of it now; None where
+        that is nothing."""
+        people = [Principal(user=user, groups=frozenset(groups.get(user, ()))) for user in users]
+        on: list[dict[str, Any]] = []
+        cases: list[dict[str, Any]] = []
+        for name in sorted(columns):
+            table = table_of(self.policies, name)
+            if table is None or any(has_wildcard(value) for _, value in table.elements):
+                continue
+            shared = [
+                column
+                for column in columns[name]
+                if not has_wildcard(column)
+                and all(_allowed(self._now, who, table.child("column", column)) for who in people)
+            ]
+            if shared:
+                on.append({**dict(table.elements), "column": _one(shared)})
+                if len(cases) < MOST_CASES:
+                    who = {"user": people[0].user, "groups": sorted(people[0].groups)}
+                    cases.append(_as_case(_some(who), table.child("column", shared[0]), {"effect": "allow"}))
+        if len(on) < 1:
+            return None
+        digest = hashlib.sha256("\n".join(sorted(columns)).encode()).hexdigest()[:8]
+        role, told = f"by_use_{digest}", ", ".join(users[:MOST_CASES])
+        more = f" and {len(users) - MOST_CASES} more" if len(users) > MOST_CASES else ""
+        policy = {
+            "name": f"what {role} read",
+            "on": on[0] if len(on) == 1 else on,
+            "allow": [{"roles": [role], "access": [SELECT]}],
+        }
+        return Advice(
+            kind=BY_USE,
+            subject=role,
+            title=f"{told}{more} read the same {len(columns)} tables: a role for them",
+            edits=[
+                {"do": "add_role", "name": role, "role": {"users": list(users)}},
+                {"do": "add_policy", "policy": policy},
+            ],
+            cases=cases,
+            evidence={**self.period.told(), "users": len(users), "tables": sorted(columns)},
+        )
+
+    def far(
+        self, user: str, groups: Sequence[str], odd: Sequence[str], evidence: Mapping[str, Any]
+    ) -> Advice | None:
+        """Return the denial of tables that a user reads and hardly anybody of the same groups; None where
+        policies deny them already."""
+        who = Principal(user=user, groups=frozenset(groups))
+        tables = []
+        for name in odd:
+            table = table_of(self.policies, name)
+            if table is None or any(has_wildcard(value) for _, value in table.elements):
+                continue
+            if _allowed(self._now, who, table.child("column", "some_other")):
+                tables.append(table)
+        if not tables or has_wildcard(user) or "{" in user:
+            return None
+        own = sorted(groups)
+        policy = {
+            "name": f"{user} reads what others of {', '.join(own) or 'no group'} read",
+            "on": _one([{**dict(table.elements), "column": "*"} for table in tables]),
+            "deny": [{"users": [user], "access": [SELECT]}],
+        }
+        cases = [
+            _as_case(
+                _some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
+            )
+            for table in tables[:MOST_CASES]
+        ]
+        return Advice(
+            kind=FAR,
+            subject=json.dumps([user, *own], ensure_ascii=False),
+            title=f"{user} reads {len(tables)} tables that hardly anybody else of"
+            f" {', '.join(own) or 'no group'} reads",
+            edits=[{"do": "add_policy", "policy": policy}],
+            cases=cases,
+            evidence={**self.period.told(), **evidence},
+        )
+
+    def ungoverned(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
+        """Return a policy that says of a table that it is closed; None where it is no table."""
+        table = table_of(self.policies, name)
+        if table is None or any(has_wildcard(value) or "{" in value for _, value in table.elements):
+            return None
+        policy = {
+            "name": f"{name} is closed",
+            "on": {**dict(table.elements), "column": "*"},
+            "deny": [{"groups": ["public"], "access": [SELECT]}],
+        }
+        return Advice(
+            kind=UNGOVERNED,
+            subject=name,
+            title=f"no policy speaks of {name}: say that it is closed, or who reads it",
+            edits=[{"do": "add_policy", "policy": policy}],
+            cases=[_as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
+            evidence=dict(tried),
+        )
+
+
+# -- how packs write it --------------------------------------------------------------------------------------
+
+
+def _item(part: str, item: PolicyItem) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if part == ALLOW:
+        said = {"access": sorted(access.lower() for access in item.accesses)}
+    elif isinstance(item, MaskItem):
+        said = {"type": item.mask_type}
+    elif isinstance(item, FilterItem):
+        said = {"where": item.filter_expression}
+    who = {"users": sorted(item.users), "groups": sorted(item.groups), "roles": sorted(item.roles)}
+    return {**_some(who), **said}
+
+
+def _some(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is not empty."""
+    return {key: value for key, value in found.items() if value}
+
+
+def _one(found: list[Any]) -> Any:
+    return found[0] if len(found) == 1 else found
+
+
+def _who(item: PolicyItem) -> str:
+    told = [
+        *sorted(item.users),
+        *(f"group {name}" for name in sorted(item.groups)),
+        *(f"role {name}" for name in sorted(item.roles)),
+    ]
+    return ", ".join(told) or "nobody"
+
+
+def _need(need: Need | None) -> dict[str, Any]:
+    if need is None:
+        return {"statements": 0, "last_use": None}
+    return {"statements": need.recent, "last_use": need.last.isoformat(), "last_user": need.last_user}
+
+
+def _written(found: ResourceSet) -> dict[str, Any]:
+    """Return a resource set as packs write it."""
+    written: dict[str, Any] = {}
+    for level, values in found.items():
+        one = _one(list(values.values))
+        if values.excludes:
+            written[level] = {
+                "except": list(values.values),
+                **({"recursive": True} if values.recursive else {}),
+            }
+        elif values.recursive:
+            written[level] = {"values": list(values.values), "recursive": True}
+        else:
+            written[level] = one
+    return written
+
+
+def _is_wide(found: ResourceSet) -> bool:
+    """Say whether a set speaks of columns of tables that it names by a wildcard, and by nothing else."""
+    table = found.get("table")
+    if table is None or not {"catalog", "database", "column"} <= found.keys():
+        return False
+    levels = [found[level] for level in ("catalog", "database", "table")]
+    if any(values.recursive or any("{" in text for text in values.values) for values in levels):
+        return False
+    return any(values.excludes or any(map(has_wildcard, values.values)) for values in levels)
+
+
+def _allowed(engine: Engine, who: Principal, column: Resource) -> bool:
+    return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT)).allowed
+
+
+def _case(engine: Engine, who: Principal, column: Resource, part: str) -> dict[str, Any]:
+    """Return a case that holds with the engine's policies."""
+    asker = _some({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
+    tags = engine.tags(column)
+    request = AccessRequest(principal=who, resource=column, access=SELECT)
+    if part == MASK:
+        mask = engine.mask(who, column, "string")
+        expect = {"mask": mask.mask_type if mask is not None else "none"}
+    elif part == FILTER:
+        rows = engine.row_filter(who, Resource(column.elements[:-1]))
+        expect = {"filter": rows.expression if rows is not None else "none"}
+    else:
+        expect = {"effect": "allow" if engine.decide(request).allowed else "deny"}
+    case = _as_case(asker, column, expect)
+    # Packs do not know what was accepted.
+    return {**case, "tags": sorted({tag.type for tag in tags})} if any(t.propagated for t in tags) else case
+
+
+def _as_case(who: Mapping[str, Any], column: Resource, expect: Mapping[str, Any]) -> dict[str, Any]:
+    return {"as": dict(who), "on": dict(column.elements), "expect": dict(expect)}
+
+
+def moment(micros: int | None) -> datetime:
+    """Return a time of Spark's."""
+    return _EPOCH + timedelta(microseconds=micros or 0)

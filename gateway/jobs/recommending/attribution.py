@@ -1,0 +1,282 @@
+"""Which policies each use rests on, as the engine itself says; runs in Spark's Python workers.
+
+Answers are those of the policies as they are now, at the time of the last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from itertools import islice
+from typing import Any
+
+from gateway.model.context import AccessContext
+from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType
+from gateway.model.principal import Principal
+from gateway.model.resource import AccessRequest, Resource, Scope
+from gateway.policy.differences import depends_on_circumstances, pairs_of, principals_of
+from gateway.policy.diffing import compare, questions_of
+from gateway.policy.engine import DEFAULT_SERVICE, Engine, engine_for
+from gateway.policy.probing import resources_of
+from gateway.policy.resource_names import NotAResource, resource_of
+
+SELECT = "select"
+WHOLE = "*"
+"""The column of a use of which it is not known which columns it was of."""
+ALLOW, MASK, FILTER, DENIED, UNREADABLE = "allow", "mask", "filter", "denied", "unreadable"
+USES = (
+    "user_name string, groups array<string>, table_name string, column_name string,"
+    " statements bigint, recent bigint, first_at timestamp, last_at timestamp"
+)
+ATTRIBUTED = f"part string, policy string, item int, {USES}"
+KNOWN = "table_name string, column_name string"
+SPOKEN = f"policy string, {KNOWN}"
+MOST_PROBED = 200
+"""Columns with masks of their own that a use of unknown columns counts for."""
+CHUNK = 500
+
+Batches = Iterator[Any]
+People = Mapping[str, Principal]
+
+
+def key_of(policy: Policy) -> str:
+    """Return what tells a policy from all others in one set."""
+    return f"{policy.id} {policy.name}"
+
+
+def attributing(policies: PolicySet, people: People) -> Callable[[Batches], Batches]:
+    """Return what takes batches of `USES`, and gives a row of `ATTRIBUTED` for each item they rest on."""
+
+    def attribute(batches: Batches) -> Batches:
+        import pyarrow
+
+        asking = _Asking(policies, people)
+        for batch in batches:
+            rows = []
+            for row in batch.to_pylist():
+                rows += [
+                    {"part": part, "policy": policy, "item": item, **row}
+                    for part, policy, item in sorted(asking.of(row))
+                ]
+            for some in _chunks(rows):
+                schema = pyarrow.schema(
+                    [
+                        ("part", pyarrow.string()),
+                        ("policy", pyarrow.string()),
+                        ("item", pyarrow.int32()),
+                        *batch.schema,
+                    ]
+                )
+                yield pyarrow.RecordBatch.from_pylist(some, schema=schema)
+
+    return attribute
+
+
+def speaking(policies: PolicySet) -> Callable[[Batches], Batches]:
+    """Return what takes batches of `KNOWN`, and gives one row of `SPOKEN` for each policy that speaks of a
+    column."""
+
+    def speak(batches: Batches) -> Batches:
+        import pyarrow
+
+        engine = engine_for(policies)
+        schema = pyarrow.schema(
+            [(name, pyarrow.string()) for name in ("policy", "table_name", "column_name")]
+        )
+        for batch in batches:
+            rows = []
+            for row in batch.to_pylist():
+                table = table_of(policies, row["table_name"])
+                if table is None:
+                    # No name of a table: nothing is said of it.
+                    rows.append({"policy": "", **row})
+                    continue
+                # A column that is not known is one that no policy names.
+                found = engine.policies_on(table.child("column", row["column_name"] or WHOLE))
+                found += engine.policies_on(table)
+                rows += [{"policy": key, **row} for key in sorted({key_of(policy) for policy, _ in found})]
+            for some in _chunks(rows):
+                yield pyarrow.RecordBatch.from_pylist(some, schema=schema)
+
+    return speak
+
+
+def needless(policies: PolicySet, most_asked: int) -> Callable[[Batches], Batches]:
+    """Return what takes batches of the column `policy`, and gives those policies without which no answer is
+    another; those are left out that take more than `most_asked` questions to tell."""
+
+    def tell(batches: Batches) -> Batches:
+        import pyarrow
+
+        for batch in batches:
+            keys = [
+                key for key in batch.column("policy").to_pylist() if is_needless(policies, key, most_asked)
+            ]
+            yield pyarrow.RecordBatch.from_pydict({"policy": pyarrow.array(keys, pyarrow.string())})
+
+    return tell
+
+
+def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
+    """Say whether no answer is another without a policy; False where that takes more questions."""
+    # Whatever holds only now and then is thought away once: what is left must do without the policy, too.
+    sides = (policies, without(policies, circumstantial))
+    return all(_changes_nothing(side, key, most_asked) for side in sides)
+
+
+def without(policies: PolicySet, drop: Callable[[Policy], bool]) -> PolicySet:
+    """Return the policies without some of them."""
+    return with_policies(policies, lambda policy: None if drop(policy) else policy)
+
+
+def with_policies(policies: PolicySet, change: Callable[[Policy], Policy | None]) -> PolicySet:
+    """Return the policies as they are changed, one by one; None: it goes."""
+    from dataclasses import replace
+
+    def changed(found: Iterable[Policy]) -> tuple[Policy, ...]:
+        return tuple(new for policy in found if (new := change(policy)) is not None)
+
+    services = {}
+    for name, service in policies.services.items():
+        tags = service.tags
+        if tags is not None:
+            tags = replace(tags, policies=changed(tags.policies))
+        services[name] = replace(service, policies=changed(service.policies), tags=tags)
+    return replace(policies, services=services)
+
+
+def circumstantial(policy: Policy) -> bool:
+    """Say whether a policy holds only now and then."""
+    items = (
+        *policy.allow,
+        *policy.deny,
+        *policy.allow_exceptions,
+        *policy.deny_exceptions,
+        *policy.masks,
+        *policy.filters,
+    )
+    return bool(policy.conditions or policy.schedules or any(item.conditions for item in items))
+
+
+def table_of(policies: PolicySet, name: str | None) -> Resource | None:
+    """Return a table by its dotted name; None where that is none."""
+    first = (name or "").partition(".")[0].strip("`")
+    service = policies.services.get(policies.catalog_services.get(first, DEFAULT_SERVICE))
+    if service is None or not name:
+        return None
+    try:
+        found = resource_of(name, service.definition)
+    except NotAResource:
+        return None
+    return found if found.kind == "table" else None
+
+
+def _changes_nothing(policies: PolicySet, key: str, most_asked: int) -> bool:
+    less = without(policies, lambda policy: key_of(policy) == key)
+    old, new = engine_for(policies), Engine(less, base=engine_for(policies))
+    pairs = pairs_of(policies, less)
+    people = principals_of(pairs)
+    asked = 0
+    for pair in pairs:
+        questions = questions_of(pair, resources_of(pair, people), people)
+        while some := list(islice(questions, CHUNK)):
+            asked += len(some)
+            if asked > most_asked or compare(old, new, some).changes:
+                return False
+    # With scripts in resources nothing can be told by asking.
+    return asked > 0 and not depends_on_circumstances(without(policies, circumstantial))
+
+
+class _Asking:
+    """Asks one engine, each question once."""
+
+    def __init__(self, policies: PolicySet, people: People) -> None:
+        self._policies, self._people = policies, people
+        self._engine = engine_for(policies)
+        every = [
+            p for s in policies.services.values() for t in (s, s.tags) if t is not None for p in t.policies
+        ]
+        self._items = {key_of(policy): policy for policy in every}
+        self._masked = _named_columns(every)
+
+    def of(self, row: Mapping[str, Any]) -> set[tuple[str, str, int]]:
+        """Return part, policy and item of all that a use rests on."""
+        table = table_of(self._policies, row["table_name"])
+        if table is None or not row["column_name"]:
+            return {(UNREADABLE, "", -1)}
+        last = row["last_at"]
+        context = AccessContext(time=last.replace(tzinfo=UTC) if last.tzinfo is None else last)
+        groups = frozenset(row["groups"] or ())
+        known = self._people.get(row["user_name"] or "")
+        principal = Principal(
+            user=row["user_name"] or "",
+            groups=groups,
+            roles=known.roles if known is not None else frozenset(),
+            attributes=known.attributes if known is not None else (),
+        )
+        return {
+            *self._allowed(principal, table, row["column_name"], context),
+            *self._masks(principal, table, row["column_name"], context),
+            *self._filters(principal, table, context),
+        }
+
+    def _allowed(
+        self, principal: Principal, table: Resource, column: str, context: AccessContext
+    ) -> Iterator[tuple[str, str, int]]:
+        whole = column == WHOLE
+        resource = table if whole else table.child("column", column)
+        request = AccessRequest(
+            principal=principal,
+            resource=resource,
+            access=SELECT,
+            context=context,
+            scope=Scope.SELF_OR_DESCENDANTS if whole else Scope.SELF,
+        )
+        decision = self._engine.decide(request)
+        if decision.allowed:
+            policy = f"{decision.policy.id} {decision.policy.name}"
+            kind, _, number = decision.item.removesuffix("]").partition("[")
+            if kind == ALLOW and number.isdecimal():
+                yield (ALLOW, policy, int(number))
+            return
+        # A view lends what its definer has, or policies were others then: who grants it to anybody counts.
+        yield (DENIED, "", -1)
+        for found, _ in self._engine.policies_on(resource, context):
+            for place, item in enumerate(found.allow):
+                if SELECT in {access.lower() for access in item.accesses}:
+                    yield (ALLOW, key_of(found), place)
+
+    def _masks(
+        self, principal: Principal, table: Resource, column: str, context: AccessContext
+    ) -> Iterator[tuple[str, str, int]]:
+        columns = self._masked if column == WHOLE else (column,)
+        for name in columns:
+            request = AccessRequest(
+                principal=principal, resource=table.child("column", name), access=SELECT, context=context
+            )
+            found = self._engine.mask_answer(request)
+            if found is not None:
+                yield (MASK, f"{found.policy.id} {found.policy.name}", found.index)
+
+    def _filters(
+        self, principal: Principal, table: Resource, context: AccessContext
+    ) -> Iterator[tuple[str, str, int]]:
+        request = AccessRequest(principal=principal, resource=table, access=SELECT, context=context)
+        found = self._engine.filter_answer(request)
+        if found is not None:
+            yield (FILTER, f"{found.policy.id} {found.policy.name}", found.index)
+
+
+def _named_columns(policies: Sequence[Policy]) -> tuple[str, ...]:
+    """Return columns that stand for those with masks: such as mask policies name, and one that none does."""
+    names: dict[str, None] = {"some_other": None}
+    for policy in policies:
+        if policy.type is PolicyType.MASK and any(isinstance(item, MaskItem) for item in policy.masks):
+            for resources in (policy.resources, *policy.additional_resources):
+                values = resources.get("column")
+                names.update(dict.fromkeys(values.values if values is not None else ()))
+    return tuple(list(names)[:MOST_PROBED])
+
+
+def _chunks(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    return (rows[first : first + 10_000] for first in range(0, len(rows), 10_000))

@@ -1,0 +1,390 @@
+"""`recommend`: changes to policies that the use of them speaks for.
+
+A day of the roll-ups is summed up once, and again when its hours were made anew. Then all days are held
+against the policies as they are now, in Spark's workers; what comes here is one row for each item, and few
+rows for each policy that has wildcards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from gateway.jobs import rollup_frames
+from gateway.jobs.events import land
+from gateway.jobs.job import Job, Outcome, Work
+from gateway.jobs.recommending import frames
+from gateway.jobs.recommending.advising import (
+    Adviser,
+    Need,
+    Period,
+    UsedTable,
+    held,
+    identity,
+    judged_items,
+    moment,
+)
+from gateway.jobs.recommending.attribution import (
+    ATTRIBUTED,
+    DENIED,
+    KNOWN,
+    SPOKEN,
+    UNREADABLE,
+    attributing,
+    needless,
+    speaking,
+)
+from gateway.jobs.recommending.frames import Peers
+from gateway.jobs.recommending.storing import Advice, keep
+from gateway.jobs.tables import LakeTable
+from gateway.model.policy import PolicySet
+from gateway.model.principal import Principal
+
+VERSION = 1
+TABLE, SOURCE = "recommend_use", "rollup_usage"
+MOST_TRIES = 3
+_KNOWN_SQL = """
+SELECT d.name AS table_name, c.name AS column_name FROM sluice.lineage_dataset d
+  JOIN sluice.lineage_column c ON c.dataset = d.id
+  WHERE d.kind = 'table' AND cardinality(d.parts) = 3 AND c.name <> '*'
+UNION
+SELECT (SELECT string_agg(CASE WHEN p ~ '[.`]' THEN '`' || replace(p, '`', '``') || '`' ELSE p END,
+          '.' ORDER BY n)
+        FROM unnest(ARRAY[catalog, database, table_name]) WITH ORDINALITY AS u (p, n)), ''
+  FROM sluice.classified_table
+UNION
+SELECT array_to_string((string_to_array(resource, '/'))[1:3], '.'), '' FROM sluice.rollup_refusal
+  WHERE action = 'select' AND split_part(resource, '/', 3) <> '' AND resource !~ '[.`:]'"""
+"""Tables that are known, with their columns as far as these are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The policies that are in force, and the people that logins know."""
+
+    policies: PolicySet
+    people: Mapping[str, Principal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecommendOptions:
+    rules: Callable[[Any], Awaitable[Rules]]
+    """Reads the policies, given a connection; raises Faults."""
+    unused_days: int = 90
+    """Days without use that speak against a grant."""
+    named_tables: int = 20
+    """Tables that may be named instead of a wildcard."""
+    peers: Peers = field(default_factory=Peers)
+    most: int = 200
+    """Recommendations of a kind, the most telling first."""
+    most_asked: int = 20_000
+    """Questions to policies that one of them takes until it is told to be shadowed."""
+
+
+def recommend(options: RecommendOptions) -> Job:
+    """Return the job."""
+
+    async def run(work: Work) -> Outcome:
+        return await _Recommend(work, options).run()
+
+    return Job(
+        name="recommend",
+        version=VERSION,
+        about="proposes changes to policies by how they are used, each with its cases",
+        reads=(SOURCE, "policies"),
+        writes=(TABLE, "sluice.recommendation"),
+        run=run,
+    )
+
+
+class _Recommend:
+    def __init__(self, work: Work, options: RecommendOptions) -> None:
+        self._work, self._options = work, options
+        self._table = LakeTable(work.lake, TABLE)
+        # Its directory is where rows are on their way; there is no such table.
+        self._way = LakeTable(work.lake, "_recommend")
+        self._rows_in = self._rows_out = 0
+
+    async def run(self) -> Outcome:
+        work, options = self._work, self._options
+        for table in (self._table, self._way):
+            await table.settle(work.connection)
+        rules = await options.rules(work.connection)
+        days = await self._days()
+        since = (work.now - timedelta(days=options.unused_days)).astimezone(UTC)
+        first = await work.connection.fetchval("SELECT min(day) FROM sluice.recommend_day")
+        period = Period(
+            days=options.unused_days, since=since, complete=first is not None and first <= since.date()
+        )
+        old = await self._seen(rules.policies, since)
+        if first is None:
+            work.progress("there is no use yet; `sluice jobs run rollups` makes the roll-ups")
+            return Outcome()
+        if not period.complete:
+            work.progress(f"the roll-ups begin on {first}: what was not used before is not known")
+        landing = self._way.landing("facts")
+        advice = await self._advise(rules, period, old, landing)
+        self._way.landed("facts")
+
+        async def finish(connection: Any) -> None:
+            kept = await keep(connection, advice, run=work.run, now=work.now)
+            work.progress(f"{kept.proposed:,} new, {kept.gone:,} gone, {kept.open:,} open")
+
+        return Outcome(
+            rows_in=self._rows_in,
+            rows_out=self._rows_out + len(advice),
+            range_from=_midnight(days[0]) if days else None,
+            range_to=_midnight(days[-1]) + timedelta(days=1) if days else None,
+            finish=finish,
+        )
+
+    # -- use by day ----------------------------------------------------------------------------------------
+
+    async def _days(self) -> list[date]:
+        """Sum up the days whose roll-ups are others than when it was done last; return these."""
+        work = self._work
+        sources = await self._sources()
+        known = {
+            row["day"]: row["source"]
+            for row in await work.connection.fetch("SELECT day, source FROM sluice.recommend_day")
+        }
+        changed = sorted(day for day, source in sources.items() if known.get(day) != source)
+        for number, day in enumerate(changed, 1):
+            work.progress(f"{day}: use, day {number} of {len(changed)}")
+            for attempt in range(1, MOST_TRIES + 1):
+                try:
+                    await self._day(day, sources[day])
+                    break
+                except Exception:
+                    # The roll-ups may have put other files in the place of those that were being read.
+                    now = (await self._sources()).get(day)
+                    if attempt == MOST_TRIES or now is None or now == sources[day]:
+                        raise
+                    sources[day] = now
+        return changed
+
+    async def _sources(self) -> dict[date, str]:
+        """Return the days of the roll-ups, with a digest of the runs that wrote them."""
+        rows = await self._work.connection.fetch(
+            "SELECT substr(partition, 6, 10)::date AS day,"
+            " string_agg(partition || ' ' || run, ',' ORDER BY partition) AS written"
+            " FROM sluice.job_partition WHERE table_name = $1 GROUP BY 1 ORDER BY 1",
+            SOURCE,
+        )
+        told = {row["day"]: f"{VERSION} {row['written']}" for row in rows}
+        return {day: hashlib.sha256(text.encode()).hexdigest()[:32] for day, text in told.items()}
+
+    async def _day(self, day: date, source: str) -> None:
+        work, partition = self._work, f"day={day.isoformat()}"
+        spark = await work.spark()
+        base = work.lake / SOURCE
+        places = sorted(str(place) for place in base.glob(f"hour={day.isoformat()}T*"))
+
+        def write() -> int:
+            schema = rollup_frames.schema_of(SOURCE)
+            rollup = spark.read.option("basePath", str(base)).schema(schema).parquet(*places)
+            staged = self._table.staging(partition)
+            frames.of_day(rollup).coalesce(1).write.parquet(str(staged))
+            return int(spark.read.schema(frames.USE).parquet(str(staged)).count())
+
+        rows = await asyncio.to_thread(write)
+        await work.still_ours()
+        await asyncio.to_thread(self._table.replace, partition, work.run)
+        work.progress(f"{day}: in its place")
+        async with work.connection.transaction():
+            await self._table.commit(work.connection, partition, work.run)
+            await work.connection.execute(
+                "INSERT INTO sluice.recommend_day (day, source, rows) VALUES ($1, $2, $3)"
+                " ON CONFLICT (day) DO UPDATE SET source = excluded.source, rows = excluded.rows",
+                *(day, source, rows),
+            )
+        await asyncio.to_thread(self._table.committed, partition)
+        self._rows_out += rows
+
+    async def _seen(self, policies: PolicySet, since: datetime) -> Callable[[str], bool]:
+        """Note the items that are there; return what says whether one was there all of the period."""
+        connection = self._work.connection
+        found = {
+            identity(one, part, item)
+            for one in held(policies).values()
+            for part, _, item in judged_items(one)
+        }
+        async with connection.transaction():
+            # Of what was there at the very first run nobody knows since when; it counts as old.
+            empty = not await connection.fetchval("SELECT EXISTS (SELECT FROM sluice.recommend_seen)")
+            first = datetime(1970, 1, 1, tzinfo=UTC) if empty else self._work.now
+            await connection.execute(
+                "INSERT INTO sluice.recommend_seen (item, first_seen) SELECT unnest($1::text[]), $2"
+                " ON CONFLICT (item) DO NOTHING",
+                sorted(found),
+                first,
+            )
+            await connection.execute(
+                "DELETE FROM sluice.recommend_seen WHERE NOT item = ANY ($1::text[])", sorted(found)
+            )
+            rows = await connection.fetch(
+                "SELECT item FROM sluice.recommend_seen WHERE first_seen <= $1", since
+            )
+        return {row["item"] for row in rows}.__contains__
+
+    # -- all days ------------------------------------------------------------------------------------------
+
+    async def _advise(
+        self, rules: Rules, period: Period, old: Callable[[str], bool], landing: Path
+    ) -> list[Advice]:
+        work = self._work
+        spark = await work.spark()
+        await self._land_known(landing)
+        work.progress("use is held against the policies")
+        return await asyncio.to_thread(self._on_spark, spark, rules, period, old, landing)
+
+    async def _land_known(self, landing: Path) -> None:
+        (landing / "known").mkdir()
+        connection = await asyncpg.connect(self._work.dsn, timeout=10, server_settings={"timezone": "UTC"})
+        try:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                names = ("table_name", "column_name")
+                await land(connection, _KNOWN_SQL, (), landing / "known", names=names)
+        finally:
+            connection.terminate()
+
+    def _on_spark(
+        self, spark: Any, rules: Rules, period: Period, old: Callable[[str], bool], landing: Path
+    ) -> list[Advice]:
+        options, policies = self._options, rules.policies
+        said = self._work.progress
+
+        def kept(name: str, frame: Any) -> Any:
+            frame.write.parquet(str(landing / name))
+            return spark.read.schema(frame.schema).parquet(str(landing / name))
+
+        days = spark.read.option("basePath", str(self._table.directory)).schema(f"{frames.USE}, day string")
+        places = sorted(str(place) for place in self._table.directory.glob("day=*"))
+        uses = kept("uses", frames.uses(days.parquet(*places), f"{period.since:%Y-%m-%d}"))
+        self._rows_in = int(uses.count())
+        attributed = kept("attributed", uses.mapInArrow(attributing(policies, rules.people), ATTRIBUTED))
+        for row in frames.left_out(attributed).collect():
+            what = {DENIED: "are allowed by no policy now", UNREADABLE: "name no table"}[row["part"]]
+            said(f"{row['count']:,} uses {what}")
+        known = spark.read.schema(KNOWN).parquet(str(landing / "known"))
+        known = (
+            known.unionByName(uses.select("table_name", "column_name")).where("table_name <> ''").distinct()
+        )
+        spoken = kept("spoken", known.mapInArrow(speaking(policies), SPOKEN))
+        adviser = Adviser(
+            policies=policies,
+            period=period,
+            needs={
+                (row["part"], row["policy"], row["item"]): Need(
+                    recent=row["recent"],
+                    users=row["users"],
+                    first=moment(row["first_at"]),
+                    last=moment(row["last_at"]),
+                    last_user=row["last_user"],
+                )
+                for row in frames.items(attributed.where("item >= 0")).collect()
+            },
+            old=old,
+            examples={
+                row["policy"]: (row["tables"], row["example"]["table_name"], row["example"]["column_name"])
+                for row in frames.coverage(spoken).collect()
+            },
+        )
+        said("policies are held against each other")
+        shadowed = self._shadowed(spark, policies, adviser)
+        found = [*islice(adviser.shadowed(shadowed, options.most_asked), options.most)]
+        found += islice(adviser.unneeded(frozenset(shadowed)), 2 * options.most)
+        found += [*adviser.narrower(self._used(attributed, adviser), options.named_tables)][: options.most]
+        said("users are held against each other")
+        found += self._groups(spark, uses, adviser)
+        found += self._far(uses, adviser)
+        ungoverned = frames.ungoverned(known, spoken).limit(options.most).collect()
+        found += [one for row in ungoverned if (one := adviser.ungoverned(row["table_name"], {})) is not None]
+        return found
+
+    def _shadowed(self, spark: Any, policies: PolicySet, adviser: Adviser) -> list[str]:
+        suspects = adviser.suspects()
+        if not suspects:
+            return []
+        frame = spark.createDataFrame([(key,) for key in suspects], "policy string").repartition(
+            min(len(suspects), 4 * int(spark.conf.get("spark.sql.shuffle.partitions")))
+        )
+        rows = frame.mapInArrow(needless(policies, self._options.most_asked), "policy string").collect()
+        return sorted(row["policy"] for row in rows)
+
+    def _used(self, attributed: Any, adviser: Adviser) -> dict[str, list[UsedTable]]:
+        found: dict[str, list[UsedTable]] = {}
+        wide = adviser.wide()
+        if not wide:
+            return found
+        rows = frames.tables(attributed, wide, self._options.named_tables).orderBy("policy", "place")
+        for row in rows.toLocalIterator():
+            found.setdefault(row["policy"], []).append(
+                UsedTable(
+                    name=row["table_name"],
+                    recent=row["recent"],
+                    users=row["users"],
+                    user=row["example"]["user_name"] or "",
+                    groups=tuple(row["example"]["groups"] or ()),
+                    column=row["example"]["column_name"],
+                )
+            )
+        return found
+
+    def _groups(self, spark: Any, uses: Any, adviser: Adviser) -> Iterator[Advice]:
+        def named(name: str, texts: Iterable[str]) -> Any:
+            return spark.createDataFrame([(text,) for text in sorted(set(texts))], f"{name} string")
+
+        peers = self._options.peers
+        bundled = frames.bundles(uses, peers).cache()
+        try:
+            sets = frames.groups_by_use(uses, bundled, peers, self._options.most)
+            rows = sets.collect() if sets is not None else []
+        finally:
+            bundled.unpersist()
+        if not rows:
+            return
+        people = named("user_name", (user for row in rows for user in row["users"]))
+        groups = {row["user_name"]: row["groups"] or () for row in frames.members(uses, people).collect()}
+        every = named("group_name", (group for of_user in groups.values() for group in of_user))
+        sizes = {row["group_name"]: row["members"] for row in frames.group_sizes(uses, every).collect()}
+        tables = named("table_name", (table for row in rows for table in row["tables"]))
+        columns = {row["table_name"]: row["columns"] for row in frames.columns(uses, tables).collect()}
+        told: set[frozenset[str]] = set()
+        for row in rows:
+            users = frozenset(row["users"])
+            shared = frozenset.intersection(*(frozenset(groups.get(user, ())) for user in users))
+            # A group that has just them is there already; of several sets of theirs the largest counts.
+            if users in told or any(sizes.get(group) == len(users) for group in shared):
+                continue
+            told.add(users)
+            own = {table: columns.get(table, ()) for table in row["tables"]}
+            one = adviser.group(sorted(users), groups, own)
+            if one is not None:
+                yield one
+
+    def _far(self, uses: Any, adviser: Adviser) -> Iterator[Advice]:
+        for row in frames.unlike(uses, self._options.peers).limit(self._options.most).collect():
+            evidence = {
+                "distance": round(row["distance"], 2),
+                "tables": row["tables"],
+                "odd_tables": list(row["odd_tables"]),
+                "statements": row["statements"],
+                "members": row["members"],
+                "last_use": moment(row["last_at"]).isoformat(),
+            }
+            one = adviser.far(row["user_name"], row["groups"] or (), row["odd_tables"], evidence)
+            if one is not None:
+                yield one
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

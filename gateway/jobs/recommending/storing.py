@@ -1,0 +1,141 @@
+"""Recommendations in PostgreSQL: kept over runs, listed, decided."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from gateway.errors import Faults
+
+PROPOSED, REJECTED, APPLIED = STATES = ("proposed", "rejected", "applied")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One change that is recommended."""
+
+    kind: str
+    subject: str
+    """What it is about; with the kind, the same in every run."""
+    title: str
+    edits: Sequence[Mapping[str, Any]]
+    """As `gateway.policy.packs.editing` has them."""
+    cases: Sequence[Mapping[str, Any]] = ()
+    """What holds once they are made, as packs have cases."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def basis(self) -> str:
+        """A digest of what would be changed."""
+        return hashlib.sha256(_json(list(self.edits)).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a run did to the recommendations."""
+
+    proposed: int
+    gone: int
+    open: int
+
+
+async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datetime) -> Kept:
+    """Have the open recommendations be those that were found; call it in a transaction.
+
+    What was rejected stays so while the change is the same. What was applied and is found all the same is
+    proposed again.
+    """
+    rows = await connection.fetch(
+        "SELECT id, kind, subject, state, basis FROM sluice.recommendation FOR UPDATE"
+    )
+    known = {(row["kind"], row["subject"]): row for row in rows}
+    seen: set[int] = set()
+    proposed = still = 0
+    for one in found:
+        row = known.get((one.kind, one.subject))
+        values = (one.title, _json({"edits": one.edits, "cases": one.cases}), one.basis, _json(one.evidence))
+        if row is None:
+            await connection.execute(
+                "INSERT INTO sluice.recommendation (kind, subject, state, title, change, basis, evidence,"
+                " run, proposed_at) VALUES ($1, $2, 'proposed', $3, $4, $5, $6, $7, $8)",
+                *(one.kind, one.subject, *values, run, now),
+            )
+            proposed, still = proposed + 1, still + 1
+            continue
+        seen.add(row["id"])
+        if row["state"] == REJECTED and row["basis"] == one.basis:
+            continue
+        again = row["state"] != PROPOSED
+        proposed, still = proposed + again, still + 1
+        await connection.execute(
+            "UPDATE sluice.recommendation SET state = 'proposed', title = $2, change = $3, basis = $4,"
+            " evidence = $5, run = $6, proposed_at = CASE WHEN $7 THEN $8 ELSE proposed_at END,"
+            " decided_at = NULL, decided_by = '' WHERE id = $1",
+            *(row["id"], *values, run, again, now),
+        )
+    gone = [row["id"] for row in rows if row["state"] == PROPOSED and row["id"] not in seen]
+    await connection.execute("DELETE FROM sluice.recommendation WHERE id = ANY ($1::bigint[])", gone)
+    return Kept(proposed, len(gone), still)
+
+
+async def listed(
+    connection: Any, *, states: Sequence[str] = (PROPOSED,), kind: str = "", limit: int = 100
+) -> list[dict[str, Any]]:
+    """Return recommendations, by kind and number."""
+    rows = await connection.fetch(
+        "SELECT * FROM sluice.recommendation WHERE state = ANY ($1::text[]) AND ($2 = '' OR kind = $2)"
+        " ORDER BY kind, id LIMIT $3",
+        list(states),
+        kind,
+        limit,
+    )
+    return [_as_json(row) for row in rows]
+
+
+async def shown(connection: Any, number: int) -> dict[str, Any]:
+    """Return one recommendation. Raises Faults when there is none of that number."""
+    row = await connection.fetchrow("SELECT * FROM sluice.recommendation WHERE id = $1", number)
+    if row is None:
+        raise Faults([f"there is no recommendation {number}; `sluice recommend list` shows them"])
+    return _as_json(row)
+
+
+async def decide(connection: Any, numbers: Sequence[int], state: str, by: str) -> None:
+    """Have recommendations be rejected or applied, all or none. Raises Faults for unknown numbers."""
+    async with connection.transaction():
+        rows = await connection.fetch(
+            "UPDATE sluice.recommendation SET state = $2, decided_at = now(), decided_by = $3"
+            " WHERE id = ANY ($1::bigint[]) RETURNING id",
+            list(numbers),
+            state,
+            by,
+        )
+        missing = set(numbers) - {row["id"] for row in rows}
+        if missing:
+            raise Faults([f"there is no recommendation {number}" for number in sorted(missing)])
+
+
+def _as_json(row: Any) -> dict[str, Any]:
+    change = json.loads(row["change"])
+    return {
+        "id": row["id"],
+        "kind": row["kind"],
+        "subject": row["subject"],
+        "title": row["title"],
+        "state": row["state"],
+        "edits": change["edits"],
+        "cases": change["cases"],
+        "evidence": json.loads(row["evidence"]),
+        "proposed_at": row["proposed_at"].isoformat(),
+        "decided_at": row["decided_at"].isoformat() if row["decided_at"] is not None else None,
+        "decided_by": row["decided_by"],
+    }
+
+
+def _json(value: object) -> str:
+    # PostgreSQL takes no NUL in jsonb.
+    return json.dumps(value, sort_keys=True, default=str).replace("\\u0000", "\\ufffd")

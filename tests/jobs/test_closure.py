@@ -1,0 +1,206 @@
+"""The closure is what walks of the live graph answer, on random graphs with circles. a minute on Spark."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from gateway.app.closing import closure_options
+from gateway.app.jobs import jobs
+from gateway.app.recommending import recommend_options
+from gateway.database.migrate import migrate
+from gateway.jobs.closure_frames import CARRIES
+from gateway.lineage.graph import Column, Direction, everything, walk
+from gateway.lineage.propagation import spread
+from gateway.policy.propagation import load_propagation
+from gateway.settings import load_settings
+from gateway.sql.functions import AGGREGATES
+from tests.jobs.worker import Ran, Worker, closure_of
+
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+PROPAGATION = """\
+flows:
+  {IDENTITY: carry, TRANSFORMATION: carry, AGGREGATION: carry, CONDITIONAL: drop, JOIN: drop, FILTER: drop,
+   GROUP_BY: drop, SORT: drop, WINDOW: drop, TABLE: ask}
+aggregates: {count: drop}
+tags:
+  GEO: {aggregates: {avg: drop}}
+"""
+PACK = """\
+service: spark
+tags:
+  - on: {catalog: c, database: d, table: t0, column: a}
+    tags: [PII, GEO]
+  - on: {catalog: c, database: d, table: t3, column: [b, c]}
+    tags: [PII]
+  - on: {catalog: c, database: d, table: t5}
+    tags: [GEO]
+policies: []
+"""
+KINDS = ("IDENTITY", "TRANSFORMATION", "AGGREGATION", "JOIN", "FILTER", "TABLE")
+NAMES = ("a", "b", "c", "*")
+
+
+@dataclass
+class Place:
+    dsn: str
+    lake: Path
+    worker: Worker
+    connection: Any
+
+    async def close(self, **chosen: Any) -> Ran:
+        given = {"pack": PACK, "propagation": PROPAGATION, **chosen}
+        return await self.worker.run(closure_of, given, dsn=self.dsn, lake=self.lake, now=NOW)
+
+    async def rows(self, table: str) -> list[dict[str, Any]]:
+        return await self.worker.rows(self.lake / table, "SELECT * EXCEPT (graph) FROM lake")
+
+
+@pytest.fixture
+async def place(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[Place]:
+    connection = await asyncpg.connect(database)
+    await migrate(connection)
+    try:
+        yield Place(database, tmp_path / "lake", worker, connection)
+    finally:
+        await connection.close()
+
+
+async def draw(connection: Any, seed: int, *, tables: int = 8, edges: int = 30) -> None:
+    """Draw a graph: circles, `*`, masks, what never ended, edges of several kinds between the same two."""
+    chance = random.Random(seed)
+    for number in range(tables):
+        name = f"c.d.t{number}"
+        await connection.execute(
+            "INSERT INTO sluice.lineage_dataset (name, kind, parts, first_seen, last_seen)"
+            " VALUES ($1, 'table', $2, now(), now())",
+            name,
+            name.split("."),
+        )
+        await connection.execute(
+            "INSERT INTO sluice.lineage_column (dataset, name)"
+            " SELECT id, unnest($2::text[]) FROM sluice.lineage_dataset WHERE name = $1",
+            name,
+            list(NAMES),
+        )
+    ids = [row["id"] for row in await connection.fetch("SELECT id FROM sluice.lineage_column")]
+    for number in range(edges):
+        kind = chance.choice(KINDS)
+        await connection.execute(
+            "INSERT INTO sluice.lineage_edge (source, target, subtype, masking, expression, statements,"
+            " finished, first_seen, last_seen, last_statement, aggregates)"
+            " VALUES ($1, $2, $3, $4, '', 1, $5, now(), now(), $6, $7) ON CONFLICT DO NOTHING",
+            *(chance.choice(ids), chance.choice(ids), kind, chance.random() < 0.2, chance.random() < 0.8),
+            UUID(int=number),
+            chance.choice((["count"], ["avg"], ["sum", "-"])) if kind == "AGGREGATION" else ["-"],
+        )
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
+    await draw(place.connection, seed)
+    await place.close(depth=100)
+    columns = await place.connection.fetch(
+        "SELECT c.id, c.name, d.name AS dataset FROM sluice.lineage_column c"
+        " JOIN sluice.lineage_dataset d ON d.id = c.dataset"
+    )
+    expected = set()
+    for row in columns:
+        column = Column(row["dataset"], row["name"])
+        answer = await walk(place.connection, [column], Direction.UP, everything, depth=100)
+        assert not answer.cut_off
+        for one in answer.reached:
+            carried = CARRIES[int(one.carries)]
+            expected.add((*_pair(one.column), *_pair(column), carried, one.distance))
+    found = {tuple(row.values()) for row in await place.rows("closure_source")}
+    assert found == expected
+    # Tags.
+    at = {row["id"]: f"{row['dataset']}.{row['name']}" for row in columns}
+    tagged = {
+        **{f"c.d.t0.{name}": ["PII", "GEO"] for name in "a"},
+        **{f"c.d.t3.{name}": ["PII"] for name in "bc"},
+        **{f"c.d.t5.{name}": ["GEO"] for name in NAMES},
+    }
+    starts = {id_: tagged[name] for id_, name in at.items() if name in tagged}
+    rules = load_propagation(PROPAGATION, "rules.yaml", AGGREGATES)
+    spreading = await spread(place.connection, starts, rules, most_sources=1000)
+    arrived = {
+        (tag, at[source], at[target], arrival.how.name.lower())
+        for target, tags in spreading.arrivals.items()
+        for tag, sources in tags.items()
+        for source, arrival in sources.items()
+        if source != target
+    }
+    rows = await place.rows("closure_tag")
+    told = {
+        (
+            row["tag"],
+            f"{row['source_dataset']}.{row['source_column']}",
+            f"{row['target_dataset']}.{row['target_column']}",
+            row["how"],
+        )
+        for row in rows
+    }
+    assert told == arrived
+    kept = await place.connection.fetch("SELECT * FROM sluice.closure_finding")
+    assert {(row["table_name"], row["column_name"], row["tag"]) for row in kept} == {
+        (row["target_dataset"], row["target_column"], row["tag"]) for row in rows if not row["tagged"]
+    }
+    for row in rows:
+        assert row["tagged"] == (
+            row["tag"] in tagged.get(f"{row['target_dataset']}.{row['target_column']}", ())
+        )
+
+
+def _pair(column: Column) -> tuple[str, str]:
+    return column.dataset, column.name
+
+
+async def test_empty_unchanged_changed_bounded_and_killed(place: Place) -> None:
+    ran = await place.close()
+    assert ran.rows_out == 0
+    assert not await place.connection.fetch("SELECT * FROM sluice.closure_finding")
+    assert any("are what they were" in line for line in (await place.close()).lines)
+    await draw(place.connection, 5)
+    assert (await place.close()).rows_out > 0
+    whole = sorted(map(repr, await place.rows("closure_source")))
+    assert any("are what they were" in line for line in (await place.close()).lines)
+    # Killed when the files were in their place and PostgreSQL did not know: the old ones come back.
+    for name in ("closure_source", "closure_tag"):
+        aside = place.lake / name / "_replaced" / "graph=now"
+        aside.parent.mkdir(exist_ok=True)
+        (place.lake / name / "graph=now").rename(aside)
+        (place.lake / name / "graph=now").mkdir()
+        (place.lake / name / "graph=now" / "_run").write_text("999999")
+    await place.close()
+    assert sorted(map(repr, await place.rows("closure_source"))) == whole
+    ran = await place.close(depth=1)
+    assert any("it goes on after 1 steps" in line for line in ran.lines)
+    assert {row["distance"] for row in await place.rows("closure_source")} == {1}
+    assert await place.connection.fetchval("SELECT cut_off FROM sluice.closure_state") != ""
+    await place.connection.execute("DELETE FROM sluice.lineage_edge")
+    assert (await place.close()).rows_out == 0
+
+
+async def test_the_settings_give_both_jobs_their_policies(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "pack.yaml").write_text(PACK)
+    file = tmp_path / "gateway.yaml"
+    file.write_text('{"policies": {"paths": ["pack.yaml"]}, "jobs": {"closure": {"depth": 7}}}')
+    settings = load_settings(file)
+    assert {"recommend", "closure"} <= jobs(settings).keys()
+    given = closure_options(settings)
+    rules = await given.rules(place.connection)
+    assert given.depth == 7
+    assert rules.policies.services["spark"].tagged
+    assert rules.basis == (await given.rules(place.connection)).basis
+    file.with_name("pack.yaml").write_text(PACK.replace("PII, GEO", "PII"))
+    assert rules.basis != (await given.rules(place.connection)).basis
+    assert (await recommend_options(settings).rules(place.connection)).policies.services["spark"].tagged
