@@ -16,7 +16,9 @@ from gateway.app.explaining import own_places
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
-from gateway.files.promotion import Promoter
+from gateway.files.keeping import Keeper
+from gateway.files.promotion import Connect, Promoter
+from gateway.files.refreshing import Refreshing
 from gateway.files.taken import ChangingCatalog
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
@@ -27,6 +29,37 @@ from gateway.settings.models import Settings
 
 _CONNECT_S = 10.0
 _PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+
+
+def _connecting(dsn: str) -> Connect:
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[Any]:
+        try:
+            connection = await asyncpg.connect(
+                dsn,
+                timeout=_CONNECT_S,
+                server_settings={"application_name": "sluice-files", "timezone": "UTC"},
+            )
+        except (OSError, asyncpg.PostgresError, TimeoutError):
+            raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
+        try:
+            await migrate(connection)
+            yield connection
+        finally:
+            await connection.close()
+
+    return connect
+
+
+def make_refreshing(
+    settings: Settings, queries: Queries, catalog: ChangingCatalog, dsn: str
+) -> Refreshing | None:
+    """Return who looks at tables of files again by himself, None where no source wants that."""
+    sources = [source.made(name) for name, source in settings.files.items()]
+    if not any(source.refresh_s for source in sources):
+        return None
+    keeper = Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
+    return Refreshing(sources, keeper, _connecting(dsn))
 
 
 def make_promotion(
@@ -43,22 +76,6 @@ def make_promotion(
     sources = [source.made(name) for name, source in settings.files.items()]
     if not sources:
         return None
-
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Any]:
-        try:
-            connection = await asyncpg.connect(
-                dsn,
-                timeout=_CONNECT_S,
-                server_settings={"application_name": "sluice-files", "timezone": "UTC"},
-            )
-        except (OSError, asyncpg.PostgresError, TimeoutError):
-            raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
-        try:
-            await migrate(connection)
-            yield connection
-        finally:
-            await connection.close()
 
     async def record(principal: Principal, table: TableName, url: str, decisions: Sequence[Decision]) -> None:
         if ledger is None:
@@ -81,7 +98,7 @@ def make_promotion(
         queries.query,
         refusal=BackendError,
         catalog=catalog,
-        connect=connect,
+        connect=_connecting(dsn),
         record=record,
         reserved=reserved_urls(settings),
     )

@@ -28,7 +28,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
-from gateway.app.files import make_promotion
+from gateway.app.files import make_promotion, make_refreshing
 from gateway.app.jobs import keep_running
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
@@ -206,6 +206,9 @@ class Gateway:
             told_catalogs=catalogs.told,
             promotion=make_promotion(settings, queries, catalog, dsn, ledger=ledger, gateway=ledger.gateway),
         )
+        refreshing = make_refreshing(settings, queries, catalog, dsn)
+        if refreshing is not None:
+            self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
         recorder = Recorder(ledger, ledger.gateway, self.metrics)
         port = connect_port = 0

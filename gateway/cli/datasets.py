@@ -75,6 +75,8 @@ def _list(found: Any, terminal: Terminal) -> None:
         made = f"{row['promoted_at']:%Y-%m-%d %H:%M:%S} by {row['promoted_by']}"
         table = f"{SESSION_CATALOG}.{row['database']}.{row['table_name']}"
         terminal.line(terminal.style(f"  {table}  {row['format']}  {row['files']} files  {made}", DIM))
+        if row["finding"]:
+            terminal.line(f"  since {row['looked_at']:%Y-%m-%d %H:%M:%S}: {row['finding']}")
 
 
 def _show(row: Mapping[str, Any], terminal: Terminal) -> None:

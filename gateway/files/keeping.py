@@ -63,8 +63,19 @@ class Keeper:
 
     async def refresh(self, connection: AbstractAsyncContextManager[Any], name: TableName) -> Refreshed:
         """Look at the files again. Where their columns or their format have changed, the table is made anew
-        if its source learns schemas; if it does not, nothing is changed, and it is told again next time."""
-        async with connection as lent, store.only_one(lent, name):
+        if its source learns schemas; if it does not, nothing is changed, and it is told again next time.
+        What was found is kept with the dataset."""
+        async with connection as lent:
+            try:
+                found = await self._looked_at(lent, name)
+            except Faults as why:
+                await store.looked(lent, name, "; ".join(why.faults))
+                raise
+            await store.looked(lent, name, "" if found.is_applied else "; ".join(found.drift))
+            return found
+
+    async def _looked_at(self, lent: Any, name: TableName) -> Refreshed:
+        async with store.only_one(lent, name):
             row = await _kept(lent, name)
             try:
                 async with asyncio.timeout(self._timeout_s):

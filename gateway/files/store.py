@@ -13,6 +13,7 @@ from gateway.model.catalog import TableName
 _COLUMNS = (
     "source, path, database, table_name, url, format, options, columns, files, bytes, signature, promoted_by"
 )
+_TIMES = "promoted_at, looked_at, finding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,8 @@ async def save(connection: Any, dataset: Dataset) -> None:
         " ON CONFLICT (source, path) DO UPDATE SET database = excluded.database,"
         " table_name = excluded.table_name, url = excluded.url, format = excluded.format,"
         " options = excluded.options, columns = excluded.columns, files = excluded.files,"
-        " bytes = excluded.bytes, signature = excluded.signature, promoted_at = now(),"
+        " bytes = excluded.bytes, signature = excluded.signature, promoted_at = now(), looked_at = now(),"
+        " finding = '',"
         " promoted_by = excluded.promoted_by",
         dataset.source,
         dataset.path,
@@ -79,7 +81,7 @@ async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
     """Return the dataset of a table, None when there is none."""
     folded = table.folded()
     found: Mapping[str, Any] | None = await connection.fetchrow(
-        f"SELECT {_COLUMNS}, promoted_at FROM sluice.dataset WHERE database = $1 AND table_name = $2",
+        f"SELECT {_COLUMNS}, {_TIMES} FROM sluice.dataset WHERE database = $1 AND table_name = $2",
         folded.database,
         folded.table,
     )
@@ -113,6 +115,43 @@ async def renew(
     )
 
 
+async def looked(connection: Any, table: TableName, finding: str) -> None:
+    """Note that a dataset's files were looked at, and what was found that its table does not have."""
+    folded = table.folded()
+    await connection.execute(
+        "UPDATE sluice.dataset SET looked_at = clock_timestamp(), finding = $3"
+        " WHERE database = $1 AND table_name = $2",
+        folded.database,
+        folded.table,
+        finding.replace("\0", " "),
+    )
+
+
+@asynccontextmanager
+async def only_one_looks(connection: Any) -> AsyncIterator[bool]:
+    """Say whether this is the one of all gateways that looks at datasets by itself now."""
+    key = "hashtextextended('dataset looks', 0)"
+    mine: bool = await connection.fetchval(f"SELECT pg_try_advisory_lock({key})")
+    try:
+        yield mine
+    finally:
+        if mine and not connection.is_closed():
+            await connection.execute(f"SELECT pg_advisory_unlock({key})")
+
+
+async def due(connection: Any, every_s: Mapping[str, float]) -> Mapping[str, Any] | None:
+    """Return the dataset that is due for longest; None when none is. `every_s`: seconds by source."""
+    found: Mapping[str, Any] | None = await connection.fetchrow(
+        "SELECT database, table_name FROM sluice.dataset"
+        " JOIN unnest($1::text[], $2::float8[]) AS wanted (source, every_s) USING (source)"
+        " WHERE looked_at < clock_timestamp() - make_interval(secs => every_s)"
+        " ORDER BY looked_at LIMIT 1",
+        list(every_s),
+        list(every_s.values()),
+    )
+    return found
+
+
 async def forget(connection: Any, table: TableName) -> bool:
     """Drop what is kept of a table's files; False when nothing was."""
     folded = table.folded()
@@ -123,8 +162,8 @@ async def forget(connection: Any, table: TableName) -> bool:
 
 
 async def datasets(connection: Any) -> Sequence[Mapping[str, Any]]:
-    """Return all datasets with when they were made, by source and path."""
+    """Return all datasets, with when they were made and what was found since, by source and path."""
     found: Sequence[Mapping[str, Any]] = await connection.fetch(
-        f"SELECT {_COLUMNS}, promoted_at FROM sluice.dataset ORDER BY source, path"
+        f"SELECT {_COLUMNS}, {_TIMES} FROM sluice.dataset ORDER BY source, path"
     )
     return found

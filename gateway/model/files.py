@@ -42,6 +42,8 @@ class FileSource:
     """Columns that a table may have, fields of structures counted one by one."""
     files: int
     """Files that a table may have when it is made."""
+    refresh_s: float = 0.0
+    """Seconds after which a gateway looks at the files of a table again by itself; 0: never."""
     auto_promote: bool = True
     """Whether naming files makes a table of them; if not, a statement or command for that does."""
     schema_learning: bool = False

@@ -35,6 +35,9 @@ class FileSourceSettings(Section):
     auto_promote: bool = True
     """Whether files become a table when somebody who may names them. If not, `ALTER TABLE … PROMOTE METADATA`
     and `sluice datasets promote` make it one."""
+    refresh_s: Annotated[float, Field(ge=0, le=31_536_000)] = 0.0
+    """Seconds after which one of all gateways looks at the files of a table again by itself, one table after
+    the other; 0: never. `sluice datasets list` shows what it found."""
     schema_learning: bool = False
     """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
     columns are seen by whoever may select all of them."""
@@ -50,6 +53,7 @@ class FileSourceSettings(Section):
             leaf_columns=self.leaf_columns,
             files=self.files,
             auto_promote=self.auto_promote,
+            refresh_s=self.refresh_s,
             schema_learning=self.schema_learning,
         )
 
