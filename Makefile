@@ -11,6 +11,7 @@
 #   make lake-test  every minor of Spark, and Iceberg, Delta and Paimon on theirs; fetches 2 GB, once (needs Maven)
 #   make lake-demo  Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon, and a tour (needs Maven)
 #   make minors  the parser's cases and a gateway before each older minor of Spark; fetches 450 MB for each, once
+#   make spark-diff OLD=4.2 NEW=4.3  what a new Spark brings, and where each of it goes (docs/upgrading-spark.md)
 #   make help    the rest
 
 SHELL := /bin/bash
@@ -40,7 +41,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors fuzz lab check bench npm-test lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test lake-test lake-jars night minors spark-diff fuzz lab check bench npm-test lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -96,6 +97,10 @@ minors: $(STAMP)
 	  SPARK_HOME=$$home $(PY) -m pytest -q tests/reader tests/sql/test_functions.py tests/sql/test_minors.py \
 	    tests/sql/test_totality.py tests/plan/test_minors.py tests/e2e/test_minors.py $(ARGS); \
 	done
+
+spark-diff: $(STAMP)
+	@for minor in $(OLD) $(NEW); do [ -d $$minor/jars ] || $(BIN)/sluice spark-jars $$minor >/dev/null || exit 1; done
+	@exec $(PY) -m tests.spark_diff $(OLD) $(NEW) $(ARGS)
 
 fuzz: $(STAMP)
 	@$(PY) -m tests.histories fuzz --minutes $(MINUTES) $(ARGS)

@@ -60,6 +60,10 @@ class ClassFiles:
             self._read[name] = _parse(self._jars[name].read(f"{name}.class"))
         return self._read[name]
 
+    def texts(self, name: str) -> Iterable[str]:
+        """Return a class's constants that are texts, and whatever else is kept as one."""
+        return _constants(self._jars[name].read(f"{name}.class"))[0].values()
+
     def is_a(self, name: str, ancestor: str) -> bool:
         """Whether objects of a class are also of another one."""
         if name == ancestor:
@@ -90,7 +94,8 @@ def simple_name(name: str) -> str:
     return simple.rstrip("$").rpartition("$")[2]
 
 
-def _parse(data: bytes) -> ClassFile:
+def _constants(data: bytes) -> tuple[dict[int, str], dict[int, int], int]:
+    """Return the texts, the classes by the number of their names, and where the constants end."""
     (count,) = struct.unpack_from(">H", data, 8)
     texts: dict[int, str] = {}
     classes: dict[int, int] = {}
@@ -106,6 +111,11 @@ def _parse(data: bytes) -> ClassFile:
                 (classes[number],) = struct.unpack_from(">H", data, at + 1)
             at += _SIZES[tag]
         number += 2 if tag in _LARGE else 1
+    return texts, classes, at
+
+
+def _parse(data: bytes) -> ClassFile:
+    texts, classes, at = _constants(data)
     flags, _, parent, interfaces = struct.unpack_from(">HHHH", data, at)
     parents = (parent, *struct.unpack_from(f">{interfaces}H", data, at + 8))
     return ClassFile(
