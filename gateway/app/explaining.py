@@ -18,7 +18,7 @@ from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.unprivileged import run_as, state_place
-from gateway.catalog.live import LiveCatalog
+from gateway.catalog.live import LiveCatalog, Owners
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import read_users
@@ -254,10 +254,16 @@ def make_upstream(
 
 
 def make_catalog(
-    settings: Settings, queries: Queries, reader: ReaderPool, metalakes: Metalakes | None = None
+    settings: Settings,
+    queries: Queries,
+    reader: ReaderPool,
+    metalakes: Metalakes | None = None,
+    owners: Owners | None = None,
 ) -> LiveCatalog:
     """Return the catalog that asks Spark, which is of the reader's minor version. `metalakes` has catalogs
-    that come and go."""
+    that come and go; `owners` tells whose their tables are, where it is not they alone who know."""
+    if owners is None and metalakes is not None:
+        owners = metalakes.owner
     return LiveCatalog(
         queries.query,
         refusal=BackendError,
@@ -265,7 +271,7 @@ def make_catalog(
         minor=minor_of(reader.spark_version),
         sources=[source.made(name) for name, source in settings.files.items()],
         listed=none_listed if metalakes is None else metalakes.listed,
-        owners=None if metalakes is None else metalakes.owner,
+        owners=owners,
     )
 
 

@@ -10,22 +10,28 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import structlog
 
 from gateway.app.doors import Queries
 from gateway.app.explaining import own_places
 from gateway.backends.unprivileged import run_as, state_place
+from gateway.catalog.live import Owners
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
+from gateway.files import store
 from gateway.files.keeping import Keeper
 from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
 from gateway.files.taken import ChangingCatalog
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal
 from gateway.session.audit_records import format_time, new_id, promoted
 from gateway.session.ports import BackendError, Ledger
 from gateway.settings.models import Settings
+
+log = structlog.get_logger(__name__)
 
 _CONNECT_S = 10.0
 _PLACE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
@@ -49,6 +55,27 @@ def _connecting(dsn: str) -> Connect:
             await connection.close()
 
     return connect
+
+
+def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
+    """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says; `others`
+    tells of all else. Without PostgreSQL it is nobody's."""
+    databases = {source.made(name).database for name, source in settings.files.items()}
+    connect = _connecting(dsn)
+
+    async def owner(table: Table) -> str | None:
+        name = table.name.folded()
+        if name.catalog != SESSION_CATALOG or name.database not in databases:
+            return await others(table)
+        try:
+            async with connect() as connection:
+                row = await store.find(connection, name)
+        except (BackendUnavailable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            log.warning("owner_not_told", table=str(table.name), trouble=str(error))
+            return None
+        return None if row is None else str(row["promoted_by"])
+
+    return owner
 
 
 def make_refreshing(

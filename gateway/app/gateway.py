@@ -28,7 +28,7 @@ from gateway.app.explaining import (
     named_parsers,
     own_extensions,
 )
-from gateway.app.files import make_promotion, make_refreshing
+from gateway.app.files import dataset_owners, make_promotion, make_refreshing
 from gateway.app.jobs import keep_running
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
@@ -185,7 +185,8 @@ class Gateway:
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         await metalakes.start(rules.take, known)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
-        catalog = make_catalog(settings, queries, reader, metalakes)
+        owners = dataset_owners(settings, dsn, metalakes.owner)
+        catalog = make_catalog(settings, queries, reader, metalakes, owners)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         way = Way(

@@ -67,6 +67,11 @@ class KnownTables:
         fact = self._facts.get(name.folded())
         return fact is not None and now < fact.fresh_until
 
+    def is_of_files(self, name: TableName) -> bool:
+        """Whether a table's database has nothing but tables of files."""
+        folded = name.folded()
+        return folded.catalog == SESSION_CATALOG and folded.database in self._databases
+
     def learn(self, name: TableName, table: Table | None, now: float) -> None:
         """Keep what a look-up has found; the version rises when it contradicts what was known."""
         folded = name.folded()
@@ -74,8 +79,7 @@ class KnownTables:
         if known is not None and known.table != table:
             self._version += 1
         # Files that are no table yet become one when a user comes who may: each has to be looked up.
-        of_files = folded.catalog == SESSION_CATALOG and folded.database in self._databases
-        missing_age_s = 0.0 if of_files else self._missing_age_s
+        missing_age_s = 0.0 if self.is_of_files(name) else self._missing_age_s
         age = missing_age_s if table is None else self._max_age_s
         self._facts[folded] = _Fact(table, now + age)
         if len(self._facts) > self._max_names:

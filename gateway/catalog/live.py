@@ -63,7 +63,7 @@ _ATTEMPTS = 3
 """How often a name is looked up again because it was invalidated meanwhile."""
 
 Owners = Callable[[Table], Awaitable[str | None]]
-"""Tells who owns a table of a catalog that comes and goes, None where nobody is known.
+"""Tells who owns a table of a catalog that comes and goes, or one of files; None where nobody is known.
 It does not raise."""
 
 _Key = TableName | tuple[str, ...]
@@ -244,7 +244,8 @@ class LiveCatalog:
 
     async def _look_up(self, name: TableName) -> None:
         table = await self._describe(name)
-        if table is not None and self._owners is not None and name.catalog in self._now_listed.revisions:
+        comes_and_goes = name.catalog in self._now_listed.revisions or self._known.is_of_files(name)
+        if table is not None and self._owners is not None and comes_and_goes:
             table = replace(table, owner=await self._owners(table))
         if self._still_asked(name):
             self._known.learn(name, table, self._clock())

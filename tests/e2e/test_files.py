@@ -39,6 +39,17 @@ policies:
       - {catalog: spark_catalog, database: [testlearned, testasked]}
       - {catalog: spark_catalog, database: [testlearned, testasked], table: "*", column: "*"}
     allow: [{users: [alice], access: [use, select, promote]}]
+  - name: files that are whose who promotes them
+    on:
+      - {catalog: spark_catalog, database: testowned}
+      - {catalog: spark_catalog, database: testowned, table: "*"}
+    allow: [{users: [alice, carl], access: [use, promote]}]
+  - name: the files of it
+    on: {url: "file:ABOVE/testowned/*"}
+    allow: [{users: [alice, carl], access: [read]}]
+  - name: whoever promotes may read
+    on: {catalog: spark_catalog, database: testowned, table: "*", column: "*"}
+    allow: [{users: ["{OWNER}"], access: [select]}]
   - name: one of which nobody sees
     on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
     mask: [{groups: [public], type: MASK_NULL}]
@@ -97,6 +108,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     sources = {
         "testlake": {"root": f"file:{root}"},
         "testlearned": {"root": learned, "schema_learning": True},
+        "testowned": {"root": f"file:{open_directory}/testowned"},
         "testasked": {"root": f"file:{open_directory}/testasked", "auto_promote": False},
     }
     settings: dict[str, Any] = {"files": sources}
@@ -107,6 +119,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testwarehouse CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testasked CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testowned CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
@@ -336,6 +349,19 @@ def test_operators_promote_by_the_privileges_of_a_user(files: RunningGateway, op
     assert "is the table spark_catalog.testasked.by_command" in done.stdout, done
     assert "by alice" in run_datasets(files, "list").stdout
     assert ask(files, "thrift", "alice", "SELECT * FROM testasked.by_command") == [(1, "a")]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_new_table_is_closed_to_all_but_whom_it_is_of(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    write(open_directory / "testowned" / endpoint / "a.csv", "id,name\n1,a\n")
+    text = f"SELECT * FROM testowned.{endpoint}"
+    with session(files, endpoint, "alice") as alice, session(files, endpoint, "carl") as carl:
+        for mine, other in ((alice, "carl"), (carl, "alice")):
+            assert mine(text) == [(1, "a")]
+            assert "select" in refused(files, endpoint, other, text)
+            assert mine(f"ALTER TABLE testowned.{endpoint} FORGET METADATA") == []
 
 
 def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:
