@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+HEAD_BYTES = 4_096
+"""Of each of the first lines that are looked at; a line of this length may go on."""
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
 _TABLE_FORMATS: Mapping[str, tuple[str, ...]] = {
     "Delta": ("_delta_log/*.json",),
@@ -47,7 +50,7 @@ def table_format(found: Collection[str]) -> str | None:
 def told(lines: Sequence[bytes], allowed: Sequence[str]) -> Format:
     """Return the first of the `allowed` formats that a file with these first lines is in. Raises NotKnown.
 
-    Lines come without their ends, and may be cut short at some length.
+    Lines come without their ends, and cut short at HEAD_BYTES.
     """
     if not lines:
         raise NotKnown("a file is empty")
@@ -70,39 +73,72 @@ def _is_binary(lines: Sequence[bytes]) -> bool:
     )
 
 
+def _is_cut(line: bytes) -> bool:
+    return len(line) >= HEAD_BYTES
+
+
 def _texts(lines: Sequence[bytes]) -> list[str] | None:
     if _is_binary(lines):
         return None
     try:
-        return [line.decode("utf-8") for line in lines]
+        # Of a line that goes on, the last character may be cut in two.
+        return [
+            codecs.getincrementaldecoder("utf-8")().decode(line, final=not _is_cut(line)) for line in lines
+        ]
     except UnicodeDecodeError:
         return None
 
 
 def _json(lines: Sequence[bytes]) -> Format | None:
     texts = _texts(lines)
-    first = next((text for text in texts or () if text.strip()), "").lstrip("\ufeff").strip()
-    if not first.startswith(("{", "[")):
+    if texts is None:
         return None
+    texts[0] = texts[0].removeprefix("\ufeff")
+    filled = [(text.strip(), _is_cut(line)) for text, line in zip(texts, lines, strict=True) if text.strip()]
+    if not filled or not filled[0][0].startswith(("{", "[")):
+        return None
+    first, is_cut = filled[0]
+    if not is_cut and _is_object(first, is_cut):
+        return Format("json")
+    if is_cut and first[0] == "{":
+        if not all(_is_object(*line) for line in filled):
+            raise NotKnown("a file is JSON, and its lines are too long to tell whether each is an object")
+        return Format("json")
+    _require_one_document("\n".join(texts))
+    return Format("json", {"multiLine": "true"})
+
+
+def _is_object(text: str, is_cut: bool) -> bool:
+    """Whether a line is an object, as far as it can be seen."""
+    if is_cut:
+        return text.startswith("{")
     try:
-        is_line = isinstance(json.loads(first), dict)
-    except ValueError:
-        is_line = False
-    if not is_line and texts is not None and len([t for t in texts if t.strip()]) == 1 and first[0] == "{":
-        is_line = True  # one long line that was cut short
-    return Format("json", {} if is_line else {"multiLine": "true"})
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _require_one_document(text: str) -> None:
+    """Raise NotKnown where something follows a document: Spark would read the first one alone."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return  # it goes on below the lines that are looked at
+    if text.lstrip()[end:].strip():
+        raise NotKnown("a file has several JSON documents, which are not one a line")
 
 
 def _csv(lines: Sequence[bytes]) -> Format | None:
     texts = _texts(lines)
-    if texts is None:
+    if texts is None or _is_cut(lines[0]):
         return None
-    texts = [text.lstrip("\ufeff").rstrip("\r") for text in texts if text.strip()]
-    if not texts:
+    whole = [text for text, line in zip(texts, lines, strict=True) if text.strip() and not _is_cut(line)]
+    whole = [text.lstrip("\ufeff").rstrip("\r") for text in whole]
+    if not whole or (len(whole) == 1 and any(map(_is_cut, lines))):
         return None
     best: tuple[int, str, list[list[str]]] | None = None
     for separator in _SEPARATORS:
-        rows = list(csv.reader(texts, delimiter=separator))
+        rows = list(csv.reader(whole, delimiter=separator))
         widths = {len(row) for row in rows}
         if len(widths) == 1 and (width := widths.pop()) > 1 and (best is None or width > best[0]):
             best = (width, separator, rows)

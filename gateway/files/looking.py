@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.files.formats import MARKS, Format, NotKnown, table_format, told
+from gateway.files.formats import HEAD_BYTES, MARKS, Format, NotKnown, table_format, told
 from gateway.files.links import LeadsOut, require_no_links
 from gateway.files.places import place
 from gateway.files.taken import Query
@@ -20,7 +20,6 @@ from gateway.model.files import FileSource
 _NO_SUCH_PATH = ("42K03", "42P01")
 """SQLSTATEs of a path that is not there."""
 _HEAD_LINES = 20
-_HEAD_BYTES = 4_096
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
 
@@ -119,7 +118,7 @@ class Looking:
         for *_, example in kinds:
             if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
                 raise Refused("a file in it has a name that cannot be read safely")
-            value = f"hex(substr(CAST(value AS BINARY), 1, {_HEAD_BYTES}))"
+            value = f"hex(substr(CAST(value AS BINARY), 1, {HEAD_BYTES}))"
             try:
                 rows = await self._look("text", example, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}")
             except self._refusal as refused:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.formats import FORMATS, Format, NotKnown, told
+from gateway.files.formats import FORMATS, HEAD_BYTES, Format, NotKnown, told
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
 from gateway.model.statement import SessionContext
@@ -74,6 +74,9 @@ def test_a_root_has_one_spelling() -> None:
     assert require_root("s3a://bucket/") == "s3a://bucket"
 
 
+LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]
+"""A line that goes on."""
+CUT_IN_TWO = ("ß" * 3_000).encode()
 CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
 
 
@@ -91,15 +94,46 @@ CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
         ([b"id\tname", b'1\t"a\tb"'], Format("csv", {**CSV, "sep": "\t"})),
         ([b"1,2", b"3,4"], Format("csv", {**CSV, "header": "false"})),
         (["größe|n".encode(), b"x|1"], Format("csv", {**CSV, "sep": "|"})),
+        ([LONG, LONG], Format("json")),
+        ([b"", LONG, b'{"a": 1}'], Format("json")),
+        ([b"[" + LONG, LONG], Format("json", {"multiLine": "true"})),
+        ([b"id,name", b"1,x", b"2," + CUT_IN_TWO], Format("csv", CSV)),
+        ([b"id,name", b"1,x", b"20," + CUT_IN_TWO], Format("csv", CSV)),
+        ([b"id,name,c", b"1,x,y", b"2," + b"z" * 4_094], Format("csv", CSV)),
     ],
 )
 def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) -> None:
-    assert told(lines, FORMATS) == format_
+    assert told([line[:HEAD_BYTES] for line in lines], FORMATS) == format_
 
 
 @pytest.mark.parametrize(
     "lines",
-    [[], [b""], [b"PARE\x00"], [b"hello"], [b"\xff\xfea\x00"], [b"a,b", b"1"], [b"gr\xf6\xdfe,n", b"x,1"]],
+    [
+        [b"{", b'"a": 1', b"}", b"{", b'"a": 2', b"}"],
+        [b'[{"a": 1}]', b'[{"a": 2}]'],
+        [LONG, b'"b": 1', b"}"],
+        [LONG, b"[1]"],
+    ],
+)
+def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) -> None:
+    with pytest.raises(NotKnown, match=r"several JSON documents|too long to tell"):
+        told(lines, FORMATS)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [b""],
+        [b"PARE\x00"],
+        [b"hello"],
+        [b"\xff\xfea\x00"],
+        [b"a,b", b"1"],
+        [b"gr\xf6\xdfe,n", b"x,1"],
+        [b"id,caf\xe9", b"1,caf\xe9"],
+        [b"id,name", b"1," + b"x" * 4_094],
+        [b"a," + b"x" * 4_094, b"1,2"],
+    ],
 )
 def test_what_cannot_be_told_is_refused(lines: list[bytes]) -> None:
     with pytest.raises(NotKnown):
