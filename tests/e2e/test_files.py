@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import re
 import subprocess
 import sys
@@ -96,6 +97,25 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     for directory in ("guarded", "parts", "days"):
         for day in (1, 2):
             write(root / directory / f"day={day}" / "a.csv", f"id,secret\n{day},s{day}\n")
+    for hidden in ("_b.csv", ".b.csv", "b.csv._COPYING_", "_below/b.csv", ".below/day=1/b.csv"):
+        write(root / "hidden" / hidden, "id,name\n2,b\n")
+        write(root / "nothing_else" / hidden, "id,name\n2,b\n")
+    write(root / "hidden" / "a.csv", "id,name\n1,a\n")
+    write(root / "hidden_days" / "_day=1" / "a.csv", "id,name\n1,a\n")
+    write(root / "hidden_days" / "_x" / "b.csv", "id,name\n2,b\n")
+    write(root / "tabs" / "a.tsv", "id\tname\n1\ta, b\n")
+    write(root / "latin" / "a.csv", "")
+    (root / "latin" / "a.csv").write_bytes("id,größe\n1,ß\n".encode("latin-1"))
+    write(root / "unreadable" / "a.csv", "id,name\n1,a\n")
+    (root / "unreadable" / "a.csv").chmod(0)
+    write(root / "bare" / "a.csv", "")
+    (root / "bare" / "a.csv").unlink()
+    write(root / "packed" / "a.csv", "id,name\n1,a\n")
+    write(root / "packed" / "b.csv.gz", "")
+    (root / "packed" / "b.csv.gz").write_bytes(gzip.compress(b"id,name\n2,b\n"))
+    write(root / "packed_lines" / "a.json.gz", "")
+    (root / "packed_lines" / "a.json.gz").write_bytes(gzip.compress(b'{"id": 1}\n{"id": 2}\n'))
+    write(root / "long_lines" / "a.json", "".join(f'{{"id": {n}, "x": "{"x" * 5_000}"}}\n' for n in (1, 2)))
     (root / "outside").mkdir()
     (root / "linked").symlink_to(root.parent)
     (root / "outside" / "link.csv").symlink_to("/etc/passwd")
@@ -126,7 +146,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
 
 
 def write(file: Path, text: str) -> None:
-    for directory in (file.parent.parent, file.parent):
+    for directory in (*reversed(file.parents[1:3]), file.parent):
         if not directory.exists():
             directory.mkdir()
             directory.chmod(0o755)
@@ -186,10 +206,36 @@ def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
         ("`people.csv`", [(1, "Zoë", "x"), (2, "Ann", "y,z")]),
         ("raw.lines", [(n, f"s{n}") for n in range(5)]),
         ("`Größe`", [(1, "a")]),
+        ("tabs", [(1, "a, b")]),
+        ("packed", [(1, "a"), (2, "b")]),
+        ("packed_lines", [(1,), (2,)]),
+        # What Spark hides is not looked at and not read; a partition's name is not hidden.
+        ("hidden", [(1, "a")]),
+        ("hidden_days", [(1, "a", 1)]),
     ],
 )
 def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]) -> None:
-    assert ask(files, "thrift", "alice", f"SELECT * FROM testlake.{name}") == rows
+    assert sorted(ask(files, "thrift", "alice", f"SELECT * FROM testlake.{name}")) == rows
+
+
+def test_long_lines_of_json_are_all_read(files: RunningGateway) -> None:
+    assert ask(files, "thrift", "alice", "SELECT sum(id) FROM testlake.long_lines") == [(3,)]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_directories_of_values_are_read_as_partitions(
+    files: RunningGateway, root: Path, endpoint: str
+) -> None:
+    directory = f"values_{endpoint}"
+    write(root / directory / "day=1" / "a.csv", "id,name\n1,a\n")
+    text = f"SELECT * FROM testlake.{directory} ORDER BY day"
+    with session(files, endpoint, "alice") as alice:
+        assert alice(text) == [(1, "a", 1)]
+        write(root / directory / "day=2" / "a.csv", "id,name\n2,b\n")
+        assert alice(ALTER.format(directory, "REFRESH")) == []
+        assert alice(text) == [(1, "a", 1), (2, "b", 2)]
+        assert alice(f"SELECT name FROM testlake.{directory} WHERE day = 2") == [("b",)]
+    assert ask(files, endpoint, "bob", text) == [(1, "a", 1), (2, "b", 2)]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +244,10 @@ def test_formats_are_found_out(files: RunningGateway, name: str, rows: list[Any]
         ("raw.delta", "table of Delta"),
         ("mixed", "several formats: csv, json"),
         ("empty", "only empty ones"),
+        ("bare", "no files in it"),
+        ("nothing_else", "no files in it"),
+        ("latin", "none of parquet"),
+        ("unreadable", "cannot be read"),
         ("dirs", "no files in it"),
         ("linked", "a link"),
         ("outside", "a link"),

@@ -16,6 +16,7 @@ from gateway.files.links import LeadsOut, require_no_links
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import Decision
 from gateway.model.resource import Resource
+from gateway.session.ports import BackendError
 from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, kept, not_escaped, promoter
 
 
@@ -284,3 +285,38 @@ def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file
     for path in (("Raw", "events"), ("raw", "Events")):
         with pytest.raises(LeadsOut, match="nothing"):
             require_no_links(str(tmp_path), path, 9)
+
+
+async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(database: str) -> None:
+    many = replace(LAKE, files=100_000)
+    spark = PlayedSpark(kinds=(("parquet", 100_001, 1, "AB", "s3a://b/raw/events/a.parquet"),))
+    mine = promoter(spark, database, many)
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert "more than the 100000 files" in refused.message
+    spark.kinds = (("parquet", 100_000, 1, "AB", "s3a://b/raw/events/a.parquet"),)
+    assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [("USING binaryFile", "cannot list its files"), ("USING text", "vanished"), ("CREATE TABLE", "columns")],
+)
+async def test_files_that_vanish_meanwhile_leave_nothing(step: str, why: str, database: str) -> None:
+    spark = PlayedSpark()
+    asked = spark.query
+
+    async def query(sql: str, before: str = "", after: str = "") -> Sequence[tuple[Any, ...]]:
+        if step in before + sql and not sql.startswith("SELECT DISTINCT"):
+            raise BackendError("a file does not exist", "XX000")
+        return await asked(sql, before, after)
+
+    spark.query = query  # type: ignore[method-assign]
+    mine = promoter(spark, database)
+    refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
+    assert refused is not None
+    assert why in refused.message
+    assert not spark.tables
+    assert await kept(database) == []
+    spark.query = asked  # type: ignore[method-assign]
+    assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
