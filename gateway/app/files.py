@@ -22,6 +22,7 @@ from gateway.files import store
 from gateway.files.keeping import Keeper
 from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
+from gateway.files.tables import is_at
 from gateway.files.taken import ChangingCatalog
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
@@ -59,7 +60,8 @@ def _connecting(dsn: str) -> Connect:
 
 def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
     """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says; `others`
-    tells of all else. Without PostgreSQL it is nobody's."""
+    tells of all else. Without PostgreSQL it is nobody's, and so is a table that took a dataset's name and has
+    other files."""
     databases = {source.made(name).database for name, source in settings.files.items()}
     connect = _connecting(dsn)
 
@@ -73,7 +75,7 @@ def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
         except (BackendUnavailable, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             log.warning("owner_not_told", table=str(table.name), trouble=str(error))
             return None
-        return None if row is None else str(row["promoted_by"])
+        return str(row["promoted_by"]) if row is not None and is_at(table.location, row["url"]) else None
 
     return owner
 

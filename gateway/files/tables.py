@@ -53,7 +53,7 @@ class Tables:
         """Return the table as it is now, None when there is none. Raises OtherFiles."""
         self._catalog.invalidate([name], [])
         table = (await self._catalog.look_up([name])).table(name)
-        if table is not None and not _is_at(table.location, url):
+        if table is not None and not is_at(table.location, url):
             raise OtherFiles(table.location or "none")
         return table
 
@@ -73,7 +73,8 @@ def require_columns(source: FileSource, types: Sequence[str]) -> None:
         raise Refused(f"it has {leaves} columns; its source allows {source.leaf_columns}")
 
 
-def _is_at(location: str | None, url: str) -> bool:
+def is_at(location: str | None, url: str) -> bool:
+    """Whether a table's location, as Spark tells it, is a dataset's URL; False where it cannot be told."""
     try:
         return location is not None and place(location) == place(url)
     except ValueError:

@@ -1,0 +1,46 @@
+"""Whose a table of files is, before a PostgreSQL that is not played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.app.files import dataset_owners
+from gateway.model.catalog import Table, TableKind, TableName
+from gateway.settings.files import FileSourceSettings
+from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, not_escaped, promoter
+
+TABLE = Table(name=EVENTS, kind=TableKind.TABLE, columns=(), location="s3a://b/raw/events")
+
+
+async def nobody_asked(_: Table) -> str | None:
+    raise AssertionError("a table of files was taken for another")
+
+
+async def owner(dsn: str, table: Table) -> str | None:
+    settings = cast(Any, SimpleNamespace(files={"lake": FileSourceSettings(root="s3a://b/")}))
+    return await dataset_owners(settings, dsn, nobody_asked)(table)
+
+
+async def test_a_table_is_whoever_promoted_it_last(database: str) -> None:
+    spark = PlayedSpark()
+    for user in ("alice", "carl"):
+        assert (
+            await promoter(spark, database).promote(EVENTS, replace(ALICE, user=user), decide, not_escaped)
+            is None
+        )
+        assert await owner(database, TABLE) == user
+        spark.tables.clear()
+
+
+@pytest.mark.parametrize("location", ["s3a://b/raw/salaries", "s3a://b/raw", None])
+async def test_what_took_the_name_of_files_is_not_their_promoters(
+    database: str, location: str | None
+) -> None:
+    assert await promoter(PlayedSpark(), database).promote(EVENTS, ALICE, decide, not_escaped) is None
+    assert await owner(database, replace(TABLE, location=location)) is None
+    other = TableName("spark_catalog", "lake", "renamed")
+    assert await owner(database, replace(TABLE, name=other)) is None
