@@ -250,8 +250,8 @@ class EmbeddedPostgres:
                 self._stop(timeout_s=2.0)
                 raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
             if self._running_pid() is None:
-                # After a kill -9 the old server and its children may take a moment to be gone. What ends without
-                # a word of its own has never begun: gRPC's threads can break it between fork and exec.
+                # After a kill -9 the old server and its children may take a moment to be gone. What ends
+                # without a word has never begun: gRPC's threads can break it between fork and exec.
                 why = self._last_words()
                 old_one = "shared memory block" in why or "lock file" in why
                 if not (old_one or _UNSAID in why) or time.monotonic() > patience:
