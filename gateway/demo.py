@@ -6,13 +6,15 @@ Spark's metastore and the data where they were.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -24,6 +26,7 @@ from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
 from gateway.demo_frames import frames
+from gateway.demo_jobs import JOBS, jobs, with_jobs
 from gateway.demo_tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
 from gateway.frontends.users import read_users, set_user
 from gateway.reader.java_runtime import find_java, find_spark_home
@@ -70,18 +73,43 @@ async def demo(options: DemoOptions, terminal: Terminal) -> None:
     async with Gateway(settings, progress, config=settings_file) as gateway:
         await load_data(settings, gateway.addresses, progress)
         where = gateway.addresses
+        with_jobs(settings_file, where)
         doors = f"{where.thrift_host}:{where.thrift_port}, Spark Connect on port {where.connect_port}"
         progress(terminal.style(f"gateway on {doors}", GREEN))
-        if options.with_tour:
-            terminal.line()
-            terminal.line(terminal.style("The same statements as three people", BOLD))
-            await tour(terminal, where.thrift_host, where.thrift_port, where.ledger_dsn)
-            await frames(terminal, where.connect_port, where.ledger_dsn, len(STOPS) + 1)
-        _how_to_go_on(terminal, where, settings_file)
-        if not options.exit_after_tour:
-            terminal.line()
-            terminal.line(terminal.style("Running. Ctrl-C stops everything.", BOLD))
-            await gateway.run()
+        serving = asyncio.create_task(gateway.run())
+        try:
+            await _before(serving, _show(options, terminal, where, settings_file))
+            if not options.exit_after_tour:
+                terminal.line()
+                terminal.line(terminal.style("Running. Ctrl-C stops everything.", BOLD))
+                await serving
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _show(options: DemoOptions, terminal: Terminal, where: Addresses, settings_file: Path) -> None:
+    if options.with_tour:
+        terminal.line()
+        terminal.line(terminal.style("The same statements as three people", BOLD))
+        await tour(terminal, where.thrift_host, where.thrift_port, where.ledger_dsn)
+        await frames(terminal, where.connect_port, where.ledger_dsn, len(STOPS) + 1)
+        await jobs(terminal, where, settings_file, len(STOPS) + 2)
+    _how_to_go_on(terminal, where, settings_file)
+
+
+async def _before(serving: asyncio.Task[None], work: Coroutine[Any, Any, None]) -> None:
+    """Do something while the gateway serves; where that ends first, for whatever reason, so does this."""
+    doing = asyncio.create_task(work)
+    try:
+        await asyncio.wait({serving, doing}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not doing.done():
+            doing.cancel()
+            await asyncio.gather(doing, return_exceptions=True)
+    if serving.done():
+        serving.result()
+    doing.result()
 
 
 def prepare(options: DemoOptions) -> Path:
@@ -176,5 +204,6 @@ def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> 
         f"explain -c {config} --as bob 'SELECT * FROM sales.customer'",
         f"audit tail -c {config}",
         f"check {config}",
+        f"jobs run rollups -c {config}    # or: {', '.join(name for name in JOBS if name != 'rollups')}",
     ):
         terminal.line(f"  {program} {command}")

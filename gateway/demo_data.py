@@ -193,6 +193,11 @@ FILES = {
     "1,liam.haddad@example.com,/pricing,41\n2,emma.novak@example.com,/docs,180\n",
     "web/visits/2026-11-02.csv": "visitor,email,page,seconds\n"
     "1,liam.haddad@example.com,/docs,77\n3,omar.silva@example.com,/,5\n",
+    "news/letters/november.csv": "reader,address,topic\n"
+    + "".join(
+        f"{n},{first.lower()}.{last.lower()}@mail.example.com,{('prices', 'release', 'events')[n % 3]}\n"
+        for n, (first, last) in enumerate(zip(FIRST_NAMES[:30], LAST_NAMES[:30], strict=True), start=1)
+    ),
 }
 """Path below the source `inbox` of files → text."""
 
@@ -210,4 +215,7 @@ policies:
   - name: who visited is contact data
     on: {catalog: spark_catalog, database: inbox, table: web__visits, column: email}
     mask: [{groups: [public], type: MASK_HASH}]
+  - name: addresses that were found, and accepted
+    on: {tag: EMAIL}
+    mask: [{groups: [public], type: MASK}]
 """

@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "demo": EVERYTHING,
     "demo_data": EVERYTHING,
     "demo_frames": EVERYTHING,
+    "demo_jobs": EVERYTHING,
     "demo_lake": EVERYTHING,
     "demo_metalake": frozenset(),
     "demo_tour": EVERYTHING,

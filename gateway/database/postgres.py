@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import os
 import pwd
+import re
 import shutil
 import signal
 import stat
@@ -34,6 +35,9 @@ _LONGEST_SOCKET = 107 - len("/.s.PGSQL.5432")
 """Bytes that a unix socket's directory may have: the kernel's limit for the whole path is 107."""
 _ROOTS_HOME = Path("/var/lib/sluice")
 _POLL_S = 0.02
+_UNSAID = "it said nothing"
+_GRPC = re.compile(r"[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w.]+:\d+\]")
+"""What a line begins with that gRPC logs, in whatever process."""
 _OLD_SERVERS_END_S = 10.0
 
 
@@ -246,10 +250,11 @@ class EmbeddedPostgres:
                 self._stop(timeout_s=2.0)
                 raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
             if self._running_pid() is None:
-                # After a kill -9 the old server and its children may take a moment to be gone.
+                # After a kill -9 the old server and its children may take a moment to be gone. What ends
+                # without a word has never begun: gRPC's threads can break it between fork and exec.
                 why = self._last_words()
                 old_one = "shared memory block" in why or "lock file" in why
-                if not old_one or time.monotonic() > patience:
+                if not (old_one or _UNSAID in why) or time.monotonic() > patience:
                     raise BackendUnavailable(f"PostgreSQL does not start: {why}")
                 time.sleep(0.1)
                 self._launch(binaries)
@@ -351,7 +356,8 @@ def _serves(pid: int, data_dir: Path) -> bool:
 
 
 def _last_line(output: bytes) -> str:
-    """The last line that says what is wrong, or the last one."""
-    lines = output.decode("utf-8", "replace").strip().splitlines()
+    """The last line that says what is wrong, or the last one. gRPC's own are not the server's."""
+    said = output.decode("utf-8", "replace").strip().splitlines()
+    lines = [line for line in said if not _GRPC.match(line)]
     fatal = [line for line in lines if "FATAL:" in line or "error:" in line]
-    return (fatal or lines or ["it said nothing"])[-1]
+    return (fatal or lines or [_UNSAID])[-1]

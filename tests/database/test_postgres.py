@@ -181,6 +181,35 @@ async def test_after_a_killed_gateway_the_server_is_taken_over(
     await until(lambda: not cmdline(orphan))
 
 
+async def test_what_ends_between_fork_and_exec_is_started_again(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC, in a process that makes another, can break it before it is PostgreSQL: then it alone speaks."""
+    word = (
+        b"E1123 19:42:58.432079    2786 ev_epoll1_linux.cc:373] (event_engine) Epoll1Poller:0x55bc"
+        b" encountered epoll_wait error: Bad file descriptor\n"
+    )
+    launch, begun = EmbeddedPostgres._launch, list[int]()
+
+    def breaking(self: EmbeddedPostgres, binaries: Binaries) -> None:
+        begun.append(1)
+        if len(begun) > 2:
+            launch(self, binaries)
+            return
+        (self.data_dir.parent / f"{self.data_dir.name}.log").write_bytes(word)
+        self._process = subprocess.Popen(["false"])
+        self._process.wait()
+
+    monkeypatch.setattr(EmbeddedPostgres, "_launch", breaking)
+    server = EmbeddedPostgres(cluster)
+    dsn = server.start()
+    try:
+        assert await answer(dsn) == "sluice"
+    finally:
+        server.stop()
+    assert len(begun) == 3
+
+
 @pytest.fixture
 def stranger() -> Iterator[int]:
     """Pid of some other program."""

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from gateway.demo_frames import TITLE
+from gateway.demo_jobs import COUNTED, FOUND
 from gateway.demo_tour import PEOPLE, STOPS
 from tests.e2e.running import query, until
 
@@ -97,8 +98,16 @@ def test_the_tour_shows_three_people_and_ends(directory: Path) -> None:
     assert "with name `salary` cannot be resolved" in " ".join(demo.output.split())  # lines are folded
     assert "[SLUICE_ACCESS_DENIED]" in demo.output
     assert "org.apache.hive.beeline.BeeLine" in demo.output
+    # A classification masks a column once it is accepted, and the roll-up has the tour.
+    _, classified, counted = re.split(f"{FOUND}|{COUNTED}", demo.output)
+    assert "EMAIL on spark_catalog.inbox.news__letters.address  proposed" in classified
+    before, after = classified.split("accepted EMAIL on spark_catalog.inbox.news__letters.address")
+    assert "maya.okafor@mail.example.com" in before
+    assert "xxxx.xxxxxx@xxxx.xxxxxxx.xxx" in after
+    assert "okafor" not in after
+    assert re.search(r"bob +spark_catalog\.hr\.employee +email", counted)
     # The PySpark program of bob: masked, filtered, refused, and in the record as PySpark would print it.
-    _, program = demo.output.split(TITLE)
+    _, program = demo.output.split(FOUND)[0].split(TITLE)
     assert re.search(
         r"^   \|Liam Haddad +\|xxxx\.xxxxxx@xxxxxxxxx\.xxxxxxx +\|2014-01-01\|$", program, re.MULTILINE
     )
