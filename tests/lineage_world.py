@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
+from gateway.lineage.workers import HasLineage
 from gateway.model.catalog import Column, Table, TableKind, TableName, ViewBody
 from gateway.model.lineage import EdgeType, StatementLineage
 from gateway.model.reading import Reading
@@ -141,3 +144,17 @@ def decides(found: StatementLineage) -> list[str]:
             targets = "" if every else " → " + " ".join(short(target) for target in edge.targets)
             listed.append(f"{edge.clause.value}: {sources}{targets}")
     return listed
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A statement whose lineage takes for ever, where `of` has one."""
+
+    of: HasLineage
+
+    def lineage(self) -> StatementLineage | None:
+        threading.Event().wait()
+        raise AssertionError
+
+    def table_lineage(self, why: str) -> StatementLineage | None:
+        return self.of.table_lineage(why)

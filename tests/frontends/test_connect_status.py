@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,7 @@ from pyspark.errors.exceptions.connect import (
 )
 from pyspark.sql.connect.client.retries import DefaultPolicy
 
+import gateway
 from gateway import errors
 from gateway.errors import (
     AuthenticationFailed,
@@ -258,15 +261,19 @@ REFUSING = {
 }
 AT_START = {
     "ALREADY_EXISTS",
+    "CATALOG_NOT_SUPPORTED",
+    "CATALOG_REFUSED",
     "CATALOG_UNAVAILABLE",
     "FAULTS",
     "JAVA_NOT_FOUND",
     "JOB_BUSY",
     "NO_UNPRIVILEGED_USER",
     "PROOF_FAILED",
+    "SCHEMA_ALREADY_EXISTS",
     "SCHEMA_NOT_EMPTY",
     "SCHEMA_NOT_FOUND",
     "SPARK_JARS_NOT_FETCHED",
+    "TABLE_OR_VIEW_ALREADY_EXISTS",
     "TABLE_OR_VIEW_NOT_FOUND",
     "UNSUPPORTED_FORMAT",
     "UNSUPPORTED_SPARK",
@@ -306,6 +313,9 @@ def kinds_of(kind: type[SluiceError]) -> Iterator[type[SluiceError]]:
 
 
 def test_every_kind_of_error_has_a_status_of_its_own() -> None:
+    for module in pkgutil.walk_packages(gateway.__path__, "gateway."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)  # else only those are met that other tests imported
     known = tuple(kind for kind, _ in connect_status.ERRORS)
     kinds = [kind for kind in kinds_of(SluiceError) if kind.code not in AT_START]
     assert len(kinds) > len(known)

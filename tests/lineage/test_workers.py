@@ -18,7 +18,7 @@ from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import Operation
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
-from tests.lineage_world import DATABASE, tables
+from tests.lineage_world import DATABASE, Endless, tables
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -52,7 +52,7 @@ async def test_a_worker_makes_what_the_pure_function_makes(reader: ReaderPool) -
 async def test_what_takes_too_long_is_known_by_tables_and_the_next_is_not_hurt(reader: ReaderPool) -> None:
     statement = await gathered(reader, SQL)
     async with LineageWorkers(1, deadline_s=0.0) as workers:
-        late = await workers.lineage(statement)
+        late = await workers.lineage(Endless(statement))
         workers.deadline_s = 120
         after = await workers.lineage(statement)
     assert late is not None

@@ -23,7 +23,17 @@ from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from gateway.wire import connect
-from tests.lineage_world import DATABASE, VIEWS, catalog_of, decides, flows, names, short, text_of
+from tests.lineage_world import (
+    DATABASE,
+    VIEWS,
+    Endless,
+    catalog_of,
+    decides,
+    flows,
+    names,
+    short,
+    text_of,
+)
 from tests.plan import frames
 from tests.plan.building import complete, enter, is_map, message_at, places, set_scalar, value_type
 from tests.plan.frames import command, made, message, sql, table
@@ -620,7 +630,7 @@ async def test_lineage_of_a_plan_crosses_processes(reader: ReaderPool) -> None:
     async with LineageWorkers(1, deadline_s=120) as workers:
         assert await workers.lineage(gathered_) == gathered_.lineage()
         workers.deadline_s = 0.0
-        late = await workers.lineage(gathered_)
+        late = await workers.lineage(Endless(gathered_))
     assert late is not None
     assert late.table_level == "it took longer than 0 seconds"
     assert {short(dataset) for dataset in late.inputs} == {"a"}
