@@ -30,6 +30,7 @@ from gateway.app.explaining import (
 )
 from gateway.app.files import dataset_owners, make_promotion, make_refreshing
 from gateway.app.jobs import keep_running
+from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
@@ -238,7 +239,10 @@ class Gateway:
             self._background.append(propagation.run())
         if settings.jobs.schedule and self._config is not None:
             schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
-            self._background.append(keep_running(schedule, dsn, self._config, poll_s=settings.jobs.poll_s))
+            states = JobStates({})
+            self.metrics.registry.register(states)
+            poll_s = settings.jobs.poll_s
+            self._background.append(keep_running(schedule, dsn, self._config, poll_s=poll_s, states=states))
         listeners = settings.listeners
         self._addresses = Addresses(
             thrift_host=listeners.thrift.host,

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import structlog
@@ -22,6 +21,7 @@ import structlog
 from gateway.app.classifying import classify_options
 from gateway.app.closing import closure_options
 from gateway.app.explaining import named_parsers, reader_of
+from gateway.app.jobs_metrics import JobStates
 from gateway.app.proof import proof_options
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
@@ -114,19 +114,21 @@ async def keep_running(
     config: Path,
     *,
     poll_s: float,
+    states: JobStates,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Start jobs when they are due, one at a time. Never returns."""
+    """Start jobs when they are due, one at a time, by what `states` says after a look. Never returns."""
     while True:
         try:
-            last = await _last_runs(dsn)
+            await states.look(dsn)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             log.warning("jobs_not_looked_at", error=type(error).__name__)
-            last = None
-        for name, when in schedule.items() if last is not None else ():
-            since = due_since(when, clock(), (last or {}).get(name))
-            if since is not None:
-                await _run(name, config, since)
+        else:
+            for name, when in schedule.items():
+                known = states.jobs.get(name)
+                since = due_since(when, clock(), known.began if known is not None else None)
+                if since is not None:
+                    await _run(name, config, since)
         await asyncio.sleep(poll_s)
 
 
@@ -139,17 +141,6 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
     if moment is None or (last is not None and last >= moment):
         return None
     return moment
-
-
-async def _last_runs(dsn: str) -> dict[str, datetime]:
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
-    try:
-        rows: list[Any] = await connection.fetch(
-            "SELECT job, max(started_at) AS began FROM sluice.job_run GROUP BY job"
-        )
-    finally:
-        connection.terminate()
-    return {row["job"]: row["began"] for row in rows}
 
 
 async def _run(name: str, config: Path, since: datetime) -> None:

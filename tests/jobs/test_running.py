@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 
 from gateway.app.jobs import keep_running
+from gateway.app.jobs_metrics import JobStates
 from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy
 from gateway.jobs.archive import TABLE
@@ -262,7 +263,10 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
 async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, config: Path) -> None:
     await fill(database, ())
     schedule = {"archive": ScheduleSettings(cron="* * 1 1 *")}
-    gateways = [asyncio.create_task(keep_running(schedule, database, config, poll_s=0.2)) for _ in range(2)]
+    gateways = [
+        asyncio.create_task(keep_running(schedule, database, config, poll_s=0.2, states=JobStates({})))
+        for _ in range(2)
+    ]
     async with asyncio.timeout(120):
         while not [row for row in await runs(connection) if row["state"] == "done"]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
@@ -271,3 +275,49 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
         gateway.cancel()
     await asyncio.gather(*gateways, return_exceptions=True)
     assert [row["state"] for row in await runs(connection)] == ["done"]
+
+
+def figures(states: JobStates) -> dict[tuple[str, str], float]:
+    return {
+        (sample.name, sample.labels.get("job", "")): sample.value
+        for metric in states.collect()
+        for sample in metric.samples
+    }
+
+
+async def test_metrics_say_what_became_of_the_newest_run(
+    database: str, connection: Any, tmp_path: Path
+) -> None:
+    async def breaks(work: Work) -> Outcome:
+        raise BackendUnavailable("no Spark")
+
+    states = JobStates({})
+    assert figures(states) == {}
+    with pytest.raises(BackendUnavailable):
+        await start(database, tmp_path, job(breaks))
+    await states.look(database)
+    assert figures(states) == {
+        ("sluice_job_done_timestamp_seconds", "sample"): 0,
+        ("sluice_job_failed", "sample"): 1,
+    }
+
+    await start(database, tmp_path, job(nothing))
+    await connection.execute(
+        "INSERT INTO sluice.job_run (job, version, state, runner) "
+        "VALUES ('sample', 1, 'running', 'elsewhere')"
+    )
+    await connection.execute(
+        "INSERT INTO sluice.proof (run, statements, proved, different, obliged) "
+        "SELECT max(id), 5, 3, 2, 1 FROM sluice.job_run"
+    )
+    await states.look(database)
+    newest, done, _ = await runs(connection)
+    assert states.jobs["sample"].began == newest["started_at"]  # one that runs counts for the schedule alone
+    told = figures(states)
+    assert told["sluice_job_done_timestamp_seconds", "sample"] == done["ended_at"].timestamp()
+    assert told["sluice_job_failed", "sample"] == 0
+    assert told["sluice_proof_different", ""] == 2
+
+    with pytest.raises(OSError):
+        await states.look("postgresql://nobody@/none?host=/nonexistent")
+    assert figures(states) == told

@@ -1,0 +1,79 @@
+"""How jobs are doing, for `/metrics`: by PostgreSQL's record of their runs, whichever gateway began them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_RUNS = """
+SELECT job, max(started_at) AS began, max(ended_at) FILTER (WHERE state = 'done') AS done,
+       (array_agg(state ORDER BY id DESC) FILTER (WHERE state <> 'running'))[1] AS ended
+FROM sluice.job_run GROUP BY job
+"""
+_DIFFERENT = "SELECT different FROM sluice.proof ORDER BY run DESC LIMIT 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobState:
+    """What is known of the runs of one job."""
+
+    began: datetime
+    """Of its newest run, whatever became of it."""
+    done: datetime | None
+    """End of the newest run that ended well."""
+    failed: bool
+    """Whether the newest run that has ended failed or was killed."""
+
+
+@dataclass(slots=True, eq=False)
+class JobStates(Collector):
+    """All jobs at the last look. Empty before the first, and where nothing ever ran."""
+
+    jobs: Mapping[str, JobState]
+    different: int | None = None
+    """Statements of the newest proof that showed something else than policies say; None: no proof yet."""
+
+    async def look(self, dsn: str) -> None:
+        """Read the record of runs.
+
+        Raises OSError, TimeoutError or an error of asyncpg; then what was known stands.
+        """
+        connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
+        try:
+            rows = await connection.fetch(_RUNS)
+            different = await connection.fetchval(_DIFFERENT)
+        finally:
+            connection.terminate()
+        self.jobs = {
+            row["job"]: JobState(
+                began=row["began"], done=row["done"], failed=row["ended"] not in (None, "done")
+            )
+            for row in rows
+        }
+        self.different = different
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges, one sample for each job."""
+        done = GaugeMetricFamily(
+            "sluice_job_done_timestamp_seconds",
+            "Unix time at which the newest run that ended well did so; 0: none did",
+            labels=["job"],
+        )
+        failed = GaugeMetricFamily(
+            "sluice_job_failed", "1 while the newest run that has ended failed or was killed", labels=["job"]
+        )
+        for name, job in self.jobs.items():
+            done.add_metric([name], 0 if job.done is None else job.done.timestamp())
+            failed.add_metric([name], 1 if job.failed else 0)
+        yield from (done, failed)
+        if self.different is not None:
+            yield GaugeMetricFamily(
+                "sluice_proof_different",
+                "Statements that showed something else than policies say, in the newest proof",
+                value=self.different,
+            )
