@@ -31,12 +31,32 @@ def test_hostile_expressions_cost_no_more_than_others(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     ["(", ")", "a)", "*a", "a**", "[a", r"\1", "(?=a)", "(?<n>a)", "a{3,1}", "a{x}", "a++", r"\p{Greek}",
-     "((a{1000}){1000}){1000}", "(" * 64 + ")" * 64, "[b-a]", "[a&&b]", "a\\"],
+     "((a{1000}){1000}){1000}", "(" * 64 + ")" * 64, "[b-a]", "[a&&b]", "a\\", "[a[b]]", "[&-\\s", r"[a-\s]",
+     "(?i)a", r"\Qa\E", r"\ba", r"\C", "[[:alpha:]]", "a{,2}", "a{2}{2}", "\ud800"],
 )  # fmt: skip
 def test_what_is_not_known_is_not_guessed(expression: str) -> None:
     assert fault_of(expression)
     with pytest.raises(NotTaken):
         matches(expression, "a")
+
+
+@pytest.mark.parametrize(
+    ("expression", "taken", "others"),
+    [
+        (r"\s", " \t\n\x0b\f\r", "a\x85\xa0"),
+        (r"[\s]", " \t\n\x0b\f\r", "a\x85\xa0"),
+        (r"[^\S]", " \t\n\x0b\f\r", "a\x85\xa0"),
+        (r"[\w-\s]", "a_- \x0b", ".é"),
+        (".", "aé\x85", "\n\r"),
+        (r"\p{Alpha}", "aZ", "é1_"),
+        (r"[\P{Alpha}]", "é1_", "aZ"),
+        (r"\p{Punct}", "$.|~", "a é"),
+        (r"\p{L}", "aé語", "1_"),
+    ],
+)
+def test_classes_are_those_of_java(expression: str, taken: str, others: str) -> None:
+    assert all(matches(expression, character) for character in taken)
+    assert not any(matches(expression, character) for character in [*others, "\ud800"])
 
 
 def test_values_are_bounded() -> None:
