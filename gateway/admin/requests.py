@@ -8,9 +8,11 @@ import binascii
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
 from gateway.model.principal import Principal
@@ -20,6 +22,17 @@ Authenticate = Callable[[str, str, str], Awaitable[Principal | None]]
 
 LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 """Headers of an answer with status 401."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Administrators:
+    """Who may know of everything here, and do it."""
+
+    users: frozenset[str]
+    groups: frozenset[str]
+
+    def has(self, principal: Principal) -> bool:
+        return principal.user in self.users or bool(self.groups & principal.groups)
 
 
 class NotAuthenticated(Exception):
@@ -70,6 +83,25 @@ class Turns:
             self._asking[user] -= 1
             if not self._asking[user]:
                 del self._asking[user], self._own[user]
+
+
+def answering(timeout_s: float, told: Callable[[web.Request, Exception], web.Response]) -> Middleware:
+    """Return what stands around every request of an API.
+
+    Those from pages of other sites are refused, each has `timeout_s` seconds, its body included, and whatever
+    happens is answered as `told` says.
+    """
+
+    @web.middleware
+    async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            refuse_other_sites(request)
+            async with asyncio.timeout(timeout_s):
+                return await handler(request)
+        except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
+            return told(request, error)
+
+    return answered
 
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:

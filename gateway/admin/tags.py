@@ -8,7 +8,6 @@ POST /tags/proposals/reject   the same
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, Protocol
 
@@ -19,14 +18,15 @@ from aiohttp import web
 
 from gateway.admin.requests import (
     LOGIN,
+    Administrators,
     Authenticate,
     FromAnotherSite,
     NotAuthenticated,
     TooLarge,
     Turns,
+    answering,
     body_of,
     log_in,
-    refuse_other_sites,
 )
 from gateway.errors import Faults
 from gateway.model.principal import Principal
@@ -81,52 +81,29 @@ class TagsApi:
         """`administrators` and members of `groups` may do everything here, others nothing."""
         self._proposals = proposals
         self._authenticate = authenticate
-        self._administrators = frozenset(administrators)
-        self._groups = frozenset(groups)
+        self._administrators = Administrators(users=frozenset(administrators), groups=frozenset(groups))
         self._timeout_s = timeout_s
         self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application()
-        app.router.add_get("/proposals", self._answer(self._list))
-        app.router.add_get(r"/proposals/{id:\d{1,18}}", self._answer(self._show))
-        app.router.add_post("/proposals/{decision:accept|reject}", self._answer(self._decide))
+        app = web.Application(middlewares=[answering(self._timeout_s, _told)])
+        app.router.add_get("/proposals", self._handler(self._list))
+        app.router.add_get(r"/proposals/{id:\d{1,18}}", self._handler(self._show))
+        app.router.add_post("/proposals/{decision:accept|reject}", self._handler(self._decide))
         return app
 
-    def _answer(
+    def _handler(
         self, handler: Callable[[web.Request, Principal], Awaitable[Any]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(request: web.Request) -> web.Response:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    refuse_other_sites(request)
-                    principal = await log_in(request, self._authenticate)
-                    if principal.user not in self._administrators and self._groups.isdisjoint(
-                        principal.groups
-                    ):
-                        return _error(403, "only administrators of tags may do this")
-                    async with self._turns.of(principal.user):
-                        return _json(await handler(request, principal))
-            except NotAuthenticated as error:
-                return _error(401, str(error), headers=LOGIN)
-            except FromAnotherSite as error:
-                return _error(403, str(error))
-            except Faults as error:
-                return _error(409 if request.method == "POST" else 400, *error.faults)
-            except _NotFound as error:
-                return _error(404, str(error))
-            except _BadRequest as error:
-                return _error(400, str(error))
-            except TooLarge as error:
-                return _error(413, str(error))
-            except TimeoutError:
-                return _error(503, "this took too long")
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                _log.warning("tags_api_without_database", error=f"{type(error).__name__}: {error}")
-                return _error(503, "the database cannot be asked now")
+        async def handle(request: web.Request) -> web.Response:
+            principal = await log_in(request, self._authenticate)
+            if not self._administrators.has(principal):
+                return _error(403, "only administrators of tags may do this")
+            async with self._turns.of(principal.user):
+                return _json(await handler(request, principal))
 
-        return answer
+        return handle
 
     async def _list(self, request: web.Request, principal: Principal) -> list[Json]:
         asked = request.query
@@ -194,3 +171,30 @@ def _json(value: Any) -> web.Response:
 
 def _error(status: int, *messages: str, headers: Any = None) -> web.Response:
     return web.json_response({"messages": list(messages)}, status=status, headers=headers)
+
+
+def _told(request: web.Request, error: Exception) -> web.Response:
+    """Return the answer to an exception; what nobody expected is logged."""
+    match error:
+        case NotAuthenticated():
+            return _error(401, str(error), headers=LOGIN)
+        case FromAnotherSite():
+            return _error(403, str(error))
+        case Faults():
+            return _error(409 if request.method == "POST" else 400, *error.faults)
+        case _NotFound():
+            return _error(404, str(error))
+        case _BadRequest():
+            return _error(400, str(error))
+        case TooLarge():
+            return _error(413, str(error))
+        case web.HTTPException():
+            return _error(error.status, error.reason)
+        case TimeoutError():
+            return _error(503, "this took too long")
+        case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError():
+            _log.warning("tags_api_without_database", error=f"{type(error).__name__}: {error}")
+            return _error(503, "the database cannot be asked now")
+        case _:
+            _log.error("tags_request_failed", exc_info=error)
+            return _error(500, "an error that should not happen; the gateway's log has the details")

@@ -10,8 +10,9 @@ from typing import Any
 
 import asyncpg
 
-from gateway.admin.lineage.api import MAX_AT_ONCE, Administrators, LineageApi
+from gateway.admin.lineage.api import MAX_AT_ONCE, LineageApi
 from gateway.admin.lineage.sight import Sight
+from gateway.admin.requests import Administrators
 from gateway.app.rest_logins import RestLogins
 from gateway.database.migrate import migrate
 from gateway.errors import PoliciesStale

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -19,12 +18,13 @@ from gateway.admin.lineage.answers import column_as_json, impact_as_json, statem
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.requests import (
     LOGIN,
+    Administrators,
     Authenticate,
     FromAnotherSite,
     NotAuthenticated,
     Turns,
+    answering,
     log_in,
-    refuse_other_sites,
 )
 from gateway.errors import Faults, PoliciesStale
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid
@@ -69,17 +69,6 @@ Reading = Callable[[], AbstractAsyncContextManager[Any]]
 """Yields a connection to the graph that sees one instant and writes nothing."""
 MakeSight = Callable[[Any, Principal, str], Sight]
 """Connection, asker and address → what the asker may know of now. Raises PoliciesStale."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Administrators:
-    """Who may know of all columns."""
-
-    users: frozenset[str]
-    groups: frozenset[str]
-
-    def has(self, principal: Principal) -> bool:
-        return principal.user in self.users or bool(self.groups & principal.groups)
 
 
 class BadRequest(Exception):
@@ -173,7 +162,7 @@ class LineageApi:
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/lineage`."""
-        app = web.Application(middlewares=[self._answered])
+        app = web.Application(middlewares=[answering(self._timeout_s, _answer)])
         for path, handler in _ROUTES.items():
             app.router.add_get(path, self._handler(handler), allow_head=False)
         return app
@@ -192,19 +181,6 @@ class LineageApi:
                 )
 
         return handle
-
-    @web.middleware
-    async def _answered(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        try:
-            refuse_other_sites(request)
-            async with asyncio.timeout(self._timeout_s):
-                return await handler(request)
-        except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
-            status, message = _told(error)
-            headers = LOGIN if status == 401 else {}
-            return _json({"statusCode": status, "msgDesc": message}, status, headers)
 
 
 async def _columns(asked: _Asked) -> web.Response:
@@ -337,6 +313,11 @@ def _picture(shape: str, edges: Iterable[Edge], cut_off: str) -> web.Response:
 
 def _short(text: str) -> str:
     return text if len(text) <= 100 else text[:99] + "…"
+
+
+def _answer(request: web.Request, error: Exception) -> web.Response:
+    status, message = _told(error)
+    return _json({"statusCode": status, "msgDesc": message}, status, LOGIN if status == 401 else {})
 
 
 def _told(error: Exception) -> tuple[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -36,8 +35,8 @@ from gateway.admin.requests import (
     FromAnotherSite,
     NotAuthenticated,
     Turns,
+    answering,
     log_in,
-    refuse_other_sites,
 )
 
 _log = structlog.get_logger(__name__)
@@ -86,7 +85,7 @@ class RangerApi:
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/service`."""
-        app = web.Application(middlewares=[self._answered])
+        app = web.Application(middlewares=[answering(self._timeout_s, _told)])
         for route in self._routes:
             for path in (route.path, route.path + "/"):
                 app.router.add_route(route.method, path, self._handler(route))
@@ -102,23 +101,12 @@ class RangerApi:
 
         return handle
 
-    @web.middleware
-    async def _answered(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        try:
-            refuse_other_sites(request)
-            async with asyncio.timeout(self._timeout_s):
-                return await handler(request)
-        except RestError as error:
-            return _answer(error)
-        except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
-            return _answer(as_rest_error(error))
-
 
 def as_rest_error(error: Exception) -> RestError:
     """Return what a caller is told of an exception; what nobody expected is logged."""
     match error:
+        case RestError():
+            return error
         case Conflict():
             return RestError(
                 409,
@@ -151,8 +139,9 @@ def as_rest_error(error: Exception) -> RestError:
             return RestError(500, "an error that should not happen; the gateway's log has the details")
 
 
-def _answer(error: RestError) -> web.Response:
-    response = error_answer(error)
-    if error.status == 401:
+def _told(request: web.Request, error: Exception) -> web.Response:
+    found = as_rest_error(error)
+    response = error_answer(found)
+    if found.status == 401:
         response.headers.update(LOGIN)
     return response

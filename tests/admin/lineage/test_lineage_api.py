@@ -15,9 +15,10 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.admin.lineage.api import Administrators, LineageApi
+from gateway.admin.lineage.api import LineageApi
 from gateway.admin.lineage.sight import Sight
 from gateway.admin.listener import AdminListener
+from gateway.admin.requests import Administrators
 from gateway.app.lineage_admin import sight
 from gateway.catalog.static import StaticCatalog
 from gateway.database.migrate import migrate
