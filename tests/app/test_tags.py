@@ -264,6 +264,8 @@ WRONG: Sequence[tuple[str, str, Any, int]] = (
     ("POST", "/accept", {"ids": [1], "again": 1}, 400),
     ("POST", "/accept", {"ids": [1], "force": True}, 400),
     ("POST", "/accept", {"ids": [12345]}, 409),
+    ("GET", "/7/none", None, 404),
+    ("DELETE", "", None, 405),
 )
 
 
