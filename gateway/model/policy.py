@@ -40,6 +40,10 @@ class ResourceDef:
     """For paths: a value without `scheme:` never matches (Ranger's URL matcher)."""
     leaf: bool = True
     """Whether a policy may end at this level (Ranger's `isValidLeaf`)."""
+    mandatory: bool = field(default=False, compare=False)
+    """Whether a Ranger Admin takes a policy only if it names this level; decisions do not ask."""
+    pattern: str = field(default="", compare=False)
+    """The expression that a Ranger Admin has values match (`validationRegEx`); decisions do not ask."""
     separator: str = "/"
     """What stands between the segments of a path."""
     quote_characters: str = ""

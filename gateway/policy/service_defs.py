@@ -71,15 +71,20 @@ def definition_of(document: JsonDocument | Document) -> ServiceDef:
 
 def computed_markers(accesses: Iterable[AccessTypeDef]) -> tuple[AccessTypeDef, ...]:
     """Return Ranger's marker access types: those of a category with what they imply, and `_all`."""
+    granted = granted_by_markers((access.name, access.category, access.implied) for access in accesses)
+    return tuple(AccessTypeDef(name=name.lower(), implied=implied) for name, implied in granted.items())
+
+
+def granted_by_markers(accesses: Iterable[tuple[str, str, Iterable[str]]]) -> dict[str, frozenset[str]]:
+    """Return marker (`_READ`, …, `_ALL`) → what it grants, for name, category and implied of accesses."""
     accesses = tuple(accesses)
     granted = {
-        category: frozenset[str]().union(
-            *({access.name} | access.implied for access in accesses if access.category == category)
+        f"_{category}": frozenset[str]().union(
+            *({name, *implied} for name, of, implied in accesses if of == category)
         )
         for category in CATEGORIES
     }
-    granted["ALL"] = frozenset(access.name for access in accesses)
-    return tuple(AccessTypeDef(name=f"_{name.lower()}", implied=implied) for name, implied in granted.items())
+    return {**granted, "_ALL": frozenset(name for name, _, _ in accesses)}
 
 
 def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, strict: bool) -> ServiceDef:
@@ -120,6 +125,28 @@ def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, str
     )
 
 
+def levels_of(data: Mapping[str, Any], key: str = "") -> dict[str, ResourceDef]:
+    """Return name → level for what a definition says of access policies, or of those that `key` is for.
+
+    `key` is `dataMaskDef` or `rowFilterDef`. What is wrong is passed over: of a definition that is checked
+    elsewhere. The order is that of the definition's own resources.
+    """
+    reader = Reader(Findings())
+    found = _Definition(reader, strict=False)
+    base = {
+        level.name: level
+        for level in (found.resource(entry, where) for entry, where in reader.entries(data, "resources", ()))
+        if level.name
+    }
+    if not key:
+        return base
+    over = {
+        level.name: level
+        for level in found.overlay(reader.field(data, key, ()), tuple(base.values()), (key,))
+    }
+    return {name: over[name] for name in base if name in over}
+
+
 class _Definition:
     """Reads the parts of one definition."""
 
@@ -146,7 +173,7 @@ class _Definition:
         return ResourceDef(
             name=base.name if base else reader.required(entry, "name", path),
             parent=reader.text(entry, "parent", path) or default.parent,
-            level=reader.number(entry, "level", path, default.level) or default.level,
+            level=reader.number(entry, "level", path, default.level),
             wildcard=reader.flag(options, "wildCard", where, default=default.wildcard),
             ignore_case=reader.flag(options, "ignoreCase", where, default=default.ignore_case),
             excludes_supported=reader.flag(
@@ -159,6 +186,8 @@ class _Definition:
             needs_scheme=is_url,
             # An overlay that is silent makes no leaf, whatever the level below it says: Ranger's rule.
             leaf=reader.flag(entry, "isValidLeaf", path, default=False),
+            mandatory=reader.flag(entry, "mandatory", path, default=default.mandatory),
+            pattern=reader.text(entry, "validationRegEx", path) or default.pattern,
             separator=reader.character(options, "pathSeparatorChar", where, default.separator),
             quote_characters=self._quotes(options, where, default),
             replaces_tokens=reader.flag(options, "replaceTokens", where, default=default.replaces_tokens)

@@ -1,4 +1,4 @@
-"""JSON of a hundred megabytes, read and written bit by bit.
+"""JSON of a hundred megabytes, read bit by bit.
 
 One call of a JSON library for all of it would hold the interpreter's lock for a second, and with it every
 session of the gateway. Here it is held for a few milliseconds at a time; meant for a thread of its own.
@@ -7,14 +7,12 @@ session of the gateway. Here it is held for a few milliseconds at a time; meant 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 
 SLICE_BYTES = 256 * 1024
 """What is parsed in one go: about two milliseconds."""
-SLICE_ENTRIES = 64
 _LONG = ("policies", "serviceResources", "policyDeltas")
 """Keys whose lists may have 100,000 entries."""
 _LIST = re.compile(rb'(?<!\\)"(?:' + "|".join(_LONG).encode() + rb')"\s*:\s*\[(?=\s*\{)')
@@ -23,8 +21,6 @@ _BRACKET = re.compile(rb'(?:[^"\[\]{}]+|"[^"\\]*(?:\\.[^"\\]*)*")*([\[\]{}])', r
 """Everything up to and with the next bracket that is not part of a text."""
 _COMMA = re.compile(rb"\s*,(?=\s*\{)")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("[^"\\]*")\s*:')
-_DEEPEST = 4
-"""Levels of mappings that are written key by key: download, `securityZones`, zone."""
 
 
 class NotJson(Exception):
@@ -58,23 +54,6 @@ def parse(content: bytes) -> dict[str, Any]:
         raise NotJson("a list of policies has a key that is written in another way than usual", 1) from None
     except RecursionError:
         raise NotJson("nested too deeply", 1) from None
-
-
-def pieces(content: Mapping[str, Any], depth: int = 0) -> Iterator[bytes]:
-    """Yield the JSON of an object in small parts."""
-    yield b"{"
-    for number, (key, value) in enumerate(content.items()):
-        yield (b"," if number else b"") + orjson.dumps(key) + b":"
-        if key in _LONG and isinstance(value, list):
-            yield b"["
-            for i in range(0, len(value), SLICE_ENTRIES):
-                yield (b"," if i else b"") + orjson.dumps(value[i : i + SLICE_ENTRIES])[1:-1]
-            yield b"]"
-        elif isinstance(value, dict) and depth < _DEEPEST:
-            yield from pieces(value, depth + 1)
-        else:
-            yield orjson.dumps(value)
-    yield b"}"
 
 
 def _entries(content: bytes, start: int) -> tuple[list[Any], int]:

@@ -16,7 +16,8 @@ from typing import Any
 
 import orjson
 
-from gateway.sources.big_json import NotJson, parse, pieces
+from gateway.policy.json_writing import pieces
+from gateway.sources.big_json import NotJson, parse
 from gateway.sources.ranger_client import Kind
 
 _SUFFIX = {

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from gateway.errors import Faults
 from gateway.model.policy import Role, Service, ServiceDef, UserStore
+from gateway.policy.json_writing import pieces
 from gateway.policy.ranger import Converted, Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
-from gateway.sources.big_json import NotJson, parse, pieces
+from gateway.sources.big_json import NotJson, parse
 from gateway.sources.ranger_client import Kind
 
 NOTHING = -1

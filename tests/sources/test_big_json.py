@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.policy.json_writing import pieces
 from gateway.sources import big_json
-from gateway.sources.big_json import NotJson, parse, pieces
+from gateway.sources.big_json import NotJson, parse
 from tests.effort import tries
 
 VALUES = st.recursive(

@@ -22,7 +22,8 @@ def default_policies(service: Mapping[str, Any], definition: Definition, creator
             "name": f"all - {', '.join(way)}",
             "description": f"Policy for all - {', '.join(way)}",
             "resources": {
-                name: {"values": ["*"], "isRecursive": definition.levels()[name].recursive} for name in way
+                name: {"values": ["*"], "isRecursive": definition.levels()[name].recursive_supported}
+                for name in way
             },
             "policyItems": [
                 {"users": [user], "accesses": [{"type": name} for name in accesses], "delegateAdmin": True}

@@ -19,8 +19,9 @@ from gateway.admin.ranger.downloads import (
     user_store,
 )
 from gateway.admin.ranger.kinds import Body, Kind, Version, What
-from gateway.admin.ranger.sending import Texts, send
+from gateway.admin.ranger.sending import send
 from gateway.admin.ranger.transactions import Reading
+from gateway.policy.json_writing import Texts
 
 LONGEST_PLUGIN_ID = 255
 _KEYS = {

@@ -59,7 +59,7 @@ async def _body(writing: Writing, service: Body, definition: Definition, request
         raise bad_request("a grant needs users, groups or roles")
     if not request["accessTypes"] and not request["replaceExistingPermissions"]:
         raise bad_request("a grant needs access types")
-    recursive = [level.name for level in definition.levels().values() if level.recursive]
+    recursive = [level.name for level in definition.levels().values() if level.recursive_supported]
     resources = merging.granted_resources(request, recursive)
     if not resources:
         raise bad_request("a grant needs a resource")

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.policy.json_shapes import literal
+
 Object = dict[str, Any]
 """A JSON object in Ranger's spelling."""
 
@@ -41,14 +43,10 @@ def _wrong(expected: str, value: object, path: str, faults: list[str]) -> None:
 
 
 def _text(value: object, path: str, faults: list[str]) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    _wrong("a text", value, path, faults)
-    return None
+    text = literal(value)
+    if text is None and value is not None:
+        _wrong("a text", value, path, faults)
+    return text
 
 
 def _whole(value: object, path: str, faults: list[str]) -> int | None:

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from gateway.admin.ranger.definitions import ACCESS, Definition, Level
+from gateway.admin.ranger.definitions import ACCESS, Definition
+from gateway.model.policy import ResourceDef
 from gateway.policy.globs import LOST_STAR, glob
+from gateway.policy.hierarchy import HERE, MatchType
 from gateway.policy.matching import fold
 
-
-class Match(enum.Enum):
-    """Ranger's match types of a policy's resources and a requested one."""
-
-    NONE = "none"
-    SELF = "self"
-    SELF_AND_ALL_DESCENDANTS = "self and all descendants"
-    DESCENDANT = "descendant"
-    ANCESTOR = "ancestor"
-
-
-_HERE = frozenset({Match.SELF, Match.SELF_AND_ALL_DESCENDANTS})
-SCOPES: Mapping[str, frozenset[Match]] = {
-    "self": _HERE,
-    "self_or_descendant": _HERE | {Match.DESCENDANT},
-    "self_or_ancestor": _HERE | {Match.ANCESTOR},
-    "descendant": frozenset({Match.DESCENDANT}),
-    "ancestor": frozenset({Match.ANCESTOR}),
-    "any": frozenset(Match) - {Match.NONE},
-    "": frozenset(Match) - {Match.NONE},
+SCOPES: Mapping[str, frozenset[MatchType]] = {
+    "self": HERE,
+    "self_or_descendant": HERE | {MatchType.DESCENDANT},
+    "self_or_ancestor": HERE | {MatchType.ANCESTOR},
+    "descendant": frozenset({MatchType.DESCENDANT}),
+    "ancestor": frozenset({MatchType.ANCESTOR}),
+    "any": frozenset(MatchType) - {MatchType.NONE},
+    "": frozenset(MatchType) - {MatchType.NONE},
 }
 """Ranger's search scopes; without one everything that touches the resource counts."""
 
@@ -45,13 +34,13 @@ def _pattern(text: str, ignore_case: bool, path: bool, recursive: bool, separato
     return re.compile(compiled + below)
 
 
-def is_all(level: Level, one: Mapping[str, Any]) -> bool:
+def is_all(level: ResourceDef, one: Mapping[str, Any]) -> bool:
     """Say whether the values of a policy at a level are every value."""
     values = [v for v in one.get("values") or [] if v and v.strip()]
     return not values or (level.wildcard and any(not v.strip("*") for v in values))
 
 
-def values_match(level: Level, one: Mapping[str, Any], value: str) -> bool:
+def values_match(level: ResourceDef, one: Mapping[str, Any], value: str) -> bool:
     """Say whether a policy's values at one level match a requested value there."""
     excludes = bool(one.get("isExcludes"))
     if is_all(level, one):
@@ -59,7 +48,7 @@ def values_match(level: Level, one: Mapping[str, Any], value: str) -> bool:
     if value in ("", "*"):
         return False
     asked = fold(value) if level.ignore_case else value
-    recursive = bool(one.get("isRecursive")) and level.path
+    recursive = bool(one.get("isRecursive")) and level.is_path
     found = False
     for listed in one.get("values") or []:
         text = (fold(listed) if level.ignore_case else listed) if listed else ""
@@ -69,7 +58,7 @@ def values_match(level: Level, one: Mapping[str, Any], value: str) -> bool:
             found = text == asked
         else:
             plain = text.rstrip(level.separator) if recursive and not level.wildcard else text
-            pattern = _pattern(plain, level.ignore_case, level.path, recursive, level.separator)
+            pattern = _pattern(plain, level.ignore_case, level.is_path, recursive, level.separator)
             found = pattern.fullmatch(asked) is not None
         if found:
             break
@@ -78,33 +67,35 @@ def values_match(level: Level, one: Mapping[str, Any], value: str) -> bool:
 
 def match(
     resources: Mapping[str, Any], request: Mapping[str, str], definition: Definition, type_: int = ACCESS
-) -> Match:
+) -> MatchType:
     """Return how a policy's resource map relates to a requested resource: Ranger's walk down."""
     way = _way(set(resources), set(request), definition, type_)
     if way is None:
-        return Match.NONE
+        return MatchType.NONE
     levels = definition.levels(type_)
     specific = -1
     for i, name in enumerate(way):
         if name in resources and not is_all(levels[name], resources[name] or {}):
             specific = i
-    found = Match.NONE if request else Match.SELF
+    found = MatchType.NONE if request else MatchType.SELF
     for name in way:
         one, value = resources.get(name), request.get(name)
         if one is None:
-            return Match.ANCESTOR if value is not None else _narrowed(found, resources, request, specific)
+            return MatchType.ANCESTOR if value is not None else _narrowed(found, resources, request, specific)
         if value is None:
             if not is_all(levels[name], one):
                 break
         elif not values_match(levels[name], one, value):
-            return Match.NONE
-        found = Match.SELF
+            return MatchType.NONE
+        found = MatchType.SELF
     return _narrowed(found, resources, request, specific)
 
 
-def _narrowed(found: Match, resources: Mapping[str, Any], request: Mapping[str, str], specific: int) -> Match:
-    if found is Match.SELF and len(request) < len(resources):
-        return Match.SELF_AND_ALL_DESCENDANTS if len(request) > specific else Match.DESCENDANT
+def _narrowed(
+    found: MatchType, resources: Mapping[str, Any], request: Mapping[str, str], specific: int
+) -> MatchType:
+    if found is MatchType.SELF and len(request) < len(resources):
+        return MatchType.SELF_AND_ALL_DESCENDANTS if len(request) > specific else MatchType.DESCENDANT
     return found
 
 
@@ -129,7 +120,7 @@ def overlap(
         level = levels[name]
         fit = any(
             globs_meet(
-                fold(a) if level.ignore_case else a, fold(b) if level.ignore_case else b, path=level.path
+                fold(a) if level.ignore_case else a, fold(b) if level.ignore_case else b, path=level.is_path
             )
             for a in one[name]
             for b in other[name]

@@ -162,9 +162,9 @@ def resource_failures(
         yield from texts.value_failures(name, filter(None, values))
         if level is None or one is None:
             continue
-        if one["isExcludes"] and not level.excludes:
+        if one["isExcludes"] and not level.excludes_supported:
             yield Failure(3015, f"resource `{name}` cannot be excluded", "isExcludes", name)
-        if one["isRecursive"] and not level.recursive:
+        if one["isRecursive"] and not level.recursive_supported:
             yield Failure(3017, f"resource `{name}` cannot be recursive", "isRecursive", name)
         if level.pattern:
             yield from _pattern(name, level.pattern, [v for v in values if v])

@@ -168,10 +168,10 @@ def _def_resources(given: Mapping[str, Any]) -> Iterator[Failure]:
         if not _LEVEL_NAME.match(name):
             reason = f"`{name}` is no resource name: lower-case letters, hyphens and underscores"
             yield Failure(2022, reason, "resources", "name")
-        parent = levels.get(level.parent)
+        parent = levels.get(level.parent or "")
         if level.parent and parent is None:
             yield Failure(2016, f"`{name}` has the unknown parent `{level.parent}`", "resources", "parent")
-        if parent is not None and parent.order >= level.order:
+        if parent is not None and parent.level >= level.level:
             yield Failure(
                 2021, f"the level of `{name}` is not below that of its parent", "resources", "level"
             )
@@ -185,8 +185,9 @@ def _def_resources(given: Mapping[str, Any]) -> Iterator[Failure]:
         if _in_circle(name, levels):
             yield Failure(2016, f"`{name}` is its own ancestor", "resources", "parent")
     parents = {level.parent for level in levels.values()}
-    for name, level in levels.items():
-        if name not in parents and level.leaf is False:
+    for entry in entries:
+        name = entry.get("name")
+        if name and name not in parents and entry.get("isValidLeaf") is False:
             reason = f"nothing lies below `{name}`, and no policy may end there"
             yield Failure(2016, reason, "resources", "isValidLeaf")
 

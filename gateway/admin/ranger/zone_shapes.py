@@ -7,8 +7,9 @@ from typing import Any
 
 from gateway.admin.ranger.definitions import Definition
 from gateway.admin.ranger.json_fields import Object
-from gateway.admin.ranger.matching import Match, match
+from gateway.admin.ranger.matching import match
 from gateway.admin.ranger.validation import Failure
+from gateway.policy.hierarchy import MatchType
 
 _LISTS = {"USER": "Users", "GROUP": "UserGroups", "ROLE": "Roles"}
 _SIDES = {"admins": "admin", "auditors": "audit"}
@@ -148,7 +149,7 @@ def zones_of(
         for zone in zones
         if zone.get("isEnabled", True)
         and any(
-            match(_values(one, definition), resource, definition) is not Match.NONE
+            match(_values(one, definition), resource, definition) is not MatchType.NONE
             for one in ((zone.get("services") or {}).get(service) or {}).get("resources") or []
         )
     ]
@@ -157,6 +158,6 @@ def zones_of(
 def _values(resource: Mapping[str, Any], definition: Definition) -> Object:
     levels = definition.levels()
     return {
-        name: {"values": values, "isRecursive": name in levels and levels[name].recursive}
+        name: {"values": values, "isRecursive": name in levels and levels[name].recursive_supported}
         for name, values in resource.items()
     }

@@ -8,25 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admin.ranger.matching import Match, globs_meet, match, overlap
+from gateway.admin.ranger.matching import globs_meet, match, overlap
 from gateway.policy.globs import glob
+from gateway.policy.hierarchy import MatchType
 from tests.admin.ranger.objects import hive, resources
 
 CASES = [
-    ("shop/orders/*", "shop/orders/total", Match.SELF),
-    ("shop/orders/*", "shop/orders", Match.SELF_AND_ALL_DESCENDANTS),
-    ("shop/orders/total", "shop/orders", Match.DESCENDANT),
-    ("shop", "shop/orders", Match.ANCESTOR),
-    ("shop/*/*", "shop", Match.SELF_AND_ALL_DESCENDANTS),
-    ("shop/orders", "shop", Match.DESCENDANT),
-    ("shop/orders/*", "other/orders/total", Match.NONE),
-    ("fin_??/t*/*", "FIN_EU/tx/a", Match.SELF),
-    ("fin_??/t*/*", "fin_e/tx/a", Match.NONE),
+    ("shop/orders/*", "shop/orders/total", MatchType.SELF),
+    ("shop/orders/*", "shop/orders", MatchType.SELF_AND_ALL_DESCENDANTS),
+    ("shop/orders/total", "shop/orders", MatchType.DESCENDANT),
+    ("shop", "shop/orders", MatchType.ANCESTOR),
+    ("shop/*/*", "shop", MatchType.SELF_AND_ALL_DESCENDANTS),
+    ("shop/orders", "shop", MatchType.DESCENDANT),
+    ("shop/orders/*", "other/orders/total", MatchType.NONE),
+    ("fin_??/t*/*", "FIN_EU/tx/a", MatchType.SELF),
+    ("fin_??/t*/*", "fin_e/tx/a", MatchType.NONE),
 ]
 
 
 @pytest.mark.parametrize(("policy", "asked", "expected"), CASES)
-def test_match(policy: str, asked: str, expected: Match) -> None:
+def test_match(policy: str, asked: str, expected: MatchType) -> None:
     request = {name: one["values"][0] for name, one in resources(asked).items()}
     assert match(resources(policy), request, hive()) is expected
 
@@ -34,18 +35,18 @@ def test_match(policy: str, asked: str, expected: Match) -> None:
 def test_excluded_values_match_everything_else() -> None:
     policy = resources("hr/emp") | {"column": {"values": ["ssn"], "isExcludes": True}}
     asked = {"database": "hr", "table": "emp"}
-    assert match(policy, {**asked, "column": "name"}, hive()) is Match.SELF
-    assert match(policy, {**asked, "column": "SSN"}, hive()) is Match.NONE
+    assert match(policy, {**asked, "column": "name"}, hive()) is MatchType.SELF
+    assert match(policy, {**asked, "column": "SSN"}, hive()) is MatchType.NONE
 
 
 def test_a_gap_matches_nothing() -> None:
-    assert match({"table": {"values": ["*"]}}, {"table": "t"}, hive()) is Match.NONE
+    assert match({"table": {"values": ["*"]}}, {"table": "t"}, hive()) is MatchType.NONE
 
 
 def test_recursive_urls_reach_what_lies_below() -> None:
     policy = {"url": {"values": ["s3://b/in"], "isRecursive": True}}
-    assert match(policy, {"url": "s3://b/in/x"}, hive()) is Match.SELF
-    assert match(policy, {"url": "s3://b/inbox"}, hive()) is Match.NONE
+    assert match(policy, {"url": "s3://b/in/x"}, hive()) is MatchType.SELF
+    assert match(policy, {"url": "s3://b/inbox"}, hive()) is MatchType.NONE
 
 
 GLOBS = st.text("ab*?", max_size=6)
