@@ -118,10 +118,11 @@ def alternatives(spark: Spark) -> Names:
 def proto_lines(spark: Spark) -> Names:
     """Return `Message.field` of all messages of Spark Connect, and `Service.Call()` of its calls."""
     files = spark.packed("spark-connect", lambda name: name.endswith(".proto") and "spark/connect" in name)
-    return frozenset(line for text in files.values() for line in _fields_of(text.decode()))
+    return frozenset(line for text in files.values() for line in fields_of(text.decode()))
 
 
-def _fields_of(text: str) -> list[str]:
+def fields_of(text: str) -> list[str]:
+    """Return `Message.field` for the fields, and `Service.Call()` for the calls, of a `.proto` file."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
     opened: list[str] = []
     found: list[str] = []

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 from gateway.catalog.partitioning import partitioning
 from gateway.catalog.readable import (
-    CatalogRefused,
     CatalogUnavailable,
     DatabaseAlreadyExists,
     DatabaseEntry,
@@ -25,7 +24,18 @@ from gateway.catalog.readable import (
     TableEntry,
     parted,
 )
-from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
+from gateway.catalog.rest import (
+    RestClient,
+    RestError,
+    RestLogin,
+    items,
+    mapping,
+    missed,
+    properties,
+    refusals,
+    text,
+    unavailable,
+)
 from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl, unquoted
 from gateway.catalog.types import quote as quoted
 from gateway.model.catalog import Column, TableKind
@@ -248,7 +258,7 @@ class GravitinoCatalog:
         try:
             answer = await self._metalake.ask(self._schema(name))
         except RestError as error:
-            raise _missing(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
         schema = mapping(answer.get("schema"), "schema")
         told = properties(schema.get("properties"))
         return DatabaseEntry(
@@ -263,7 +273,7 @@ class GravitinoCatalog:
         try:
             return _names(await self._metalake.ask(f"{self._schema(database)}/tables"))
         except RestError as error:
-            raise _missing(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         await self.database(database)
@@ -273,7 +283,7 @@ class GravitinoCatalog:
         try:
             answer = await self._metalake.ask(self._table(database, name))
         except RestError as error:
-            raise _missing(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
+            raise missed(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
         table = mapping(answer.get("table"), "table")
         told = properties(table.get("properties"))
         columns = [mapping(one, "column") for one in items(table.get("columns"), "columns")]
@@ -305,36 +315,26 @@ class GravitinoCatalog:
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         told = {**database.properties, **({"location": database.location} if database.location else {})}
         body = {"name": database.name, "comment": database.comment, "properties": told}
-        try:
+        there = DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+        with refusals(None, there, ignored=409 if ignore_if_exists else 0):
             await self._metalake.tell("POST", f"{self._path}/schemas", body=body)
-        except RestError as error:
-            if error.status != 409:
-                raise _refused(error, error) from None
-            if not ignore_if_exists:
-                raise DatabaseAlreadyExists(f"there is a database `{database.name}` already") from None
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
-        try:
+        missing = NoSuchDatabase(f"there is no database `{name}`")
+        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             await self._metalake.tell("PUT", self._schema(name), body={"updates": _updates(changed)})
-        except RestError as error:
-            if error.status != 404 or not ignore_if_not_exists:
-                raise _refused(error, NoSuchDatabase(f"there is no database `{name}`")) from None
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
         query = {"cascade": "true"} if cascade else None
         missing = NoSuchDatabase(f"there is no database `{name}`")
-        try:
+        full = DatabaseNotEmpty(f"the database `{name}` is not empty")
+        answer: Mapping[str, Any] = {}
+        with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
             answer = await self._metalake.tell("DELETE", self._schema(name), query=query)
-        except RestError as error:
-            if error.status == 409:
-                raise DatabaseNotEmpty(f"the database `{name}` is not empty") from None
-            if error.status != 404 or not ignore_if_not_exists:
-                raise _refused(error, missing) from None
-            return
         if answer.get("dropped") is not True and not ignore_if_not_exists:
             raise missing
 
@@ -357,15 +357,10 @@ class GravitinoCatalog:
             "properties": {**table.properties, **{key: value for key, value in own.items() if value}},
             "partitioning": [_told_transform(one) for one in table.partitioning],
         }
-        try:
+        missing = NoSuchDatabase(f"there is no database `{table.database}`")
+        there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._metalake.tell("POST", f"{self._schema(table.database)}/tables", body=body)
-        except RestError as error:
-            if error.status != 409:
-                raise _refused(error, NoSuchDatabase(f"there is no database `{table.database}`")) from None
-            if not ignore_if_exists:
-                raise TableAlreadyExists(
-                    f"there is a table `{table.database}.{table.name}` already"
-                ) from None
 
     async def alter_table(
         self,
@@ -384,23 +379,17 @@ class GravitinoCatalog:
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         missing = NoSuchTable(f"there is no table `{database}.{name}`")
-        try:
+        answer: Mapping[str, Any] = {}
+        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             answer = await self._metalake.tell("DELETE", self._table(database, name))
-        except RestError as error:
-            if error.status != 404 or not ignore_if_not_exists:
-                raise _refused(error, missing) from None
-            return
         if answer.get("dropped") is not True and not ignore_if_not_exists:
             raise missing
 
     async def _update(self, database: str, name: str, updates: list[dict[str, Any]], ignored: bool) -> None:
-        try:
+        missing = NoSuchTable(f"there is no table `{database}.{name}`")
+        there = TableAlreadyExists(f"the database `{database}` has a table of that name")
+        with refusals(missing, there, ignored=404 if ignored else 0):
             await self._metalake.tell("PUT", self._table(database, name), body={"updates": updates})
-        except RestError as error:
-            if error.status == 409:
-                raise TableAlreadyExists(f"the database `{database}` has a table of that name") from None
-            if error.status != 404 or not ignored:
-                raise _refused(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
 
     def _told_type(self, text: str) -> Any:
         try:
@@ -466,28 +455,6 @@ def gravitino_type(kind: DdlType, types: Mapping[str, str]) -> Any:
     if found is None:
         raise NotSupported(f"Gravitino has no type for `{kind.name}`")
     return found
-
-
-def unavailable(error: RestError) -> CatalogUnavailable:
-    """Return what an error status of the server means where nothing else is known of it."""
-    return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
-
-
-def _missing(error: RestError, missing: Exception) -> Exception:
-    return missing if error.status == 404 else unavailable(error)
-
-
-def _refused(error: RestError, missing: Exception) -> Exception:
-    """Return what an error status means of something that was to be done."""
-    if error.status == 404 and not isinstance(missing, RestError):
-        return missing
-    if error.status in (405, 501):
-        return NotSupported(f"the server cannot do that: {error.message}")
-    return (
-        unavailable(error)
-        if error.status >= 500
-        else CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
-    )
 
 
 def _updates(changed: Mapping[str, str | None]) -> list[dict[str, Any]]:

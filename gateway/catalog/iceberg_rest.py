@@ -19,12 +19,23 @@ from gateway.catalog.readable import (
     DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
-    NotSupported,
     TableAlreadyExists,
     TableEntry,
     parted,
 )
-from gateway.catalog.rest import RestClient, RestError, RestLogin, items, mapping, properties, text
+from gateway.catalog.rest import (
+    RestClient,
+    RestError,
+    RestLogin,
+    items,
+    mapping,
+    missed,
+    properties,
+    refusals,
+    refused,
+    text,
+    unavailable,
+)
 from gateway.catalog.types import quote as quoted
 from gateway.model.catalog import Column, TableKind
 
@@ -86,7 +97,7 @@ class IcebergRestCatalog:
         try:
             answer = mapping(await self._ask("GET", self._namespace(name)), "namespace")
         except RestError as error:
-            raise self._missing(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
         told = properties(answer.get("properties"))
         return DatabaseEntry(
             name=name,
@@ -114,7 +125,7 @@ class IcebergRestCatalog:
                 answer = await self._ask("GET", f"{path}/{route}/{quote(name, safe='')}")
             except RestError as error:
                 if error.status != 404:
-                    raise self._missing(error, error) from None
+                    raise unavailable(error) from None
                 continue
             metadata = mapping(mapping(answer, "table").get("metadata"), "metadata")
             return _entry(database, name, kind, metadata)
@@ -131,63 +142,50 @@ class IcebergRestCatalog:
         above = database.name.rpartition(".")[0]
         if above:
             await self.database(above)  # servers differ in whether they look
-        try:
+        missing = NoSuchDatabase(f"there is no database `{above}`")
+        there = DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._tell("POST", self._route("namespaces"), body)
-        except RestError as error:
-            if error.status != 409:
-                raise _refused(error, NoSuchDatabase(f"there is no database `{above}`")) from None
-            if not ignore_if_exists:
-                raise DatabaseAlreadyExists(f"there is a database `{database.name}` already") from None
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
         updates, removals = parted(changed)
-        try:
+        missing = NoSuchDatabase(f"there is no database `{name}`")
+        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             await self._tell(
                 "POST", f"{self._namespace(name)}/properties", {"updates": updates, "removals": removals}
             )
-        except RestError as error:
-            if error.status != 404 or not ignore_if_not_exists:
-                raise _refused(error, NoSuchDatabase(f"there is no database `{name}`")) from None
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
         missing = NoSuchDatabase(f"there is no database `{name}`")
+        full = DatabaseNotEmpty(f"the database `{name}` is not empty")
         try:
-            if cascade:
-                await self.database(name)
-                below: list[str] = []
-                await self._below(tuple(name.split(".")), below)
-                for one in [*sorted(below, key=lambda found: -found.count(".")), name]:
-                    await self._empty(one)
-                    if one != name:
-                        await self._tell("DELETE", self._namespace(one))
-            await self._tell("DELETE", self._namespace(name))
+            with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
+                if cascade:
+                    await self.database(name)
+                    below: list[str] = []
+                    await self._below(tuple(name.split(".")), below)
+                    for one in [*sorted(below, key=lambda found: -found.count(".")), name]:
+                        await self._empty(one)
+                        if one != name:
+                            await self._tell("DELETE", self._namespace(one))
+                await self._tell("DELETE", self._namespace(name))
         except NoSuchDatabase:
             if not ignore_if_not_exists:
                 raise missing from None
-        except RestError as error:
-            if error.status == 409:
-                raise DatabaseNotEmpty(f"the database `{name}` is not empty") from None
-            if error.status != 404 or not ignore_if_not_exists:
-                raise _refused(error, missing) from None
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
         is_view = table.kind is TableKind.VIEW
         route = "views" if is_view else "tables"
         body = new_view(table, table.database.split(".")) if is_view else new_table(table)
         await self.database(table.database)  # here as well
-        try:
+        missing = NoSuchDatabase(f"there is no database `{table.database}`")
+        there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
-        except RestError as error:
-            if error.status != 409:
-                raise _refused(error, NoSuchDatabase(f"there is no database `{table.database}`")) from None
-            if not ignore_if_exists:
-                raise TableAlreadyExists(
-                    f"there is a table `{table.database}.{table.name}` already"
-                ) from None
 
     async def alter_table(
         self,
@@ -243,7 +241,7 @@ class IcebergRestCatalog:
                 if error.status == 409:
                     raise conflict from None
                 if error.status != 404 and not (route == "views" and error.status in _NO_VIEWS):
-                    raise _refused(error, error) from None
+                    raise refused(error, None) from None
         if not ignored:
             raise NoSuchTable(f"there is no table `{name}`")
 
@@ -259,7 +257,7 @@ class IcebergRestCatalog:
         try:
             below = await self._pages(self._route("namespaces"), "namespaces", query)
         except RestError as error:
-            raise self._missing(error, error) from None
+            raise unavailable(error) from None
         for levels in below:
             parts = tuple(text(level, "namespace") for level in items(levels, "namespace"))
             # A server that answers with what is no child would send us round and round.
@@ -273,7 +271,7 @@ class IcebergRestCatalog:
         try:
             found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
         except RestError as error:
-            raise self._missing(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
         return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
 
     async def _pages(self, path: str, key: str, query: Mapping[str, str]) -> list[Any]:
@@ -297,22 +295,6 @@ class IcebergRestCatalog:
 
     def _namespace(self, database: str) -> str:
         return self._route(f"namespaces/{quote(_SEPARATOR.join(database.split('.')), safe='')}")
-
-    def _missing(self, error: RestError, missing: Exception) -> Exception:
-        if error.status == 404 and not isinstance(missing, RestError):
-            return missing
-        return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
-
-
-def _refused(error: RestError, missing: Exception) -> Exception:
-    """Return what an error status means of something that was to be done."""
-    if error.status == 404 and not isinstance(missing, RestError):
-        return missing
-    if error.status in (405, 406, 501):
-        return NotSupported(f"the server cannot do that: {error.message}")
-    if error.status >= 500:
-        return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
-    return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
 
 
 def _told(answer: Any) -> tuple[str, str]:

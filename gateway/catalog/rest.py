@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from gateway.catalog.readable import CatalogUnavailable
+from gateway.catalog.readable import CatalogRefused, CatalogUnavailable, NotSupported
 
 TOLD_CHARS = 200
 """How much of a server's own words stands in a message."""
@@ -162,6 +163,42 @@ class RestClient:
             return self._told(json.loads(content))
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             return "", "an error without a message"
+
+
+def refused(error: RestError, missing: Exception | None) -> Exception:
+    """Return what an error status means of something that was to be done."""
+    if error.status == 404 and missing is not None:
+        return missing
+    if error.status in (405, 406, 501):
+        return NotSupported(f"the server cannot do that: {error.message}")
+    if error.status >= 500:
+        return unavailable(error)
+    return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
+
+
+def unavailable(error: RestError) -> CatalogUnavailable:
+    """Return what an error status means where something was asked."""
+    return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
+
+
+def missed(error: RestError, missing: Exception) -> Exception:
+    """Return what an error status means where something was looked up: `missing` for 404."""
+    return missing if error.status == 404 else unavailable(error)
+
+
+@contextmanager
+def refusals(
+    missing: Exception | None, conflict: Exception | None = None, *, ignored: int = 0
+) -> Iterator[None]:
+    """Raise what a RestError within means: `missing` for 404, `conflict` for 409; `ignored` is no error."""
+    try:
+        yield
+    except RestError as error:
+        if error.status == ignored:
+            return
+        if error.status == 409 and conflict is not None:
+            raise conflict from None
+        raise refused(error, missing) from None
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from gateway.sql.functions import SINCE as FUNCTIONS_SINCE
 from gateway.sql.names import Names
 from gateway.sql.wants import NotGovernable
 from gateway.wire.connect import pb, serialize
+from tests.spark_diff import fields_of
 
 FIELD = re.compile(r"(\w+)\s*=\s*\d+\s*(?:\[[^\]]*\])?\s*$")
 OLDER = [minor for minor in SUPPORTED if PLANS <= minor < NEWEST]
@@ -123,22 +124,6 @@ def fields_in(home: Path) -> set[str]:
     with zipfile.ZipFile(jar) as opened:
         for name in opened.namelist():
             if name.startswith("spark/connect/") and name.endswith(".proto"):
-                found |= set(fields_of(opened.read(name).decode()))
-    return found
-
-
-def fields_of(text: str) -> list[str]:
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
-    opened: list[str] = []
-    found = []
-    for statement in re.findall(r"[^;{}]*[;{}]", text):
-        words = statement[:-1].split()
-        if statement.endswith("{"):
-            opened.append(words[1] if words[:1] == ["message"] else "")
-        elif statement.endswith("}"):
-            opened.pop()
-        elif (field := re.search(r"(\w+)\s*=\s*\d+\s*(?:\[[^\]]*\])?\s*$", statement[:-1])) and len(
-            words
-        ) > 3:
-            found.append(".".join([*(name for name in opened if name), field[1]]))
+                lines = fields_of(opened.read(name).decode())
+                found |= {line for line in lines if not line.endswith("()")}
     return found
