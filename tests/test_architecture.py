@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -53,12 +56,6 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "settings": EVERYTHING,
     "app": EVERYTHING,
     "demo": EVERYTHING,
-    "demo_data": EVERYTHING,
-    "demo_frames": EVERYTHING,
-    "demo_jobs": EVERYTHING,
-    "demo_lake": EVERYTHING,
-    "demo_metalake": frozenset(),
-    "demo_tour": EVERYTHING,
     "cli": EVERYTHING,
 }
 """Room → what of ours it may import, a room or one module of it; a room may always import itself.
@@ -195,8 +192,6 @@ def test_pure_rooms_neither_open_files_nor_read_the_clock() -> None:
 
 
 def test_model_and_errors_need_the_standard_library_only() -> None:
-    import sys
-
     wrong = [
         str(found)
         for found in all_imports()
@@ -276,6 +271,61 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
         and ast.unparse(node).split()[1].split(".")[0] in {"pyspark", "pyarrow"}
     ]
     assert not wrong, "\n".join(wrong)
+
+
+OPTIONAL = {
+    "gateway.admin.ranger": {"app/ranger_admin.py"},
+    "gateway.admin.lineage": {"app/lineage_admin.py"},
+    "gateway.app.jobs": {"app/gateway.py", "cli/jobs.py", "cli/replay.py"},
+    "gateway.app.lineage_admin": {"app/gateway.py"},
+    "gateway.app.ranger_admin": {"app/gateway.py"},
+    "gateway.backends.embedded_spark": {
+        "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
+    },
+    "gateway.demo": {"cli/demo.py", "cli/lake_demo.py"},
+}  # fmt: skip
+"""What a gateway does not need to run → who may import it, besides itself."""
+NOT_LOADED = (
+    "gateway.admin.lineage",
+    "gateway.admin.ranger",
+    "gateway.app.jobs",
+    "gateway.backends.embedded_catalog",
+    "gateway.backends.embedded_spark",
+    "gateway.demo",
+    "gateway.jobs.classification",
+    "gateway.jobs.proof",
+    "gateway.jobs.recommending",
+    "gateway.jobs.replay",
+)
+
+
+def test_optional_parts_are_imported_where_they_are_put_in_and_nowhere_else() -> None:
+    wrong = [
+        str(found)
+        for found in all_imports()
+        for part, may in OPTIONAL.items()
+        if (found.module + ".").startswith(part + ".")
+        and not ".".join(found.path.relative_to(GATEWAY.parent).with_suffix("").parts).startswith(part)
+        and str(found.path.relative_to(GATEWAY)) not in may
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_gateway_without_its_optional_parts_does_not_load_them() -> None:
+    """The guarding core can be read, and runs, without them. Costs a process of two seconds."""
+    code = (
+        "import sys, gateway.app.gateway; "
+        f"parts = {tuple(f'{part}.' for part in NOT_LOADED)}; "
+        "print([name for name in sys.modules if (name + '.').startswith(parts)])"
+    )
+    done = subprocess.run(  # our own interpreter and words
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(GATEWAY.parent)},
+    )
+    assert done.stdout.strip() == "[]"
 
 
 MESSAGES = ("gateway.wire.connect.pb", "gateway.wire.connect.Message", "pyspark.sql.connect")

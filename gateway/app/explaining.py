@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
@@ -14,7 +15,6 @@ from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import RulesInForce
-from gateway.backends.embedded_spark import HOST, EmbeddedSpark, find_running
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.unprivileged import run_as, state_place
@@ -46,6 +46,9 @@ from gateway.session.metrics import Metrics
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import Verdicts
 from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+
+if TYPE_CHECKING:
+    from gateway.backends.embedded_spark import EmbeddedSpark
 
 
 async def make_reader(settings: Settings) -> ReaderPool:
@@ -375,10 +378,13 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
 def _running_spark(settings: BackendSettings) -> tuple[str, int]:
     if settings.thrift is not None:
         return settings.thrift.host, settings.thrift.port
-    port = find_running(settings.embedded.directory) if settings.embedded is not None else None
-    if port is None:
-        raise BackendUnavailable(
-            "the embedded Spark is not running, so there is no catalog to look tables up in; "
-            "start the gateway, or name a file of tables with --tables"
-        )
-    return HOST, port
+    if settings.embedded is not None:
+        from gateway.backends.embedded_spark import HOST, find_running  # optional
+
+        port = find_running(settings.embedded.directory)
+        if port is not None:
+            return HOST, port
+    raise BackendUnavailable(
+        "the embedded Spark is not running, so there is no catalog to look tables up in; "
+        "start the gateway, or name a file of tables with --tables"
+    )

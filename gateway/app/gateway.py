@@ -29,14 +29,11 @@ from gateway.app.explaining import (
     own_extensions,
 )
 from gateway.app.files import dataset_owners, make_promotion, make_refreshing
-from gateway.app.jobs import keep_running
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.lineage_admin import LineageAdmin
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower, trouble
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
-from gateway.app.ranger_admin import RangerAdmin
 from gateway.app.rules import RulesInForce
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.tags import Accepted, TagPropagation, TagsAdmin, accepted_source
@@ -44,7 +41,6 @@ from gateway.audit.ledger import FileLedger, LedgerSettings
 from gateway.audit.sealing import keep_sealing
 from gateway.audit.seals import signing_key
 from gateway.audit.spool import SpoolLimits
-from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.catalog.live import LiveCatalog
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
@@ -77,6 +73,7 @@ from gateway.settings.models import (
 
 if TYPE_CHECKING:
     from gateway.app.connect import ConnectUpstream
+    from gateway.backends.embedded_spark import EmbeddedSpark
 
 log = structlog.get_logger(__name__)
 
@@ -238,6 +235,8 @@ class Gateway:
         if settings.tag_propagation.enabled:
             self._background.append(propagation.run())
         if settings.jobs.schedule and self._config is not None:
+            from gateway.app.jobs import keep_running  # optional: it brings all jobs along
+
             schedule = {str(name): when for name, when in settings.jobs.schedule.items()}
             states = JobStates({})
             self.metrics.registry.register(states)
@@ -428,6 +427,10 @@ class Gateway:
         settings = self._settings.listeners.admin.ranger
         if settings is None:
             return {}
+        from gateway.app.ranger_admin import (
+            RangerAdmin,  # optional: see OPTIONAL in tests/test_architecture.py
+        )
+
         admin = RangerAdmin(settings, self._settings.policies, dsn, authenticator)
         self._stack.push_async_callback(admin.close)
         return {"/service": admin.api.app}
@@ -438,6 +441,8 @@ class Gateway:
         settings = self._settings.listeners.admin.lineage
         if settings is None:
             return {}
+        from gateway.app.lineage_admin import LineageAdmin  # optional, as above
+
         admin = LineageAdmin(
             settings,
             dsn,
@@ -462,6 +467,8 @@ class Gateway:
 
 def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
     """Return the Spark of the settings, not started, with the reader's Java and jars."""
+    from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
+
     java = find_java(settings.reader.java)
     parsers = named_parsers(
         settings.reader, extensions=settings.reader.extensions or own_extensions(settings)

@@ -1,4 +1,4 @@
-"""`sluice demo`: see `gateway/demo.py`."""
+"""`sluice demo`: see `gateway/demo/run.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.app import logs
 from gateway.app.signals import until_signalled
 from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
-from gateway.demo import DemoOptions, demo
+from gateway.demo.run import DemoOptions, demo
 from gateway.settings.models import LogSettings
 
 

@@ -1,4 +1,4 @@
-"""`sluice lake-demo`: see `gateway/demo_lake.py`."""
+"""`sluice lake-demo`: see `gateway/demo/lake.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.app import logs
 from gateway.app.signals import until_signalled
 from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
-from gateway.demo_lake import LakeDemoOptions, lake_demo
+from gateway.demo.lake import LakeDemoOptions, lake_demo
 from gateway.settings.models import LogSettings
 
 

@@ -12,7 +12,7 @@ import pytest
 from xdist import is_xdist_worker
 
 from gateway.app.rules import shipped_rules
-from gateway.demo_tour import ENGINEER, PEOPLE
+from gateway.demo.tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
 from tests.e2e import lab, standing
 from tests.e2e.running import LoopThread, RunningGateway, Spark, takes_plans

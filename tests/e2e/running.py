@@ -27,7 +27,7 @@ from thrift.transport.TSocket import TSocket
 from thrift_sasl import TSaslClientTransport
 
 from gateway.backends.embedded_spark import EmbeddedSpark
-from gateway.demo_tour import ENGINEER, PEOPLE
+from gateway.demo.tour import ENGINEER, PEOPLE
 from gateway.model.spark_minors import PLANS, minor_of
 from gateway.reader.java_runtime import find_spark_home, spark_version
 

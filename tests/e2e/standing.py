@@ -14,8 +14,8 @@ import signal
 import tempfile
 from pathlib import Path
 
-from gateway import demo_data
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.demo import data as demo_data
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect.worker_python import worker_python
 from tests.e2e.running import Spark, answers, query

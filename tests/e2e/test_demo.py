@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway.demo_frames import TITLE
-from gateway.demo_jobs import COUNTED, FOUND
-from gateway.demo_tour import PEOPLE, STOPS
+from gateway.demo.frames import TITLE
+from gateway.demo.jobs import COUNTED, FOUND
+from gateway.demo.tour import PEOPLE, STOPS
 from tests.e2e.running import query, until
 
 FREE_PORTS = ("--port", "0", "--connect-port", "0", "--admin-port", "0")

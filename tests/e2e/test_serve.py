@@ -16,7 +16,7 @@ from pyhive.exc import Error
 from gateway.app.explaining import verdicts_without_sessions
 from gateway.cli import exit_codes
 from gateway.cli.users import principal_of
-from gateway.demo_tour import PEOPLE, STOPS
+from gateway.demo.tour import PEOPLE, STOPS
 from gateway.model.statement import Client, Refused, SessionContext, Statement, Verdict
 from gateway.settings import load_settings
 from tests.e2e.running import PASSWORDS, LoopThread, RunningGateway, until

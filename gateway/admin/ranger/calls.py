@@ -205,6 +205,21 @@ class Route:
     handler: Handler
 
 
+PLACES = ("name/{name}", "guid/{guid}", "{id}")
+"""How the path names one object; `named` finds it."""
+
+
+def one_object(
+    base: str, get: Handler, put: Handler, delete: Handler, places: Sequence[str] = PLACES
+) -> list[Route]:
+    """Return the routes that read, change and delete one object."""
+    return [
+        Route(method, f"{base}/{place}", handler)
+        for place in places
+        for method, handler in (("GET", get), ("PUT", put), ("DELETE", delete))
+    ]
+
+
 async def named(call: Call, reading: Reading, kind: Kind) -> Body:
     """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RestError 404."""
     match call.request.match_info:

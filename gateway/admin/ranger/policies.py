@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -16,6 +15,7 @@ from gateway.admin.ranger.calls import (
     forbidden,
     no_content,
     not_found,
+    one_object,
 )
 from gateway.admin.ranger.kinds import Body, Kind
 from gateway.admin.ranger.policy_changes import apply_policy, delete_policy, offer_policy, update_policy
@@ -212,17 +212,15 @@ async def _named(call: Call, reading: Reading) -> Body:
     return found
 
 
-_ONE: Sequence[tuple[str, Any]] = (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-
 ROUTES = (
     Route("GET", f"{PUBLIC}/policy", _list),
     Route("POST", f"{PUBLIC}/policy", _create),
     Route("DELETE", f"{PUBLIC}/policy", _delete_by_parameters),
     Route("POST", f"{PUBLIC}/policy/apply", _apply),
-    *(Route(method, f"{PUBLIC}/policy/guid/{{guid}}", handler) for method, handler in _ONE),
-    *(Route(method, f"{PUBLIC}/policy/{{id}}", handler) for method, handler in _ONE),
+    *one_object(f"{PUBLIC}/policy/guid", _get, _update, _delete, ["{guid}"]),
+    *one_object(f"{PUBLIC}/policy", _get, _update, _delete, ["{id}"]),
     Route("GET", f"{PUBLIC}/service/{{service}}/policy", _list_of_service),
-    *(Route(method, f"{PUBLIC}/service/{{service}}/policy/{{name}}", handler) for method, handler in _ONE),
+    *one_object(f"{PUBLIC}/service/{{service}}/policy", _get, _update, _delete, ["{name}"]),
     Route("GET", f"{PUBLIC}/policies/{{definition}}/for-resource", _for_resource),
     Route("DELETE", f"{PUBLIC}/policies/bulk", _delete_many),
     Route("GET", "/plugins/policies", _page),
@@ -233,5 +231,5 @@ ROUTES = (
     Route("GET", "/plugins/policies/{id}/eventTime", _history),
     Route("GET", "/plugins/policy/{id}/versionList", _versions),
     Route("GET", "/plugins/policy/{id}/version/{version}", _history),
-    *(Route(method, "/plugins/policies/{id}", handler) for method, handler in _ONE),
+    *one_object("/plugins/policies", _get, _update, _delete, ["{id}"]),
 )

@@ -16,6 +16,7 @@ from gateway.admin.ranger.calls import (
     checked,
     named,
     no_content,
+    one_object,
     refuse,
 )
 from gateway.admin.ranger.definition_use import left_behind
@@ -148,16 +149,9 @@ async def _note(writing: Writing, definition: Body) -> None:
 ROUTES = (
     Route("GET", f"{PUBLIC}/servicedef", _list),
     Route("POST", f"{PUBLIC}/servicedef", _create),
-    *(
-        Route(method, f"{PUBLIC}/servicedef/{place}", handler)
-        for place in ("name/{name}", "guid/{guid}", "{id}")
-        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-    ),
+    *one_object(f"{PUBLIC}/servicedef", _get, _update, _delete),
     Route("GET", "/plugins/definitions", _page),
     Route("POST", "/plugins/definitions", _create),
     Route("GET", "/plugins/definitions/name/{name}", _get),
-    *(
-        Route(method, "/plugins/definitions/{id}", handler)
-        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-    ),
+    *one_object("/plugins/definitions", _get, _update, _delete, ["{id}"]),
 )

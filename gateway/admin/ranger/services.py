@@ -16,6 +16,7 @@ from gateway.admin.ranger.calls import (
     checked,
     named,
     no_content,
+    one_object,
     refuse,
 )
 from gateway.admin.ranger.default_policies import default_policies
@@ -191,16 +192,9 @@ ROUTES = (
     Route("GET", f"{PUBLIC}/service", _list),
     Route("POST", f"{PUBLIC}/service", _create),
     Route("GET", f"{PUBLIC}/service-headers", _headers),
-    *(
-        Route(method, f"{PUBLIC}/service/{place}", handler)
-        for place in ("name/{name}", "guid/{guid}", "{id}")
-        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-    ),
+    *one_object(f"{PUBLIC}/service", _get, _update, _delete),
     Route("GET", "/plugins/services", _page),
     Route("POST", "/plugins/services", _create),
     Route("GET", "/plugins/services/name/{name}", _get),
-    *(
-        Route(method, "/plugins/services/{id}", handler)
-        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-    ),
+    *one_object("/plugins/services", _get, _update, _delete, ["{id}"]),
 )

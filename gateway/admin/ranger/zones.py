@@ -22,6 +22,7 @@ from gateway.admin.ranger.calls import (
     named,
     no_content,
     not_found,
+    one_object,
     refuse,
 )
 from gateway.admin.ranger.definitions import Definition
@@ -290,9 +291,5 @@ ROUTES = (
     ),
     Route("GET", "/zones/zones", _page),
     Route("POST", "/zones/zones", _create),
-    *(
-        Route(method, f"/zones/zones/{place}", handler)
-        for place in _BY_PLACE
-        for method, handler in (("GET", _get), ("PUT", _update), ("DELETE", _delete))
-    ),
+    *one_object("/zones/zones", _get, _update, _delete, _BY_PLACE),
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway.demo_lake import LAKES, TRAVELLERS
+from gateway.demo.lake import LAKES, TRAVELLERS
 
 
 @pytest.mark.night

@@ -24,9 +24,9 @@ from gateway.backends.embedded_catalog import EmbeddedCatalog, EmbeddedCatalogOp
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, GREEN, Terminal
-from gateway.demo import HOST, Clock
-from gateway.demo_metalake import METALAKE, metalake
-from gateway.demo_tour import ENGINEER, PEOPLE, Client, Stop, tour
+from gateway.demo.metalake import METALAKE, metalake
+from gateway.demo.run import HOST, Clock
+from gateway.demo.tour import ENGINEER, PEOPLE, Client, Stop, tour
 from gateway.errors import BackendUnavailable
 from gateway.frontends.users import set_user
 from gateway.model.spark_configuration import CATALOG_PREFIX, EXTENSIONS

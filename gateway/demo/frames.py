@@ -13,7 +13,7 @@ from pathlib import Path
 import asyncpg
 
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal
-from gateway.demo_tour import AUDIT_DEADLINE_S, PEOPLE
+from gateway.demo.tour import AUDIT_DEADLINE_S, PEOPLE
 from gateway.errors import BackendUnavailable
 
 TITLE = "The same policies for DataFrames: a PySpark program"

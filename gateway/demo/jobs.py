@@ -18,7 +18,7 @@ import orjson
 
 from gateway.app.gateway import Addresses
 from gateway.cli.terminal import BOLD, CYAN, DIM, Terminal
-from gateway.demo_tour import PEOPLE, Answer, Client
+from gateway.demo.tour import PEOPLE, Answer, Client
 from gateway.errors import BackendUnavailable
 
 READER = PEOPLE[1]

@@ -18,16 +18,16 @@ from typing import Any
 
 import orjson
 
-from gateway import demo_data
 from gateway.app.explaining import make_backend
 from gateway.app.gateway import Addresses, Gateway
 from gateway.app.rules import shipped_rules
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
-from gateway.demo_frames import frames
-from gateway.demo_jobs import JOBS, jobs, with_jobs
-from gateway.demo_tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
+from gateway.demo import data
+from gateway.demo.frames import frames
+from gateway.demo.jobs import JOBS, jobs, with_jobs
+from gateway.demo.tour import ENGINEER, PEOPLE, STOPS, connect_help, tour
 from gateway.frontends.users import read_users, set_user
 from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.session.ports import BackendError
@@ -128,9 +128,7 @@ def prepare(options: DemoOptions) -> Path:
                 attributes=dict(person.attributes),
             )
     root = _inbox(directory)
-    (directory / "files.yaml").write_text(
-        demo_data.FILE_POLICIES.replace("ROOT", json.dumps(f"file:{root}/*"))
-    )
+    (directory / "files.yaml").write_text(data.FILE_POLICIES.replace("ROOT", json.dumps(f"file:{root}/*")))
     # JSON is YAML, and quotes what a path may hold.
     settings = {
         "listeners": {
@@ -154,7 +152,7 @@ def prepare(options: DemoOptions) -> Path:
 def _inbox(directory: Path) -> Path:
     """Write files that nobody has made a table of, where Spark's user reads them; return their directory."""
     root = state_place(directory / "inbox", run_as())
-    for name, text in demo_data.FILES.items():
+    for name, text in data.FILES.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -168,7 +166,7 @@ async def load_data(settings: Settings, where: Addresses, progress: Callable[[st
         if await _are_there(queries):
             progress("sample data are there")
             return
-        for what, sql in demo_data.statements():
+        for what, sql in data.statements():
             await queries.query(sql)
             if what:
                 progress(f"sample data: {what}")
@@ -178,10 +176,10 @@ async def load_data(settings: Settings, where: Addresses, progress: Callable[[st
 
 async def _are_there(queries: SparkThriftService) -> bool:
     try:
-        rows = await queries.query(demo_data.DIGEST_QUERY)
+        rows = await queries.query(data.DIGEST_QUERY)
     except BackendError:
         return False  # There is no such table yet.
-    return any(row[-1] == demo_data.digest() for row in rows)
+    return any(row[-1] == data.digest() for row in rows)
 
 
 def _how_to_go_on(terminal: Terminal, where: Addresses, settings_file: Path) -> None:

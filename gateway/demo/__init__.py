@@ -1,0 +1,1 @@
+"""Gateways with sample data on one machine, and tours of them: `sluice demo` and `sluice lake-demo`."""
