@@ -36,6 +36,30 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     assert gone == []
 
 
+MODULE = re.compile(r"`((?:[a-z_]+/)+[a-z_*]*(?:\.py)?)`")
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/architecture/*.md")], ids=lambda p: p.name
+)
+def test_what_the_architecture_names_is_there(page: Path) -> None:
+    """Modules are named as they lie below `gateway/`: a newcomer finds what the page says."""
+    gone = [
+        name
+        for name in MODULE.findall(page.read_text("utf-8"))
+        if not any((ROOT / "gateway").glob(name.rstrip("/") + "*")) and not any(ROOT.glob(name.rstrip("/")))
+    ]
+    assert gone == []
+
+
+def test_every_room_has_a_row_and_a_page() -> None:
+    rows = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    pages = "".join(page.read_text("utf-8") for page in ROOT.glob("docs/architecture/*.md"))
+    rooms = [path.name for path in (ROOT / "gateway").iterdir() if (path / "__init__.py").exists()]
+    assert "policy" in rooms
+    assert [room for room in rooms if f"`{room}" not in rows or f"`{room}/" not in pages] == []
+
+
 def listening(section: type[BaseModel], name: str) -> Iterator[str]:
     """Yield the settings that open something to others, by their full names."""
     for key, field in section.model_fields.items():
