@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from gateway.lineage.graph import Column
-from gateway.lineage.propagation import Flow, Node, Spread, nodes, sources, spread, within
+from gateway.lineage.graph import GraphColumn
+from gateway.lineage.propagation import Flow, PropagationNode, Spread, nodes, sources, spread, within
 from gateway.model.lineage import ANY_COLUMN, DatasetKind
 from gateway.model.resource import Resource
 from gateway.model.tags import Propagation, PropagationRules
-from gateway.policy.laundering import Protection, Sight, Sights, TableParts, Weaker
+from gateway.policy.laundering import ColumnSight, Protection, Sights, TableParts, Weaker
 
 _EVERY = ""
 """The tag that every column has here: what carries it is what the rules say of tags without rules."""
@@ -26,8 +26,8 @@ _NOT_MASKED = frozenset({Protection.DENIED, Protection.MASKED, Protection.FILTER
 class Laundering:
     """A column whose values somebody may read in another one, and not there."""
 
-    source: Column
-    target: Column
+    source: GraphColumn
+    target: GraphColumn
     way: tuple[Mapping[str, str], ...]
     """`column`, `flow` and `statement` of each step, the first first."""
     asks: bool
@@ -52,7 +52,7 @@ async def laundering(
     sights: Sights,
     rules: PropagationRules,
     *,
-    start: Sequence[Column] | None = None,
+    start: Sequence[GraphColumn] | None = None,
     ungranted: bool = False,
 ) -> LaunderingReport:
     """Compare who may read what in all tables that protected columns flow into, or those of `start`.
@@ -62,8 +62,8 @@ async def laundering(
     do with `ungranted`. Raises what asyncpg raises.
     """
     report = LaunderingReport(people=len(sights.principals))
-    seen: dict[int, list[Sight]] = {}
-    known: dict[int, Node] = {}
+    seen: dict[int, list[ColumnSight]] = {}
+    known: dict[int, PropagationNode] = {}
     lax: set[int] = set()
     async for page in sources(connection, rules.carrying):
         # Where only a table is known to flow on, any of its columns may be in it.
@@ -90,13 +90,13 @@ async def laundering(
     return report
 
 
-def _is_among(node: Node, start: Sequence[Column]) -> bool:
+def _is_among(node: PropagationNode, start: Sequence[GraphColumn]) -> bool:
     return any(node.dataset == one.dataset and one.name in (node.name, "*") for one in start)
 
 
-def _seen(sights: Sights, columns: Iterable[Node]) -> dict[int, list[Sight]]:
+def _seen(sights: Sights, columns: Iterable[PropagationNode]) -> dict[int, list[ColumnSight]]:
     """Return by column what everybody sees; those of one table are asked about together."""
-    found: dict[int, list[Sight]] = {}
+    found: dict[int, list[ColumnSight]] = {}
     by_table = sorted(columns, key=lambda node: node.parts)
     for parts, group in groupby(by_table, key=lambda node: node.parts):
         of_table = list(group)
@@ -111,16 +111,16 @@ def _table(parts: Sequence[str]) -> TableParts:
     return catalog, database, table
 
 
-def _resource(node: Node) -> Resource:
+def _resource(node: PropagationNode) -> Resource:
     return Resource.table(*_table(node.parts)).child("column", node.name)
 
 
 def _compare(
     sights: Sights,
     spreading: Spread,
-    known: Mapping[int, Node],
-    seen: Mapping[int, Sequence[Sight]],
-    at: Mapping[int, Sequence[Sight]],
+    known: Mapping[int, PropagationNode],
+    seen: Mapping[int, Sequence[ColumnSight]],
+    at: Mapping[int, Sequence[ColumnSight]],
     lax: set[int],
 ) -> list[Laundering]:
     found = []
@@ -155,7 +155,7 @@ def _compare(
     return sorted(found, key=lambda one: (one.source, one.target))
 
 
-def _step(step: Flow, known: Mapping[int, Node]) -> dict[str, str]:
+def _step(step: Flow, known: Mapping[int, PropagationNode]) -> dict[str, str]:
     return {
         "column": str(known[step.target].column),
         "flow": step.kind,

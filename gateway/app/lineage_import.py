@@ -19,12 +19,12 @@ from gateway.app.openlineage import make_writer
 from gateway.audit.search import Found
 from gateway.errors import Faults
 from gateway.lineage.following import counts, gather, make, seen_of
-from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
-from gateway.lineage.rows import IMPORTED, Seen
+from gateway.lineage.rows import IMPORTED, SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import Known, bring
+from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.lineage import DatasetKind, Operation, StatementLineage
@@ -174,8 +174,8 @@ class Importer:
         self._made = made
         self._connection = connection
         self._sink = sink
-        self._known = Known()
-        self._waiting: list[Seen] = []
+        self._known = KnownIds()
+        self._waiting: list[SeenStatement] = []
         self._bringing = asyncio.Lock()
         self.report = Report()
 
@@ -277,7 +277,7 @@ class Importer:
             if isinstance(gathered, str):
                 self.report.unread.append(Unread(statement.name, statement.number, gathered))
                 return
-            if isinstance(gathered, Gathered):
+            if isinstance(gathered, GatheredLineage):
                 wants = classify(gathered.statement.reading, gathered.statement.names)
                 effects = wants.effects if isinstance(wants, Wants) else ()
             lineage = await make(self._workers, recorded, gathered)

@@ -13,7 +13,7 @@ from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.file import FileSink
 from gateway.lineage.openlineage.http import HttpOptions, HttpSink
 from gateway.lineage.openlineage.names import Naming
-from gateway.lineage.openlineage.spool import EventSpool, SpoolLimits
+from gateway.lineage.openlineage.spool import EventSpool, EventSpoolLimits
 from gateway.lineage.sinks import LineageSink
 from gateway.model.catalog import Table, TableName
 from gateway.settings.openlineage import OpenLineageHttp, OpenLineageSettings
@@ -74,7 +74,7 @@ def _http_sink(settings: OpenLineageHttp, writer: EventWriter) -> HttpSink:
         timeout_s=settings.timeout_s,
         longest_pause_s=settings.longest_pause_s,
     )
-    limits = SpoolLimits(max_bytes=settings.spool_bytes, max_age_s=settings.spool_age_s)
+    limits = EventSpoolLimits(max_bytes=settings.spool_bytes, max_age_s=settings.spool_age_s)
     return HttpSink(options, EventSpool(settings.spool, limits=limits), writer)
 
 

@@ -28,7 +28,7 @@ from gateway.policy.diffing import (
     is_column,
     questions_of,
 )
-from gateway.policy.diffing import Question as Asked
+from gateway.policy.diffing import AccessQuestion as Asked
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.hierarchy import way_down

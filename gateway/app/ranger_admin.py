@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gateway.admin.ranger.access import Access, Rights
+from gateway.admin.ranger.access import Access, AdminRights
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
-from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.frontends.authentication import Authenticator
@@ -34,11 +34,11 @@ class RangerAdmin:
         self._logins = RestLogins(authenticator, "ranger-rest", clock)
         shipped = definitions(policies)
 
-        async def prepare(writing: Writing) -> None:
+        async def prepare(writing: WriteTransaction) -> None:
             await ship(writing, shipped)
 
         self._store = Store(dsn, prepare=prepare)
-        rights = Rights(
+        rights = AdminRights(
             administrators=frozenset(settings.administrators),
             administrator_groups=frozenset(settings.administrator_groups),
             plugins=frozenset(settings.plugins),

@@ -12,8 +12,8 @@ from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
 from gateway.settings.models import RangerAdminSettings
 from gateway.sources.cache import Cache
-from gateway.sources.ranger_client import MAX_PLUGIN_ID, AdminOptions, Kind, RangerClient, tls_context
-from gateway.sources.ranger_content import Held
+from gateway.sources.ranger_client import MAX_PLUGIN_ID, AdminOptions, DownloadKind, RangerClient, tls_context
+from gateway.sources.ranger_content import CachedService
 from gateway.sources.ranger_service import Offer, RangerService, ServiceOptions
 
 UNKNOWN = "spark"
@@ -75,13 +75,13 @@ def make_service(
     )
 
 
-def part_of(held: Held, settings: RangerAdminSettings) -> Part:
+def part_of(held: CachedService, settings: RangerAdminSettings) -> Part:
     """Return what a service holds as one source among others."""
     name = settings.service
     written = "_".join(name.split())
     versions = {written: "none"}
     for kind, version in held.versions.items():
-        versions[written if kind is Kind.POLICIES else f"{written}.{kind.value}"] = str(version)
+        versions[written if kind is DownloadKind.POLICIES else f"{written}.{kind.value}"] = str(version)
     return Part(
         name=f"the Ranger service `{name}`",
         services={name: held.service},

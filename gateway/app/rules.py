@@ -38,7 +38,7 @@ from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTags
 from gateway.sources.ranger_client import RangerClient
-from gateway.sources.ranger_content import Held
+from gateway.sources.ranger_content import CachedService
 from gateway.sources.ranger_service import Offer, RangerService
 
 __all__ = [
@@ -255,7 +255,7 @@ class RulesInForce:
             return await asyncio.to_thread(load)
 
     def _offer_of(self, entry: RangerAdminSettings) -> Offer:
-        async def offer(held: Held) -> None:
+        async def offer(held: CachedService) -> None:
             await self._change(entry.service, part_of(held, entry))
 
         return offer

@@ -20,7 +20,7 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.rest_logins import RestLogins
 from gateway.database.migrate import migrate
 from gateway.frontends.authentication import Authenticator
-from gateway.lineage.propagation import Node
+from gateway.lineage.propagation import PropagationNode
 from gateway.lineage.proposals import (
     Looked,
     Target,
@@ -127,21 +127,21 @@ class TagsOf:
         self._within = within
         self._context = AccessContext(time=datetime.now(UTC))
 
-    async def __call__(self, nodes: Sequence[Node]) -> Sequence[Sequence[Tag]]:
+    async def __call__(self, nodes: Sequence[PropagationNode]) -> Sequence[Sequence[Tag]]:
         """Return the tags of each column."""
         found: list[Sequence[Tag]] = []
         for i in range(0, len(nodes), _AT_ONCE):
             found += await asyncio.to_thread(self._of, nodes[i : i + _AT_ONCE])
         return found
 
-    def _of(self, nodes: Sequence[Node]) -> list[Sequence[Tag]]:
+    def _of(self, nodes: Sequence[PropagationNode]) -> list[Sequence[Tag]]:
         return [
             self._engine.tags(resource_of(node), self._context, within=self._within and node.name == "*")
             for node in nodes
         ]
 
 
-def resource_of(node: Node) -> Resource:
+def resource_of(node: PropagationNode) -> Resource:
     """Return a column of a table as policies know it; the table itself for `*`."""
     table = Resource.table(*node.parts)
     return table if node.name == "*" else table.child("column", node.name)

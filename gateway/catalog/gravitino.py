@@ -25,8 +25,8 @@ from gateway.catalog.readable import (
     parted,
 )
 from gateway.catalog.rest import (
+    CatalogError,
     RestClient,
-    RestError,
     RestLogin,
     items,
     mapping,
@@ -124,7 +124,7 @@ class GravitinoMetalake:
         name = quote(".".join(of.parts or (self._metalake,)), safe="")
         try:
             answer = await self.ask(f"owners/{of.type.lower()}/{name}")
-        except RestError as error:
+        except CatalogError as error:
             if error.status in _NO_OWNERS:
                 return None
             raise unavailable(error) from None
@@ -165,7 +165,7 @@ class GravitinoMetalake:
             async with slots:
                 try:
                     return await self.ask(path.format(quote(name, safe="")))
-                except RestError as error:
+                except CatalogError as error:
                     if error.status == 404:
                         return None
                     raise unavailable(error) from None
@@ -205,7 +205,7 @@ class GravitinoMetalake:
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         try:
             return await self.ask(path, query)
-        except RestError as error:
+        except CatalogError as error:
             raise unavailable(error) from None
 
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
@@ -251,13 +251,13 @@ class GravitinoCatalog:
     async def databases(self) -> Sequence[str]:
         try:
             return _names(await self._metalake.ask(f"{self._path}/schemas"))
-        except RestError as error:
+        except CatalogError as error:
             raise unavailable(error) from None
 
     async def database(self, name: str) -> DatabaseEntry:
         try:
             answer = await self._metalake.ask(self._schema(name))
-        except RestError as error:
+        except CatalogError as error:
             raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
         schema = mapping(answer.get("schema"), "schema")
         told = properties(schema.get("properties"))
@@ -272,7 +272,7 @@ class GravitinoCatalog:
     async def tables(self, database: str) -> Sequence[str]:
         try:
             return _names(await self._metalake.ask(f"{self._schema(database)}/tables"))
-        except RestError as error:
+        except CatalogError as error:
             raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
 
     async def views(self, database: str) -> Sequence[str]:
@@ -282,7 +282,7 @@ class GravitinoCatalog:
     async def table(self, database: str, name: str) -> TableEntry:
         try:
             answer = await self._metalake.ask(self._table(database, name))
-        except RestError as error:
+        except CatalogError as error:
             raise missed(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
         table = mapping(answer.get("table"), "table")
         told = properties(table.get("properties"))

@@ -348,7 +348,7 @@ class HiveMetastoreCatalog:
         if kind != TMessageType.EXCEPTION and issubclass(answer, Record):
             value = read_record(protocol)
         else:
-            value = hive.Failure() if kind == TMessageType.EXCEPTION else answer()
+            value = hive.MetastoreFailure() if kind == TMessageType.EXCEPTION else answer()
             protocol._fast_decode(value, protocol, [type(value), type(value).thrift_spec])
         protocol.readMessageEnd()
         if kind == TMessageType.EXCEPTION:
@@ -388,12 +388,12 @@ def _of_type(database: str, kind: str) -> hive.TablesArguments:
     return hive.TablesArguments(db_name=database, pattern=".*", tableType=kind)
 
 
-def _failed(failure: hive.Failure | None) -> CatalogUnavailable:
+def _failed(failure: hive.MetastoreFailure | None) -> CatalogUnavailable:
     said = " ".join((failure.message or "").split())[:200] if failure is not None else ""
     return CatalogUnavailable(f"the Hive metastore failed{': ' + said if said else ''}")
 
 
-def _refused(failure: hive.Failure) -> CatalogRefused:
+def _refused(failure: hive.MetastoreFailure) -> CatalogRefused:
     said = " ".join((failure.message or "").split())[:200]
     return CatalogRefused(f"the Hive metastore refuses{': ' + said if said else ''}")
 
@@ -403,7 +403,7 @@ def _change(record: Record, place: int, changed: Mapping[str, str | None]) -> No
     record.set_texts(place, {key: value for key, value in merged.items() if value is not None})
 
 
-def _new_table(table: TableEntry) -> hive.Table:
+def _new_table(table: TableEntry) -> hive.HiveTable:
     """Return a table or view as the metastore is told of it. Raises NotSupported."""
     is_view = table.kind is TableKind.VIEW
     if is_view and not table.text:
@@ -425,7 +425,7 @@ def _new_table(table: TableEntry) -> hive.Table:
         **({"EXTERNAL": "TRUE"} if external else {}),
     }
     reads, writes, takes_apart = _FORMATS[provider]
-    return hive.Table(
+    return hive.HiveTable(
         tableName=table.name,
         dbName=table.database,
         owner=table.owner,
@@ -462,7 +462,7 @@ def _of_hive(kind: DdlType) -> str:
     return f"{kind.name}<{','.join(f'{name}:{one}' if name else one for name, one in fields)}>"
 
 
-def _entry(database: str, name: str, table: hive.Table) -> TableEntry:
+def _entry(database: str, name: str, table: hive.HiveTable) -> TableEntry:
     told = table.parameters or {}
     keys = table.partitionKeys or []
     storage = table.sd

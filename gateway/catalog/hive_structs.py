@@ -36,7 +36,7 @@ class Database(Struct):
     ownerName: Annotated[str | None, 6] = None
 
 
-class Table(Struct):
+class HiveTable(Struct):
     tableName: Annotated[str | None, 1] = None
     dbName: Annotated[str | None, 2] = None
     owner: Annotated[str | None, 3] = None
@@ -49,7 +49,7 @@ class Table(Struct):
     tableType: Annotated[str | None, 12] = None
 
 
-class Failure(Struct):
+class MetastoreFailure(Struct):
     """Any exception of the metastore: its first field is the message."""
 
     message: Annotated[str | None, 1] = None
@@ -84,26 +84,26 @@ class TableArguments(Struct):
 
 
 class TableAnswer(Struct):
-    table: Annotated[Table | None, 1] = None
+    table: Annotated[HiveTable | None, 1] = None
 
 
 class NamesResult(Struct):
     success: Annotated[list[str] | None, 0] = None
-    failed: Annotated[Failure | None, 1] = None
-    missing: Annotated[Failure | None, 2] = None
-    unknown: Annotated[Failure | None, 3] = None
+    failed: Annotated[MetastoreFailure | None, 1] = None
+    missing: Annotated[MetastoreFailure | None, 2] = None
+    unknown: Annotated[MetastoreFailure | None, 3] = None
 
 
 class DatabaseResult(Struct):
     success: Annotated[Database | None, 0] = None
-    missing: Annotated[Failure | None, 1] = None
-    failed: Annotated[Failure | None, 2] = None
+    missing: Annotated[MetastoreFailure | None, 1] = None
+    failed: Annotated[MetastoreFailure | None, 2] = None
 
 
 class TableResult(Struct):
     success: Annotated[TableAnswer | None, 0] = None
-    failed: Annotated[Failure | None, 1] = None
-    missing: Annotated[Failure | None, 2] = None
+    failed: Annotated[MetastoreFailure | None, 1] = None
+    missing: Annotated[MetastoreFailure | None, 2] = None
 
 
 class DatabaseArguments(Struct):
@@ -117,7 +117,7 @@ class DropDatabaseArguments(Struct):
 
 
 class NewTableArguments(Struct):
-    tbl: Annotated[Table, 1]
+    tbl: Annotated[HiveTable, 1]
 
 
 class DropTableArguments(Struct):
@@ -129,12 +129,12 @@ class DropTableArguments(Struct):
 class Done(Struct):
     """The answer of a call that changes something: nothing, or one of its exceptions by its place."""
 
-    first: Annotated[Failure | None, 1] = None
-    second: Annotated[Failure | None, 2] = None
-    third: Annotated[Failure | None, 3] = None
-    fourth: Annotated[Failure | None, 4] = None
+    first: Annotated[MetastoreFailure | None, 1] = None
+    second: Annotated[MetastoreFailure | None, 2] = None
+    third: Annotated[MetastoreFailure | None, 3] = None
+    fourth: Annotated[MetastoreFailure | None, 4] = None
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> MetastoreFailure | None:
         """Whichever exception it was."""
         return self.first or self.second or self.third or self.fourth

@@ -24,8 +24,8 @@ from gateway.catalog.readable import (
     parted,
 )
 from gateway.catalog.rest import (
+    CatalogError,
     RestClient,
-    RestError,
     RestLogin,
     items,
     mapping,
@@ -96,7 +96,7 @@ class IcebergRestCatalog:
     async def database(self, name: str) -> DatabaseEntry:
         try:
             answer = mapping(await self._ask("GET", self._namespace(name)), "namespace")
-        except RestError as error:
+        except CatalogError as error:
             raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
         told = properties(answer.get("properties"))
         return DatabaseEntry(
@@ -123,7 +123,7 @@ class IcebergRestCatalog:
         for route, kind in (("tables", TableKind.TABLE), ("views", TableKind.VIEW)):
             try:
                 answer = await self._ask("GET", f"{path}/{route}/{quote(name, safe='')}")
-            except RestError as error:
+            except CatalogError as error:
                 if error.status != 404:
                     raise unavailable(error) from None
                 continue
@@ -237,7 +237,7 @@ class IcebergRestCatalog:
             try:
                 await self._tell(method, path.replace(_ROUTE, route), body)
                 return
-            except RestError as error:
+            except CatalogError as error:
                 if error.status == 409:
                     raise conflict from None
                 if error.status != 404 and not (route == "views" and error.status in _NO_VIEWS):
@@ -256,7 +256,7 @@ class IcebergRestCatalog:
         query = {"parent": _SEPARATOR.join(parent)} if parent else {}
         try:
             below = await self._pages(self._route("namespaces"), "namespaces", query)
-        except RestError as error:
+        except CatalogError as error:
             raise unavailable(error) from None
         for levels in below:
             parts = tuple(text(level, "namespace") for level in items(levels, "namespace"))
@@ -270,7 +270,7 @@ class IcebergRestCatalog:
     async def _names(self, database: str, route: str) -> Sequence[str]:
         try:
             found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
-        except RestError as error:
+        except CatalogError as error:
             raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
         return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
 

@@ -14,7 +14,7 @@ SESSION_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class CatalogKind:
     """One `type` of the settings."""
 
     name: str
@@ -63,25 +63,25 @@ _HIVE_CLASS = "org.apache.kyuubi.spark.connector.hive.HiveTableCatalog"
 """Spark has one Hive metastore, its session catalog's. For a second one there is this connector of Kyuubi's,
 which the operator puts on Spark's class path; `class` names another."""
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, CatalogKind] = {
     one.name: one
     for one in (
-        Kind(name="spark", known=frozenset({"class"}), prefixes=("",)),
-        Kind(
+        CatalogKind(name="spark", known=frozenset({"class"}), prefixes=("",)),
+        CatalogKind(
             name="hive",
             plugin=_HIVE_CLASS,
             required=(("hive.metastore.uris",),),
             known=_HIVE,
             prefixes=("hive.", "hadoop."),
         ),
-        Kind(
+        CatalogKind(
             name="generic-hive-metastore",
             plugin=_HIVE_CLASS,
             required=(("hive.metastore.uris",),),
             known=_HIVE,
             prefixes=("hive.", "hadoop."),
         ),
-        Kind(
+        CatalogKind(
             name="iceberg",
             plugin="org.apache.iceberg.spark.SparkCatalog",
             extension=ICEBERG.extension,
@@ -101,7 +101,7 @@ KINDS: Mapping[str, Kind] = {
                 "io.", "http-client.", "encryption.", "oss.", "lock.",
             ),
         ),
-        Kind(
+        CatalogKind(
             name="paimon",
             plugin="org.apache.paimon.spark.SparkCatalog",
             extension=PAIMON.extension,
@@ -115,13 +115,13 @@ KINDS: Mapping[str, Kind] = {
             ),
             prefixes=("s3.", "fs.", "hadoop.", "hive-", "hive.", "jdbc.", "cache.", "table-default.", "dlf."),
         ),
-        Kind(
+        CatalogKind(
             name="delta",
             plugin="org.apache.spark.sql.delta.catalog.DeltaCatalog",
             extension=DELTA.extension,
             session_only=True,
         ),
-        Kind(
+        CatalogKind(
             name="jdbc",
             plugin="org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
             required=(("url",), ("driver",)),
@@ -135,8 +135,8 @@ KINDS: Mapping[str, Kind] = {
                 }
             ),
         ),
-        Kind(name="memory", on_spark=False),
-        Kind(
+        CatalogKind(name="memory", on_spark=False),
+        CatalogKind(
             name="gravitino",
             required=(("uri",), ("metalake",)),
             known=frozenset(
@@ -157,7 +157,7 @@ ALIASES: Mapping[str, str] = {"in-memory": "memory"}
 """Other names that documents have for a kind."""
 
 
-def kind_named(name: str) -> Kind | None:
+def kind_named(name: str) -> CatalogKind | None:
     """Return the kind that a `type` names, in any case; None when there is none."""
     folded = name.strip().lower()
     return KINDS.get(ALIASES.get(folded, folded))

@@ -37,7 +37,7 @@ class RestLogin:
     scope: str = ""
 
 
-class RestError(Exception):
+class CatalogError(Exception):
     """An answer with an error status; `kind` is the server's own name for the error."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
@@ -93,7 +93,7 @@ class RestClient:
         status, content = await self._send(method, url, headers=headers, params=query, json=body)
         if status >= 400:
             kind, message = self._error(content)
-            raise RestError(status, kind, message[:TOLD_CHARS])
+            raise CatalogError(status, kind, message[:TOLD_CHARS])
         return self._json(content) if content.strip() else None
 
     async def _authorization(self) -> dict[str, str]:
@@ -165,7 +165,7 @@ class RestClient:
             return "", "an error without a message"
 
 
-def refused(error: RestError, missing: Exception | None) -> Exception:
+def refused(error: CatalogError, missing: Exception | None) -> Exception:
     """Return what an error status means of something that was to be done."""
     if error.status == 404 and missing is not None:
         return missing
@@ -176,12 +176,12 @@ def refused(error: RestError, missing: Exception | None) -> Exception:
     return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
 
 
-def unavailable(error: RestError) -> CatalogUnavailable:
+def unavailable(error: CatalogError) -> CatalogUnavailable:
     """Return what an error status means where something was asked."""
     return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
 
 
-def missed(error: RestError, missing: Exception) -> Exception:
+def missed(error: CatalogError, missing: Exception) -> Exception:
     """Return what an error status means where something was looked up: `missing` for 404."""
     return missing if error.status == 404 else unavailable(error)
 
@@ -193,7 +193,7 @@ def refusals(
     """Raise what a RestError within means: `missing` for 404, `conflict` for 409; `ignored` is no error."""
     try:
         yield
-    except RestError as error:
+    except CatalogError as error:
         if error.status == ignored:
             return
         if error.status == 409 and conflict is not None:

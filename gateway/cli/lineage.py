@@ -22,7 +22,7 @@ from gateway.cli.terminal import Terminal
 from gateway.database.migrate import migrate
 from gateway.errors import Faults, LedgerUnavailable
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
-from gateway.lineage.graph import Answer, Column, Direction, Edge, everything, find, walk, ways
+from gateway.lineage.graph import Direction, Edge, GraphAnswer, GraphColumn, everything, find, walk, ways
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
@@ -166,7 +166,7 @@ async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Term
 
 
 async def _show_walks(
-    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
+    connection: Any, start: Sequence[GraphColumn], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     chosen = [d for d, wanted in ((Direction.UP, arguments.up), (Direction.DOWN, arguments.down)) if wanted]
     answers = [
@@ -190,7 +190,7 @@ async def _show_walks(
 
 
 async def _show_ways(
-    connection: Any, start: Sequence[Column], arguments: argparse.Namespace, terminal: Terminal
+    connection: Any, start: Sequence[GraphColumn], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     ends = await find(connection, arguments.to, everything)
     found: list[tuple[Edge, ...]] = []
@@ -215,5 +215,5 @@ async def _show_ways(
         terminal.line(f"no way from `{arguments.column}` to `{arguments.to}` within {arguments.depth} steps")
 
 
-def _edges(answers: Sequence[Answer]) -> list[Edge]:
+def _edges(answers: Sequence[GraphAnswer]) -> list[Edge]:
     return [edge for answer in answers for edge in answer.edges]

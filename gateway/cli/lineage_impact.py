@@ -10,8 +10,8 @@ from typing import Any
 from gateway.cli.lineage_laundering import policies_of
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.lineage.drawing import as_json
-from gateway.lineage.graph import Answer, Carries
-from gateway.lineage.propagation import Node, named, nodes
+from gateway.lineage.graph import Carries, GraphAnswer
+from gateway.lineage.propagation import PropagationNode, named, nodes
 from gateway.model.context import AccessContext
 from gateway.model.lineage import DatasetKind
 from gateway.model.policy import Policy, PolicyType
@@ -31,7 +31,7 @@ _TYPES = {PolicyType.ACCESS: "access", PolicyType.MASK: "mask", PolicyType.ROW_F
 async def show_impact(
     connection: Any,
     settings: Settings,
-    answer: Answer,
+    answer: GraphAnswer,
     arguments: argparse.Namespace,
     terminal: Terminal,
 ) -> None:
@@ -51,7 +51,7 @@ async def show_impact(
     concerned = [
         (node, one) for node in of_start for one in concerns(policies, engine, _resource(node), context)
     ]
-    tagged: list[tuple[Node, Policy]] = []
+    tagged: list[tuple[PropagationNode, Policy]] = []
     if arguments.tag:
         fed = [known[column] for column in carried if column in known and _is_column(known[column])]
         tagged = [
@@ -89,13 +89,13 @@ def _section(terminal: Terminal, title: str, lines: Iterable[str]) -> None:
         terminal.line(f"  {line}")
 
 
-def _told(node: Node, one: Concern) -> str:
+def _told(node: PropagationNode, one: Concern) -> str:
     why = f", by its tag {one.tag}" if one.tag else f", in its text: {one.text}" if one.text else ""
     place = f"  {one.policy.place}" if one.policy.place is not None else ""
     return f"{node.name}  {_TYPES[one.policy.type]} `{one.policy.name}`{why}{place}"
 
 
-def _concern_as_json(node: Node, one: Concern) -> dict[str, Any]:
+def _concern_as_json(node: PropagationNode, one: Concern) -> dict[str, Any]:
     return {"column": str(node.column), "tag": one.tag, "text": one.text} | _as_json(one.policy)
 
 
@@ -108,11 +108,11 @@ def _as_json(policy: Policy) -> dict[str, Any]:
     }
 
 
-def _is_column(node: Node) -> bool:
+def _is_column(node: PropagationNode) -> bool:
     kinds = (DatasetKind.TABLE.value, DatasetKind.VIEW.value)
     return node.kind in kinds and len(node.parts) == 3 and node.name != "*"
 
 
-def _resource(node: Node) -> Resource:
+def _resource(node: PropagationNode) -> Resource:
     catalog, database, table = node.parts
     return Resource.table(catalog, database, table).child("column", node.name)

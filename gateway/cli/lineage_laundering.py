@@ -16,7 +16,7 @@ from gateway.cli import exit_codes
 from gateway.cli.policy import known_people
 from gateway.cli.terminal import BOLD, DIM, RED, YELLOW, Terminal
 from gateway.database.migrate import migrate
-from gateway.lineage.graph import Column
+from gateway.lineage.graph import GraphColumn
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.policy.engine import engine_for
@@ -36,7 +36,7 @@ async def policies_of(connection: Any, settings: Settings, arguments: argparse.N
 async def report(
     connection: Any,
     settings: Settings,
-    start: Sequence[Column] | None,
+    start: Sequence[GraphColumn] | None,
     arguments: argparse.Namespace,
     terminal: Terminal,
 ) -> int:

@@ -18,7 +18,7 @@ import orjson
 
 from gateway.app.gateway import Addresses
 from gateway.cli.terminal import BOLD, CYAN, DIM, Terminal
-from gateway.demo.tour import PEOPLE, Answer, Client
+from gateway.demo.tour import PEOPLE, ShownResult, TourClient
 from gateway.errors import BackendUnavailable
 
 READER = PEOPLE[1]
@@ -57,7 +57,7 @@ def with_jobs(settings_file: Path, where: Addresses) -> None:
 async def jobs(terminal: Terminal, where: Addresses, settings_file: Path, number: int) -> None:
     """Show both stops, from this number on."""
     commands = _Commands(terminal, settings_file)
-    client = await Client.open(where.thrift_host, where.thrift_port, READER.name, READER.password)
+    client = await TourClient.open(where.thrift_host, where.thrift_port, READER.name, READER.password)
     try:
         _title(terminal, number, FOUND)
         before = await _look(terminal, client)
@@ -83,7 +83,7 @@ def _title(terminal: Terminal, number: int, title: str) -> None:
     terminal.line(terminal.style(f"── {number}. {title} " + "─" * (70 - len(title)), BOLD))
 
 
-async def _look(terminal: Terminal, client: Client) -> Answer:
+async def _look(terminal: Terminal, client: TourClient) -> ShownResult:
     answer = await client.ask(LETTERS)
     if answer.error:
         raise BackendUnavailable(answer.error)
@@ -93,7 +93,7 @@ async def _look(terminal: Terminal, client: Client) -> Answer:
     return answer
 
 
-async def _changed(client: Client, before: Answer) -> None:
+async def _changed(client: TourClient, before: ShownResult) -> None:
     """Wait until the same question has another answer."""
     deadline = time.monotonic() + IN_FORCE_S
     while (await client.ask(LETTERS)).rows == before.rows:

@@ -26,7 +26,7 @@ from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, GREEN, Terminal
 from gateway.demo.metalake import METALAKE, metalake
 from gateway.demo.run import HOST, Clock
-from gateway.demo.tour import ENGINEER, PEOPLE, Client, Stop, tour
+from gateway.demo.tour import ENGINEER, PEOPLE, TourClient, TourStop, tour
 from gateway.errors import BackendUnavailable
 from gateway.frontends.users import set_user
 from gateway.model.spark_configuration import CATALOG_PREFIX, EXTENSIONS
@@ -112,7 +112,7 @@ class Lake:
     """Statements that make the sample data."""
     retail: Sequence[str] = ()
     """The same in the catalog `retail` of a REST server, where this one has it."""
-    stops: Sequence[Stop]
+    stops: Sequence[TourStop]
 
     @property
     def title(self) -> str:
@@ -145,31 +145,31 @@ LAKES = (
             f"INSERT INTO {RETAIL}.shop.visit VALUES (1, '/', '192.0.2.1'), (3, '/sale', '192.0.2.7')",
         ),
         stops=(
-            Stop(
+            TourStop(
                 "An Iceberg table: rows are filtered, addresses masked",
                 "SELECT id, name, email, region FROM ice.shop.customer ORDER BY id",
             ),
-            Stop(
+            TourStop(
                 "Time travel shows older rows, by the policies of today",
                 "SELECT id, name, email FROM ice.shop.customer VERSION AS OF 'opening' ORDER BY id",
             ),
-            Stop(
+            TourStop(
                 "A Delta table joined with it",
                 "SELECT c.name, o.amount FROM spark_catalog.shop.orders o\n"
                 "JOIN ice.shop.customer c ON o.customer = c.id ORDER BY o.id",
             ),
-            Stop(
+            TourStop(
                 "A Gravitino server's list names a catalog of an Iceberg REST server; its tags mask",
                 f"SELECT c.name, v.page, v.address FROM {RETAIL}.shop.visit v\n"
                 "JOIN ice.shop.customer c ON v.customer = c.id ORDER BY c.id",
             ),
-            Stop(
+            TourStop(
                 "MERGE is for those who may write",
                 "MERGE INTO spark_catalog.shop.orders t\n"
                 "USING (SELECT 10 AS id, CAST(13.00 AS DECIMAL(10,2)) AS amount) s ON t.id = s.id\n"
                 "WHEN MATCHED THEN UPDATE SET amount = s.amount",
             ),
-            Stop(
+            TourStop(
                 "Metadata tables hold values of all rows: not for whoever has a mask or a filter",
                 "SELECT record_count, readable_metrics.email.lower_bound FROM ice.shop.customer.files",
             ),
@@ -188,25 +188,25 @@ LAKES = (
             "UPDATE paimon.shop.customer SET name = 'Anna' WHERE id = 1",
         ),
         stops=(
-            Stop(
+            TourStop(
                 "A Paimon table: rows are filtered, addresses masked",
                 "SELECT id, name, email, region FROM paimon.shop.customer ORDER BY id",
             ),
-            Stop(
+            TourStop(
                 "Time travel shows older rows, by the policies of today",
                 "SELECT id, name, email FROM paimon.shop.customer VERSION AS OF 'opening' ORDER BY id",
             ),
-            Stop(
+            TourStop(
                 "MERGE on a table with a primary key",
                 "MERGE INTO paimon.shop.customer t\n"
                 "USING (SELECT 5 AS id, 'Zoe' AS name, 'zoe@shop.example' AS email, 'EMEA' AS region) s\n"
                 "ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
             ),
-            Stop(
+            TourStop(
                 "System tables hold values of all rows: not for whoever has a mask or a filter",
                 "SELECT record_count, min_value_stats FROM paimon.shop.`customer$files`",
             ),
-            Stop("What shows raw rows is for nobody", "SELECT * FROM paimon.shop.`customer$audit_log`"),
+            TourStop("What shows raw rows is for nobody", "SELECT * FROM paimon.shop.`customer$audit_log`"),
         ),
     ),
 )
@@ -296,7 +296,7 @@ def _told(catalog: str, url: str) -> list[str]:
 
 
 async def _answers(host: str, port: int) -> None:
-    client = await Client.open(host, port, LOADER, LOADER)
+    client = await TourClient.open(host, port, LOADER, LOADER)
     try:
         answer = await client.ask("SELECT 1")
     finally:
@@ -306,7 +306,7 @@ async def _answers(host: str, port: int) -> None:
 
 
 async def _load(spark: EmbeddedSpark, statements: Sequence[str]) -> None:
-    client = await Client.open(spark.host, spark.thrift_port, LOADER, LOADER)
+    client = await TourClient.open(spark.host, spark.thrift_port, LOADER, LOADER)
     try:
         for sql in statements:
             answer = await client.ask(sql)

@@ -55,7 +55,7 @@ ENGINEER = Person("dave", "dave-demo", ("engineers",), "runs the platform: every
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class TourStop:
     """One statement of the tour and what to look at."""
 
     title: str
@@ -63,40 +63,40 @@ class Stop:
 
 
 STOPS = (
-    Stop(
+    TourStop(
         "Columns are masked, and keep their types",
         "SELECT name, email, phone, hired FROM hr.employee ORDER BY id LIMIT 3",
     ),
-    Stop(
+    TourStop(
         "A column that somebody may not see is not there for them",
         "SELECT department, avg(salary) AS mean FROM hr.employee\n"
         "GROUP BY department ORDER BY mean DESC LIMIT 3",
     ),
-    Stop(
+    TourStop(
         "The same customers, as three people see them",
         "SELECT name, email, card, region FROM sales.customer ORDER BY id LIMIT 3",
     ),
-    Stop(
+    TourStop(
         "What is masked cannot be searched for, either",
         "SELECT count(*) AS found FROM sales.customer WHERE card LIKE '4000 00%'",
     ),
-    Stop(
+    TourStop(
         "A join over 100,000 orders, governed on both sides",
         "SELECT o.region, c.segment, count(*) AS orders, sum(o.amount) AS revenue\n"
         "FROM sales.orders o JOIN sales.customer c ON o.customer_id = c.id\n"
         "GROUP BY o.region, c.segment ORDER BY o.region, c.segment",
     ),
-    Stop(
+    TourStop(
         "A directory of files becomes a table when somebody who may first names it",
         "SELECT page, count(*) AS visits, min(email) AS somebody FROM inbox.web.visits\n"
         "GROUP BY page ORDER BY page",
     ),
-    Stop("Nobody runs programs through SQL", "SELECT reflect('java.lang.System', 'getenv', 'PATH')"),
+    TourStop("Nobody runs programs through SQL", "SELECT reflect('java.lang.System', 'getenv', 'PATH')"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShownResult:
     """What a client saw: columns and rows, or an error."""
 
     columns: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Answer:
     took_s: float = 0.0
 
 
-class Client:
+class TourClient:
     """A plain Thrift client with one session; what it may read is the gateway's business."""
 
     def __init__(self, connection: SparkConnection, session: TSessionHandle) -> None:
@@ -113,7 +113,7 @@ class Client:
         self._session = session
 
     @classmethod
-    async def open(cls, host: str, port: int, user: str, password: str) -> Client:
+    async def open(cls, host: str, port: int, user: str, password: str) -> TourClient:
         """Log in and open a session. Raises BackendUnavailable or BackendError."""
         connection = await SparkConnection.open(SparkAddress(host=host, port=port), user, password)
         request = calls.TOpenSessionReq(client_protocol=TProtocolVersion.V10)
@@ -122,7 +122,7 @@ class Client:
             raise BackendUnavailable("the server opened no session")
         return cls(connection, reply.sessionHandle)
 
-    async def ask(self, sql: str, max_rows: int = 1000) -> Answer:
+    async def ask(self, sql: str, max_rows: int = 1000) -> ShownResult:
         """Run one statement and return its rows, or the error as the user sees it."""
         begun = time.perf_counter()
         try:
@@ -152,10 +152,10 @@ class Client:
                 calls.TCloseOperationResp,
             )
         except BackendError as error:
-            return Answer(error=error.message, took_s=time.perf_counter() - begun)
+            return ShownResult(error=error.message, took_s=time.perf_counter() - begun)
         columns = tuple(column.columnName for column in schema.schema.columns) if schema.schema else ()
         rows = tuple(decode_rows(fetched.results)) if fetched.results is not None else ()
-        return Answer(columns=columns, rows=rows, took_s=time.perf_counter() - begun)
+        return ShownResult(columns=columns, rows=rows, took_s=time.perf_counter() - begun)
 
     async def close(self) -> None:
         """End the session."""
@@ -173,14 +173,14 @@ async def tour(
     dsn: str,
     *,
     people: Sequence[Person] = PEOPLE,
-    stops: Sequence[Stop] = STOPS,
+    stops: Sequence[TourStop] = STOPS,
 ) -> None:
     """Walk all stops as all people, printing as it goes."""
     audit = await asyncpg.connect(dsn)
-    clients: dict[str, Client] = {}
+    clients: dict[str, TourClient] = {}
     try:
         for person in people:
-            clients[person.name] = await Client.open(host, port, person.name, person.password)
+            clients[person.name] = await TourClient.open(host, port, person.name, person.password)
             groups = ", ".join(person.groups)
             terminal.line(f"  {terminal.style(person.name, BOLD):<6} ({groups}): {person.about}")
         for number, stop in enumerate(stops, start=1):
@@ -197,7 +197,7 @@ async def tour(
         await audit.close()
 
 
-def _show(terminal: Terminal, person: Person, answer: Answer, record: asyncpg.Record) -> None:
+def _show(terminal: Terminal, person: Person, answer: ShownResult, record: asyncpg.Record) -> None:
     terminal.line()
     verdict = record["verdict"]
     colour = GREEN if verdict == "cleared" else RED

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gateway.lineage.graph import Answer, Carries, Column, Direction, Edge, covers, far, near
+from gateway.lineage.graph import Carries, Direction, Edge, GraphAnswer, GraphColumn, covers, far, near
 
 EXPRESSION_CHARS = 60
 _CARRIES = {
@@ -16,17 +16,17 @@ _CARRIES = {
 }
 
 
-def as_tree(answer: Answer) -> str:
+def as_tree(answer: GraphAnswer) -> str:
     """Return the walk as an indented tree; a column that stands above already is not gone into again."""
     by_near: dict[str, list[Edge]] = {}
     for edge in answer.edges:
         by_near.setdefault(near(edge, answer.direction).dataset, []).append(edge)
     lines: list[str] = []
-    shown: set[Column] = set()
+    shown: set[GraphColumn] = set()
 
-    def grow(column: Column, indent: str) -> None:
+    def grow(column: GraphColumn, indent: str) -> None:
         shown.add(column)
-        branches: dict[Column, list[Edge]] = {}
+        branches: dict[GraphColumn, list[Edge]] = {}
         for edge in by_near.get(column.dataset, ()):
             if covers(near(edge, answer.direction), column):
                 branches.setdefault(far(edge, answer.direction), []).append(edge)
@@ -58,7 +58,7 @@ def _told(edges: list[Edge]) -> str:
     return f"[{_CARRIES[best]}: {kinds}{never}]" + (f"  {text}" if text else "")
 
 
-def as_json(answer: Answer) -> dict[str, Any]:
+def as_json(answer: GraphAnswer) -> dict[str, Any]:
     """Return the walk as JSON can hold it."""
     return {
         "start": [str(column) for column in answer.start],
@@ -119,13 +119,13 @@ class _Names:
     """Short names for the columns of a picture, and one arrow between two of them."""
 
     def __init__(self, edges: Iterable[Edge]) -> None:
-        self._arrows: dict[tuple[Column, Column], Carries] = {}
+        self._arrows: dict[tuple[GraphColumn, GraphColumn], Carries] = {}
         for edge in edges:
             ends = edge.source, edge.target
             self._arrows[ends] = max(self._arrows.get(ends, Carries.INFLUENCE), edge.carries)
         columns = sorted({column for ends in self._arrows for column in ends})
         self.of = {column: f"c{number}" for number, column in enumerate(columns)}
-        self.datasets: dict[str, list[Column]] = {}
+        self.datasets: dict[str, list[GraphColumn]] = {}
         for column in columns:
             self.datasets.setdefault(column.dataset, []).append(column)
 

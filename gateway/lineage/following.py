@@ -17,11 +17,11 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, TOO_MUCH, RecordedStatement, read_statement
-from gateway.lineage.rows import MOST_EDGES, Seen
+from gateway.lineage.rows import MOST_EDGES, SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import Known, bring
+from gateway.lineage.store import KnownIds, bring
 from gateway.lineage.workers import HasLineage, LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -166,7 +166,7 @@ class Follower:
     limits: FollowerLimits = field(default_factory=FollowerLimits)
     figures: FollowerFigures = field(default_factory=FollowerFigures)
     _views: OrderedDict[UUID, StatementLineage | None] = field(default_factory=OrderedDict)
-    _known: Known = field(default_factory=Known)
+    _known: KnownIds = field(default_factory=KnownIds)
     _broken: set[int] = field(default_factory=set)
     """Positions of the sinks that did not take their last batch."""
     _left_at: float = float("-inf")
@@ -239,9 +239,11 @@ class Follower:
 
     # -- making ------------------------------------------------------------------------------------------
 
-    async def _made(self, connection: Any, waiting: Sequence[Waiting]) -> tuple[list[Seen], list[Waiting]]:
+    async def _made(
+        self, connection: Any, waiting: Sequence[Waiting]
+    ) -> tuple[list[SeenStatement], list[Waiting]]:
         """Return what has lineage, and what is to be tried again."""
-        seen: list[Seen] = []
+        seen: list[SeenStatement] = []
         unmade: list[Waiting] = []
         limit = asyncio.Semaphore(2 * self.workers.processes)
 
@@ -276,7 +278,7 @@ class Follower:
         self.figures.lost += 1
         log.error("lineage_lost", statement_id=str(statement.statement_id), reason=why)
 
-    def _tally(self, seen: Seen | None) -> None:
+    def _tally(self, seen: SeenStatement | None) -> None:
         if seen is None:
             self.figures.without += 1
         elif seen.lineage.table_level:
@@ -284,7 +286,7 @@ class Follower:
         else:
             self.figures.made += 1
 
-    async def _one(self, connection: Any, waiting: Waiting) -> Seen | None:
+    async def _one(self, connection: Any, waiting: Waiting) -> SeenStatement | None:
         if waiting.decided is None:
             raise _Hopeless("the record no longer has its decision")
         statement = await asyncio.to_thread(_read, waiting.decided, waiting.end)
@@ -342,7 +344,7 @@ class Follower:
         if len(self._views) > self.limits.views:
             self._views.popitem(last=False)
 
-    async def _bring(self, connection: Any, seen: Sequence[Seen]) -> list[Seen]:
+    async def _bring(self, connection: Any, seen: Sequence[SeenStatement]) -> list[SeenStatement]:
         """Bring statements into the graph; return those that the database took."""
         try:
             await bring(connection, seen, self._known)
@@ -355,7 +357,7 @@ class Follower:
 
     # -- sinks -------------------------------------------------------------------------------------------
 
-    async def _sink(self, seen: Sequence[Seen]) -> None:
+    async def _sink(self, seen: Sequence[SeenStatement]) -> None:
         """Give every sink what the graph has; one that has failed before gets one attempt."""
         for position, sink in enumerate(self.sinks):
             attempts = 1 if position in self._broken else self.limits.sink_attempts
@@ -403,7 +405,7 @@ async def gather(
         gatherer = replace(gatherer, look_up=look_up)
     if statement.plan is None:
         gathered = await gatherer.gather(statement.text, statement.context, views, statement.masks)
-        return gathered if isinstance(gathered, Gathered) else gathered.message
+        return gathered if isinstance(gathered, GatheredLineage) else gathered.message
     # Spark Connect's messages take a second to import: only where there are plans.
     from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
 
@@ -428,9 +430,9 @@ def counts(lineage: StatementLineage | None, statement: RecordedStatement) -> Ty
     return lineage is not None and (lineage.operation is not Operation.QUERY or statement.runs_queries)
 
 
-def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> Seen:
+def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> SeenStatement:
     """Return a recorded statement with its lineage, as the graph takes it."""
-    return Seen(
+    return SeenStatement(
         statement_id=statement.statement_id,
         time=statement.time,
         user=statement.user,

@@ -22,7 +22,7 @@ VIEWS_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class GatheredLineage:
     """All that `lineage_of` needs of one statement."""
 
     statement: LineageText
@@ -62,7 +62,7 @@ class Gatherer:
         context: SessionContext,
         temp_views: Mapping[str, StatementLineage],
         masks: Mapping[TableName, frozenset[str]],
-    ) -> Gathered | NotParsed | NotRead:
+    ) -> GatheredLineage | NotParsed | NotRead:
         """Return a statement with what its names stand for, or why Spark's parser has no reading of it.
 
         Raises what the look-up raises.
@@ -71,7 +71,7 @@ class Gatherer:
         if not isinstance(statement, LineageText):
             return statement
         catalog = await self.catalog(names_of(statement), temp_views, masks)
-        return catalog if isinstance(catalog, NotRead) else Gathered(statement, catalog)
+        return catalog if isinstance(catalog, NotRead) else GatheredLineage(statement, catalog)
 
     async def text(
         self, text: str, context: SessionContext, *, expression: bool = False

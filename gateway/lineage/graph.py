@@ -57,7 +57,7 @@ class Ambiguous(Faults):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Column:
+class GraphColumn:
     """A column of the graph; `name` is `*` for all of its dataset."""
 
     dataset: str
@@ -67,11 +67,11 @@ class Column:
         return f"{self.dataset}.{self.name}" if "." not in self.name else f"{self.dataset}.`{self.name}`"
 
 
-Knows = Callable[[Sequence[Column]], Awaitable[frozenset[Column]]]
+Knows = Callable[[Sequence[GraphColumn]], Awaitable[frozenset[GraphColumn]]]
 """Columns → those of them that the asker may know of."""
 
 
-async def everything(columns: Sequence[Column]) -> frozenset[Column]:
+async def everything(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
     """Let the asker know of all columns: for operators and administrators."""
     return frozenset(columns)
 
@@ -80,8 +80,8 @@ async def everything(columns: Sequence[Column]) -> frozenset[Column]:
 class Edge:
     """An edge of the graph, and what is known of the statements that it comes from."""
 
-    source: Column
-    target: Column
+    source: GraphColumn
+    target: GraphColumn
     subtype: str
     """As OpenLineage names it; `TABLE` where only tables are known."""
     masking: bool
@@ -106,17 +106,17 @@ class Edge:
 class Reached:
     """A column that a walk came to."""
 
-    column: Column
+    column: GraphColumn
     distance: int
     """Edges of the shortest way."""
     carries: Carries
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class GraphAnswer:
     """What a walk found."""
 
-    start: tuple[Column, ...]
+    start: tuple[GraphColumn, ...]
     direction: Direction
     edges: list[Edge] = field(default_factory=list)
     reached: list[Reached] = field(default_factory=list)
@@ -148,7 +148,7 @@ class StatementEdges:
     edges: list[Edge]
 
 
-async def find(connection: Any, name: str, knows: Knows) -> tuple[Column, ...]:
+async def find(connection: Any, name: str, knows: Knows) -> tuple[GraphColumn, ...]:
     """Return the columns that a dotted name means, from its end: `salary`, `employee.salary`,
     `hr.employee.salary`; `hr.employee` for all of a table.
 
@@ -161,7 +161,7 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[Column, ...]:
     )
     if len(rows) > MOST_COLUMNS:
         raise Ambiguous([f"`{name}` could be too many columns; write more of its name"])
-    found = await knows([Column(row["dataset"], row["name"]) for row in rows])
+    found = await knows([GraphColumn(row["dataset"], row["name"]) for row in rows])
     exact = {column for column in found if _plain(str(column)) == wanted}
     as_column = exact or {column for column in found if _ends_with(column, wanted)}
     chosen = as_column or found
@@ -180,7 +180,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("`", "").replace("\0", "")
 
 
-def _ends_with(column: Column, wanted: str) -> bool:
+def _ends_with(column: GraphColumn, wanted: str) -> bool:
     return ("." + _plain(str(column))).endswith("." + wanted)
 
 
@@ -197,20 +197,20 @@ LIMIT $3"""
 
 
 async def search(
-    connection: Any, text: str, knows: Knows, *, after: Column | None = None, limit: int = 100
-) -> tuple[list[Column], str]:
+    connection: Any, text: str, knows: Knows, *, after: GraphColumn | None = None, limit: int = 100
+) -> tuple[list[GraphColumn], str]:
     """Return columns whose full names have a text in them, by name, from `after` on; and why there may be
     more that were not looked at.
 
     Raises what asyncpg raises.
     """
-    found: list[Column] = []
+    found: list[GraphColumn] = []
     looked_at = 0
     while len(found) < limit:
         rows = await connection.fetch(
             _SEARCH, _plain(text), after.dataset if after else "", after.name if after else "", _CHUNK
         )
-        columns = [Column(row["dataset"], row["name"]) for row in rows]
+        columns = [GraphColumn(row["dataset"], row["name"]) for row in rows]
         known = await knows(columns)
         found += [column for column in columns if column in known]
         if len(rows) < _CHUNK:
@@ -233,23 +233,23 @@ SELECT d.name AS dataset, c.name FROM sluice.lineage_dataset d
 
 async def walk(
     connection: Any,
-    start: Iterable[Column],
+    start: Iterable[GraphColumn],
     direction: Direction,
     knows: Knows,
     *,
     depth: int = 10,
     most_edges: int = MOST_EDGES,
-) -> Answer:
+) -> GraphAnswer:
     """Walk from columns and return every edge on the way, at most `depth` edges far.
 
     Raises what asyncpg raises.
     """
-    answer = Answer(start=tuple(start), direction=direction)
+    answer = GraphAnswer(start=tuple(start), direction=direction)
     steps = _Steps(connection, direction, knows)
     carried = _Carried()
     for column in answer.start:
         carried.take(column, Carries.VALUES)
-    distance: dict[Column, int] = dict.fromkeys(answer.start, 0)
+    distance: dict[GraphColumn, int] = dict.fromkeys(answer.start, 0)
     frontier = await steps.begin(answer.start)
     taken: set[int] = set()
     for level in range(1, depth + 1):
@@ -289,7 +289,13 @@ async def walk(
 
 
 async def ways(
-    connection: Any, source: Column, target: Column, knows: Knows, *, depth: int = 10, most: int = 20
+    connection: Any,
+    source: GraphColumn,
+    target: GraphColumn,
+    knows: Knows,
+    *,
+    depth: int = 10,
+    most: int = 20,
 ) -> Ways:
     """Return up to `most` ways from one column to another, shortest first; no way comes by a column twice.
 
@@ -360,7 +366,7 @@ class _Columns:
         self._connection = connection
         self._knows = knows
         self._looked_at: set[int] = set()
-        self.known: dict[int, Column] = {}
+        self.known: dict[int, GraphColumn] = {}
         """Those of which the asker may know."""
 
     async def look_at(self, ids: Iterable[int]) -> None:
@@ -370,7 +376,7 @@ class _Columns:
             return
         self._looked_at.update(new)
         rows = await self._connection.fetch(_NAMES, new)
-        columns = [Column(row["dataset"], row["name"]) for row in rows]
+        columns = [GraphColumn(row["dataset"], row["name"]) for row in rows]
         known = await self._knows(columns)
         self.known.update((row["id"], c) for row, c in zip(rows, columns, strict=True) if c in known)
 
@@ -397,7 +403,7 @@ class _Steps(_Columns):
         up = direction is Direction.UP
         self._near, self._far = ("target", "source") if up else ("source", "target")
 
-    async def begin(self, columns: Sequence[Column]) -> set[int]:
+    async def begin(self, columns: Sequence[GraphColumn]) -> set[int]:
         """Return the ids of columns."""
         rows = await self._connection.fetch(
             _IDS, [column.dataset for column in columns], [column.name for column in columns]
@@ -475,7 +481,7 @@ _EDGES_BY_ID = f"SELECT {_FIELDS} FROM sluice.lineage_edge WHERE id = ANY($1::bi
 class _Leading:
     """The edges of an upstream walk, from which each column one comes nearer to its start."""
 
-    def __init__(self, up: Answer) -> None:
+    def __init__(self, up: GraphAnswer) -> None:
         self._edges: dict[str, dict[str, list[Edge]]] = {}
         for edge in up.edges:
             self._edges.setdefault(edge.source.dataset, {}).setdefault(edge.source.name, []).append(edge)
@@ -485,12 +491,12 @@ class _Leading:
         for one in up.reached:
             self._distances.setdefault(one.column.dataset, {})[one.column.name] = one.distance
 
-    def on_from(self, column: Column) -> Iterable[Edge]:
+    def on_from(self, column: GraphColumn) -> Iterable[Edge]:
         """Return the edges that lead on from a column."""
         for edges in _covered(self._edges.get(column.dataset, {}), column.name):
             yield from edges
 
-    def distance(self, column: Column) -> int:
+    def distance(self, column: GraphColumn) -> int:
         """Return the edges from a column to the start, at least."""
         return min(_covered(self._distances.get(column.dataset, {}), column.name), default=0)
 
@@ -512,17 +518,17 @@ class _Carried:
     def __init__(self) -> None:
         self._by_dataset: dict[str, dict[str, Carries]] = {}
 
-    def of(self, column: Column) -> Carries:
+    def of(self, column: GraphColumn) -> Carries:
         return self._by_dataset[column.dataset][column.name]
 
-    def by(self, column: Column) -> Carries:
+    def by(self, column: GraphColumn) -> Carries:
         """Return what leaves by a column: its own, and that of all columns of its dataset."""
         columns = self._by_dataset[column.dataset]
         if column.name == ANY_COLUMN:
             return max(columns.values())
         return max(columns[name] for name in (column.name, ANY_COLUMN) if name in columns)
 
-    def take(self, column: Column, carries: Carries) -> bool:
+    def take(self, column: GraphColumn, carries: Carries) -> bool:
         """Note what arrives; return whether that is more than what was known."""
         columns = self._by_dataset.setdefault(column.dataset, {})
         if columns.get(column.name, 0) >= carries:
@@ -531,16 +537,16 @@ class _Carried:
         return True
 
 
-def near(edge: Edge, direction: Direction) -> Column:
+def near(edge: Edge, direction: Direction) -> GraphColumn:
     """Return the end of an edge that a walk comes from."""
     return edge.target if direction is Direction.UP else edge.source
 
 
-def far(edge: Edge, direction: Direction) -> Column:
+def far(edge: Edge, direction: Direction) -> GraphColumn:
     """Return the end of an edge that a walk goes to."""
     return edge.source if direction is Direction.UP else edge.target
 
 
-def covers(one: Column, other: Column) -> bool:
+def covers(one: GraphColumn, other: GraphColumn) -> bool:
     """Whether two columns are the same, or one of them is all of the other's dataset."""
     return one.dataset == other.dataset and (one.name == other.name or ANY_COLUMN in {one.name, other.name})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from gateway.lineage.graph import Column
+from gateway.lineage.graph import GraphColumn
 from gateway.model.lineage import DatasetKind
 from gateway.model.tags import Propagation, PropagationRules
 
@@ -26,7 +26,7 @@ _PAGE = 10_000
 """Columns of one question to the database."""
 
 
-class Node(NamedTuple):
+class PropagationNode(NamedTuple):
     """A column of the graph."""
 
     id: int
@@ -37,8 +37,8 @@ class Node(NamedTuple):
     name: str
 
     @property
-    def column(self) -> Column:
-        return Column(self.dataset, self.name)
+    def column(self) -> GraphColumn:
+        return GraphColumn(self.dataset, self.name)
 
     @property
     def is_in_table(self) -> bool:
@@ -210,9 +210,9 @@ SELECT c.id, c.name, d.name AS dataset, d.kind, d.parts
 FROM sluice.lineage_column c JOIN sluice.lineage_dataset d ON d.id = c.dataset"""
 
 
-async def nodes(connection: Any, ids: Iterable[int]) -> dict[int, Node]:
+async def nodes(connection: Any, ids: Iterable[int]) -> dict[int, PropagationNode]:
     """Return columns by id."""
-    found: dict[int, Node] = {}
+    found: dict[int, PropagationNode] = {}
     for some in _pages(sorted(ids)):
         rows = await connection.fetch(f"{_NODES} WHERE c.id = ANY($1::bigint[])", some)
         found.update((node.id, node) for node in _as_nodes(rows))
@@ -231,7 +231,7 @@ async def named(connection: Any, names: Sequence[tuple[str, str]]) -> dict[tuple
     return {(row["dataset"], row["name"]): row["id"] for row in rows}
 
 
-async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list[Node]]:
+async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list[PropagationNode]]:
     """Yield the columns of tables whose values flow on by edges of some kinds, in pages."""
     last = 0
     while True:
@@ -249,9 +249,9 @@ async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list
         yield list(_as_nodes(rows))
 
 
-async def within(connection: Any, tables: Iterable[Node]) -> list[Node]:
+async def within(connection: Any, tables: Iterable[PropagationNode]) -> list[PropagationNode]:
     """Return the columns that the graph has of tables, given by their `*`."""
-    found: list[Node] = []
+    found: list[PropagationNode] = []
     for some in _pages(sorted(node.id for node in tables)):
         rows = await connection.fetch(
             f"{_NODES} WHERE c.name <> '*' AND c.dataset IN"
@@ -262,9 +262,9 @@ async def within(connection: Any, tables: Iterable[Node]) -> list[Node]:
     return found
 
 
-def _as_nodes(rows: Iterable[Mapping[str, Any]]) -> Iterator[Node]:
+def _as_nodes(rows: Iterable[Mapping[str, Any]]) -> Iterator[PropagationNode]:
     for row in rows:
-        yield Node(row["id"], row["dataset"], row["kind"], tuple(row["parts"]), row["name"])
+        yield PropagationNode(row["id"], row["dataset"], row["kind"], tuple(row["parts"]), row["name"])
 
 
 def _pages(ids: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gateway.database.texts import storable
 from gateway.errors import Faults
-from gateway.lineage.propagation import Node, Spread, named, nodes, sources, spread
+from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, sources, spread
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
 
@@ -37,7 +37,7 @@ _LOOKING = 0x746167
 _LOOK_AGAIN = "1 hour"
 """After which it is looked again whatever is the same: tags have periods in which they hold."""
 
-TagsOf = Callable[[Sequence[Node]], Awaitable[Sequence[Sequence[Tag]]]]
+TagsOf = Callable[[Sequence[PropagationNode]], Awaitable[Sequence[Sequence[Tag]]]]
 """The tags that policies give columns now, in their order."""
 
 
@@ -174,7 +174,7 @@ class _Look:
         self._tags_of = tags_of
         self._tags_within = tags_within
         self.most_flows = 2_000_000
-        self._columns: dict[int, Node] = {}
+        self._columns: dict[int, PropagationNode] = {}
         self._tags: dict[int, dict[str, list[Mapping[str, str]]]] = {}
         """Column → tag → attributes, of the columns that things come from."""
 

@@ -43,7 +43,7 @@ OWN = frozenset({DatasetKind.RESULT, DatasetKind.TEMP_VIEW})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenStatement:
     """A statement that was run, or was found in a script, and its lineage."""
 
     statement_id: UUID
@@ -84,7 +84,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class GraphRows:
     """What the database keeps of a statement's lineage."""
 
     datasets: Mapping[str, Dataset]
@@ -97,7 +97,7 @@ class Rows:
     """Why they are between tables only; empty when columns are known."""
 
 
-def dataset_name(dataset: Dataset, seen: Seen) -> str:
+def dataset_name(dataset: Dataset, seen: SeenStatement) -> str:
     """Return the name by which a dataset is known in the graph, across statements and sessions.
 
     What a query answers and a session's views are named by their user too: another user's are others.
@@ -123,7 +123,7 @@ def _kept(name: str) -> str:
     return f"{name[: NAME_BYTES // 5]}…{hashlib.sha256(name.encode()).hexdigest()}"
 
 
-def rows_of(seen: Seen) -> Rows:
+def rows_of(seen: SeenStatement) -> GraphRows:
     """Return what a statement brings into the graph."""
     try:
         return _rows_of(seen, seen.lineage)
@@ -136,7 +136,7 @@ class _TooMany(Exception):
     """A statement has more edges than are kept of one."""
 
 
-def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
+def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
     names: dict[Dataset, str] = {}
     # By identity first: hashing vertices costs more than all the rest, and a lineage names few datasets.
     names_by_id: dict[int, str] = {}
@@ -192,7 +192,7 @@ def _rows_of(seen: Seen, lineage: StatementLineage) -> Rows:
     datasets: dict[str, Dataset] = {}
     for dataset, name in names.items():
         datasets.setdefault(name, dataset)
-    return Rows(datasets, frozenset(columns), edges, lineage.table_level)
+    return GraphRows(datasets, frozenset(columns), edges, lineage.table_level)
 
 
 def _columns_by_dataset(columns: Iterable[ColumnVertex]) -> dict[Dataset, set[str]]:

@@ -19,7 +19,7 @@ from uuid import UUID
 import asyncpg
 
 from gateway.database.texts import storable
-from gateway.lineage.rows import OWN, Ends, Rows, Seen, rows_of
+from gateway.lineage.rows import OWN, Ends, GraphRows, SeenStatement, rows_of
 from gateway.model.lineage import Dataset, DatasetKind
 
 K = TypeVar("K")
@@ -103,9 +103,9 @@ WHERE e.id = n.id"""
 class _Shape:
     """What every statement with the same text and the same lineage brings."""
 
-    seen: Seen
+    seen: SeenStatement
     """One of them."""
-    rows: Rows
+    rows: GraphRows
     edge_ids: list[int] = field(default_factory=list)
     """In the order of the edges; empty until they are known."""
     edge_ids_text: str = "{}"
@@ -116,7 +116,7 @@ class _Shape:
         """How much is remembered, in edges."""
         return len(self.rows.edges) + len(self.rows.columns) + len(self.seen.text) // 500
 
-    def is_of(self, seen: Seen) -> bool:
+    def is_of(self, seen: SeenStatement) -> bool:
         """Whether a statement brings the same; its text and user are the same already."""
         if self.seen.lineage != seen.lineage:
             return False
@@ -125,14 +125,14 @@ class _Shape:
         )
 
 
-class Known:
+class KnownIds:
     """Ids of the graph that a gateway remembers from one batch to the next. It may be dropped at any time."""
 
     def __init__(self) -> None:
         self._shapes: OrderedDict[bytes, _Shape] = OrderedDict()
         self.columns: dict[Ends, int] = {}
 
-    def shape(self, seen: Seen) -> _Shape:
+    def shape(self, seen: SeenStatement) -> _Shape:
         """Return what a statement brings."""
         words = f"{len(seen.user)} {seen.user} {seen.text}"
         key = hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -186,14 +186,14 @@ class _Gone(Exception):
     """What was remembered is no longer in the database."""
 
 
-async def bring(connection: Any, batch: Sequence[Seen], known: Known | None = None) -> int:
+async def bring(connection: Any, batch: Sequence[SeenStatement], known: KnownIds | None = None) -> int:
     """Put the lineage of statements into the graph, in one transaction; return how many were new to it.
 
     A statement that is there already changes nothing, so a batch may be sent again after any failure. `known`
     is what the caller keeps for its next batch to the same database. Raises what asyncpg raises, and
     NotOurTurn.
     """
-    known = Known() if known is None else known
+    known = KnownIds() if known is None else known
     try:
         return await _bring(connection, batch, known)
     except (_Gone, asyncpg.ForeignKeyViolationError):
@@ -203,7 +203,7 @@ async def bring(connection: Any, batch: Sequence[Seen], known: Known | None = No
         known.trim()
 
 
-async def _bring(connection: Any, batch: Sequence[Seen], known: Known) -> int:
+async def _bring(connection: Any, batch: Sequence[SeenStatement], known: KnownIds) -> int:
     statements = {seen.statement_id: seen for seen in reversed(batch)}
     shapes = await asyncio.to_thread(_shapes, statements, known)
     try:
@@ -225,12 +225,12 @@ async def _bring(connection: Any, batch: Sequence[Seen], known: Known) -> int:
     return len(fresh)
 
 
-def _shapes(statements: Mapping[UUID, Seen], known: Known) -> dict[UUID, _Shape]:
+def _shapes(statements: Mapping[UUID, SeenStatement], known: KnownIds) -> dict[UUID, _Shape]:
     return {id_: known.shape(seen) for id_, seen in statements.items()}
 
 
 async def _bring_fresh(
-    connection: Any, fresh: Sequence[Seen], shapes: Mapping[UUID, _Shape], known: Known
+    connection: Any, fresh: Sequence[SeenStatement], shapes: Mapping[UUID, _Shape], known: KnownIds
 ) -> None:
     counts: dict[_Shape, _Count] = {}
     for seen in fresh:

@@ -68,7 +68,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dataset(Project):
+class SharedDataset(Project):
     """Data shares that are granted together."""
 
     shares: tuple[Membership, ...] = ()
@@ -83,7 +83,7 @@ class Sharing:
     """What policies of datasets and projects follow; its access types are the service's."""
     version: int = -1
     shares: tuple[DataShare, ...] = ()
-    datasets: tuple[Dataset, ...] = ()
+    datasets: tuple[SharedDataset, ...] = ()
     projects: tuple[Project, ...] = ()
 
     @property

@@ -14,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.plan import analyse_texts
 from gateway.plan.analyse_expressions import Expressions
 from gateway.plan.analyse_relations import INPUTS, Relations, local
-from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known
+from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, nothing_known
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
 from gateway.sql.analyse import ScannedTable, Silent, Usage
@@ -116,7 +116,7 @@ class _Walk:
 
     # ---------------------------------------------------------------- the whole plan
 
-    def run(self) -> list[Column]:
+    def run(self) -> list[PlanColumn]:
         """Walk the plan and show what it shows; return its columns."""
         roots = self._roots()
         nodes = [self.relation(root, None) for root in roots]
@@ -142,7 +142,7 @@ class _Walk:
             raise Unclear(f"the analyst does not read {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
-    def usage(self, outputs: list[Column]) -> Usage:
+    def usage(self, outputs: list[PlanColumn]) -> Usage:
         findings = self.findings
         names = {scan.name for scan in self.scanned if scan.name is not None}
         for _, use in self.texts.values():
@@ -159,7 +159,7 @@ class _Walk:
 
     # ---------------------------------------------------------------- relations
 
-    def relation(self, root: pb.Relation, outer: Place | None) -> Node:
+    def relation(self, root: pb.Relation, outer: ColumnPlace | None) -> Node:
         """Walk a relation and those that it reads, without recursion, and return its columns."""
         order: list[tuple[pb.Relation, str, Message]] = []
         stack = [root]
@@ -198,7 +198,7 @@ class _Walk:
         if case == "sql":
             return self._text(relation)
         if case == "range":
-            return Node([Column("id", (), frozenset())])
+            return Node([PlanColumn("id", (), frozenset())])
         if case == "local_relation":
             return local(relation.local_relation.schema)
         if case in _OPAQUE_LEAVES:
@@ -210,7 +210,7 @@ class _Walk:
         raise Unclear(f"the analyst does not understand {case or 'an empty relation'}")
 
     def _call(self, arguments: Sequence[pb.Expression]) -> Node:
-        self.expressions.compute(arguments, Place(nothing_known()))
+        self.expressions.compute(arguments, ColumnPlace(nothing_known()))
         return nothing_known()
 
     def _table(self, relation: pb.Relation, case: str) -> Node:
@@ -232,7 +232,7 @@ class _Walk:
         if text is None or use is None:
             raise Unclear("an SQL text was not read")
         arguments = [*relation.sql.pos_arguments, *relation.sql.named_arguments.values()]
-        self.expressions.compute(arguments, Place(nothing_known()))
+        self.expressions.compute(arguments, ColumnPlace(nothing_known()))
         aliases = {name: self._aliased(name) for name in sorted(text.aliases) if _mentions(text, name)}
         return analyse_texts.query(text.text, use, aliases, self.findings)
 
@@ -250,13 +250,13 @@ class _Walk:
             raise Unclear(f"`{name}` is bound nowhere")
         return self._nested(self.aliases[name], None)
 
-    def _subquery(self, plan_id: int, place: Place) -> Node:
+    def _subquery(self, plan_id: int, place: ColumnPlace) -> Node:
         reference = self.references.get(plan_id)
         if reference is None:
             raise Unclear("a subquery refers to a relation that is not beside it")
         return self._nested(reference, place)
 
-    def _nested(self, relation: pb.Relation, place: Place | None) -> Node:
+    def _nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
             raise Unclear("the plan has too many subqueries within subqueries for the analyst")
@@ -299,7 +299,7 @@ def _whole(table: TableName, of: _Columns) -> Node:
     qualifier = (name.catalog, name.database, name.table)
     shows = frozenset({table})
     names = [column.name.lower() for column in of.columns]
-    return Node([Column(column, qualifier, frozenset({(table, column)}), shows) for column in names])
+    return Node([PlanColumn(column, qualifier, frozenset({(table, column)}), shows) for column in names])
 
 
 def _is_plan(message: Message) -> bool:

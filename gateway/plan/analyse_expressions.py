@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.plan import analyse_texts
-from gateway.plan.analyse_scope import Column, Findings, Node, Place, shown
+from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, shown
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.sql.analyse_scope import NOTHING, Origins, Parts, Unclear
@@ -80,12 +80,14 @@ class Expressions:
     """By the identity of the `ExpressionString`."""
     by_plan_id: Callable[[int], list[Node]]
     """The relations that carry a plan_id."""
-    subquery: Callable[[int, Place], Node]
+    subquery: Callable[[int, ColumnPlace], Node]
     """Walk the relation of a plan_id as a query within the place."""
 
-    def project(self, expressions: Sequence[pb.Expression], place: Place) -> tuple[list[Column], bool]:
+    def project(
+        self, expressions: Sequence[pb.Expression], place: ColumnPlace
+    ) -> tuple[list[PlanColumn], bool]:
         """Note what a projection reads; return its columns and whether they are all that there are."""
-        columns: list[Column] = []
+        columns: list[PlanColumn] = []
         complete = True
         if self.findings.asked:
             self._note(expressions, place)
@@ -103,8 +105,8 @@ class Expressions:
                 columns += made
                 continue
             if len(names) != 1 or len(made) != 1:
-                made = [Column(None, (), NOTHING)]
-            named = [Column(name, (), made[0].origins) for name in names]
+                made = [PlanColumn(None, (), NOTHING)]
+            named = [PlanColumn(name, (), made[0].origins) for name in names]
             for column in named:
                 place.written[column.name or ""] = (
                     place.written.get(column.name or "", NOTHING) | column.origins
@@ -114,8 +116,8 @@ class Expressions:
         return columns, complete
 
     def _item(
-        self, expression: pb.Expression, case: str | None, place: Place, aliased: bool
-    ) -> tuple[list[Column], bool]:
+        self, expression: pb.Expression, case: str | None, place: ColumnPlace, aliased: bool
+    ) -> tuple[list[PlanColumn], bool]:
         """Note what one item of a projection reads, and return its columns."""
         if case == "unresolved_attribute":
             return [self.plain(expression.unresolved_attribute, place)], True
@@ -132,16 +134,16 @@ class Expressions:
         self.compute((expression,), place)
         if case == "cast" and expression.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
             name = parts_of(expression.cast.expr.unresolved_attribute.unparsed_identifier)[-1]
-            return [Column(name, (), NOTHING)], True
+            return [PlanColumn(name, (), NOTHING)], True
         known = True
         if not aliased:
             known = case != "call_function" and not (
                 case == "unresolved_function"
                 and expression.unresolved_function.function_name.lower() in _GENERATORS
             )
-        return [Column(None, (), NOTHING)], known
+        return [PlanColumn(None, (), NOTHING)], known
 
-    def plain(self, attribute: pb.Expression.UnresolvedAttribute, place: Place) -> Column:
+    def plain(self, attribute: pb.Expression.UnresolvedAttribute, place: ColumnPlace) -> PlanColumn:
         """Note a column that is passed on by its name."""
         parts = parts_of(attribute.unparsed_identifier)
         origins = self._origins(attribute, parts, place)
@@ -149,9 +151,9 @@ class Expressions:
         qualifier: Parts = ()
         for column in place.node.named(parts[-1]):
             qualifier = column.qualifier
-        return Column(parts[-1], qualifier, origins)
+        return PlanColumn(parts[-1], qualifier, origins)
 
-    def _note(self, expressions: Sequence[pb.Expression], place: Place) -> None:
+    def _note(self, expressions: Sequence[pb.Expression], place: ColumnPlace) -> None:
         """Note where the messages stand that matter, whatever becomes of the others."""
         pending = list(expressions[:])
         while pending:
@@ -162,14 +164,16 @@ class Expressions:
                 if field.message_type is not None:
                     pending += value[:] if field.is_repeated else [value]
 
-    def _places(self, message: Message, place: Place) -> list[Place]:
+    def _places(self, message: Message, place: ColumnPlace) -> list[ColumnPlace]:
         if not isinstance(message, _WITH_PLAN_ID) or not message.HasField("plan_id"):
             return [place]
         with contextlib.suppress(Unclear):
-            return [Place(node) for node in self.by_plan_id(message.plan_id)]
+            return [ColumnPlace(node) for node in self.by_plan_id(message.plan_id)]
         return []
 
-    def _origins(self, attribute: pb.Expression.UnresolvedAttribute, parts: Parts, place: Place) -> Origins:
+    def _origins(
+        self, attribute: pb.Expression.UnresolvedAttribute, parts: Parts, place: ColumnPlace
+    ) -> Origins:
         if not attribute.HasField("plan_id"):
             return place.resolve(parts)
         found: Origins | None = None
@@ -183,7 +187,7 @@ class Expressions:
             raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it is of")
         return found
 
-    def compute(self, expressions: Sequence[pb.Expression], place: Place) -> None:
+    def compute(self, expressions: Sequence[pb.Expression], place: ColumnPlace) -> None:
         """Note what expressions read: everything in them counts as computed with."""
         stack = list(expressions[:])
         findings = self.findings
@@ -235,7 +239,7 @@ class Expressions:
             else:
                 raise Unclear(f"the analyst does not understand {case or 'an empty expression'}")
 
-    def order(self, orders: Sequence[pb.Expression.SortOrder], place: Place) -> None:
+    def order(self, orders: Sequence[pb.Expression.SortOrder], place: ColumnPlace) -> None:
         """Note what `SortOrder`s read. A number may mean a column of that position: then all are."""
         children = [order.child for order in orders[:]]
         if any(child.WhichOneof("expr_type") == "literal" for child in children):
@@ -249,7 +253,9 @@ class Expressions:
         bounds = (window.frame_spec.lower, window.frame_spec.upper)
         stack.extend(bound.value for bound in bounds if bound.HasField("value"))
 
-    def _subquery(self, subquery: pb.SubqueryExpression, place: Place, stack: list[pb.Expression]) -> None:
+    def _subquery(
+        self, subquery: pb.SubqueryExpression, place: ColumnPlace, stack: list[pb.Expression]
+    ) -> None:
         stack += subquery.in_subquery_values[:]
         node = self.subquery(subquery.plan_id, place)
         if subquery.subquery_type == EXISTS:
@@ -258,11 +264,11 @@ class Expressions:
             self.findings.use_all(node)
         if subquery.HasField("table_arg_options"):
             options = subquery.table_arg_options
-            inner = Place(node, place)
+            inner = ColumnPlace(node, place)
             self.compute(options.partition_spec, inner)
             self.order(options.order_spec, inner)
 
-    def _star(self, star: pb.Expression.UnresolvedStar, place: Place) -> tuple[list[Column], bool]:
+    def _star(self, star: pb.Expression.UnresolvedStar, place: ColumnPlace) -> tuple[list[PlanColumn], bool]:
         if star.HasField("plan_id"):
             node = self._only(star.plan_id)
             return node.columns, node.complete
@@ -277,7 +283,7 @@ class Expressions:
             raise Unclear("a star of a relation that is not the only one of its id")
         return nodes[0]
 
-    def _regex(self, regex: pb.Expression.UnresolvedRegex, place: Place) -> list[Column]:
+    def _regex(self, regex: pb.Expression.UnresolvedRegex, place: ColumnPlace) -> list[PlanColumn]:
         """Return the columns whose names match. Java's expressions are read if they mean the same in Python
         and cannot take long."""
         node, text = place.node, regex.col_name
@@ -293,7 +299,9 @@ class Expressions:
             raise Unclear("a pattern of columns") from None
         return [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
 
-    def _text_items(self, message: pb.Expression.ExpressionString, place: Place) -> tuple[list[Column], bool]:
+    def _text_items(
+        self, message: pb.Expression.ExpressionString, place: ColumnPlace
+    ) -> tuple[list[PlanColumn], bool]:
         """Note what an expression written as SQL reads; return the columns that it makes."""
         text = message.expression
         if (qualifier := analyse_texts.star(text)) is not None:
@@ -303,9 +311,9 @@ class Expressions:
         name = analyse_texts.plain_name(text)
         if name is not None and (origins := place.node.find(name)) is not None:
             self.findings.mark(origins, plain=True)
-            return [Column(name[-1], (), origins)], True
+            return [PlanColumn(name[-1], (), origins)], True
         if name is not None and len(name) == 1 and name[0] in IDENTITIES and place.is_function(name[0]):
-            return [Column("current_user()", (), NOTHING)], True
+            return [PlanColumn("current_user()", (), NOTHING)], True
         use = self.texts.get(id(message))
         if use is None:
             raise Unclear("an expression's text was not read")
@@ -315,8 +323,8 @@ class Expressions:
             if not self.findings.asked:
                 raise
             self.findings.unclear = unclear  # told at the end: where the others stand still matters
-            return [Column(None, (), NOTHING)], False
-        return [Column(column.name, (), column.origins) for column in output.columns], output.complete
+            return [PlanColumn(None, (), NOTHING)], False
+        return [PlanColumn(column.name, (), column.origins) for column in output.columns], output.complete
 
 
 def _counts_rows(function: pb.Expression.UnresolvedFunction) -> bool:

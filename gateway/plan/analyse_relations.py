@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
-from gateway.plan.analyse_scope import Column, Findings, Node, Place, nothing_known, shown
+from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn, nothing_known, shown
 from gateway.sql.analyse_scope import NOTHING, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
@@ -58,60 +58,69 @@ class Relations:
     """The cases of `Relation` that have inputs: a method each, from a message and its inputs' columns."""
 
     def __init__(
-        self, findings: Findings, expressions: Expressions, lateral: Callable[[pb.Relation, Place], Node]
+        self,
+        findings: Findings,
+        expressions: Expressions,
+        lateral: Callable[[pb.Relation, ColumnPlace], Node],
     ) -> None:
         self.findings = findings
         self.expressions = expressions
         self.lateral = lateral
         """Walk a relation within a place."""
 
-    def walk(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def walk(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         """Note what a relation of a case in INPUTS uses, and return its columns."""
         return _CASES[case](self, case, message, inputs, outer)
 
     # ---------------------------------------------------------------- one input, its columns
 
-    def _same(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _same(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         return inputs[0]
 
-    def _filter(self, case: str, message: pb.Filter, inputs: Sequence[Node], outer: Place | None) -> Node:
-        self.expressions.compute((message.condition,), Place(inputs[0], outer))
+    def _filter(
+        self, case: str, message: pb.Filter, inputs: Sequence[Node], outer: ColumnPlace | None
+    ) -> Node:
+        self.expressions.compute((message.condition,), ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _sort(self, case: str, message: pb.Sort, inputs: Sequence[Node], outer: Place | None) -> Node:
-        self.expressions.order(message.order, Place(inputs[0], outer))
+    def _sort(self, case: str, message: pb.Sort, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+        self.expressions.order(message.order, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
-    def _hint(self, case: str, message: pb.Hint, inputs: Sequence[Node], outer: Place | None) -> Node:
-        self.expressions.compute(message.parameters, Place(inputs[0], outer))
+    def _hint(self, case: str, message: pb.Hint, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
+        self.expressions.compute(message.parameters, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
     def _collect_metrics(
-        self, case: str, message: pb.CollectMetrics, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.CollectMetrics, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
-        self.expressions.compute(message.metrics, Place(inputs[0], outer))
+        self.expressions.compute(message.metrics, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
     def _repartition_by_expression(
-        self, case: str, message: pb.RepartitionByExpression, inputs: Sequence[Node], outer: Place | None
+        self,
+        case: str,
+        message: pb.RepartitionByExpression,
+        inputs: Sequence[Node],
+        outer: ColumnPlace | None,
     ) -> Node:
-        self.expressions.compute(message.partition_exprs, Place(inputs[0], outer))
+        self.expressions.compute(message.partition_exprs, ColumnPlace(inputs[0], outer))
         return inputs[0]
 
     def _sample_by(
-        self, case: str, message: pb.StatSampleBy, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.StatSampleBy, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
-        self.expressions.compute((message.col,), Place(inputs[0], outer))
+        self.expressions.compute((message.col,), ColumnPlace(inputs[0], outer))
         return inputs[0]
 
     def _with_watermark(
-        self, case: str, message: pb.WithWatermark, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.WithWatermark, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         self._compute_names((message.event_time,), inputs[0])
         return inputs[0]
 
     def _deduplicate(
-        self, case: str, message: pb.Deduplicate, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.Deduplicate, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         if message.column_names and not message.all_columns_as_keys:
             self._compute_names(message.column_names, inputs[0])
@@ -119,7 +128,9 @@ class Relations:
             self.findings.use_all(inputs[0])
         return inputs[0]
 
-    def _drop_na(self, case: str, message: pb.NADrop, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _drop_na(
+        self, case: str, message: pb.NADrop, inputs: Sequence[Node], outer: ColumnPlace | None
+    ) -> Node:
         if message.cols:
             self._compute_names(message.cols, inputs[0])
         else:
@@ -128,44 +139,50 @@ class Relations:
 
     # ---------------------------------------------------------------- one input, other columns
 
-    def _project(self, case: str, message: pb.Project, inputs: Sequence[Node], outer: Place | None) -> Node:
-        columns, complete = self.expressions.project(message.expressions, Place(inputs[0], outer))
+    def _project(
+        self, case: str, message: pb.Project, inputs: Sequence[Node], outer: ColumnPlace | None
+    ) -> Node:
+        columns, complete = self.expressions.project(message.expressions, ColumnPlace(inputs[0], outer))
         return _made(columns, complete, inputs[0])
 
     def _with_columns(
-        self, case: str, message: pb.WithColumns, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.WithColumns, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         node = inputs[0]
-        place = Place(node, outer)
-        added: dict[str, Column] = {}
+        place = ColumnPlace(node, outer)
+        added: dict[str, PlanColumn] = {}
         for alias in message.aliases[:]:
             names = [name.lower() for name in alias.name[:]]
             made, _ = self.expressions.project((alias.expr,), place)
             origins = made[0].origins if len(made) == 1 and len(names) == 1 else NOTHING
             for name in names:
-                added[name] = Column(name, (), origins)
+                added[name] = PlanColumn(name, (), origins)
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
 
-    def _fill_na(self, case: str, message: pb.NAFill, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _fill_na(
+        self, case: str, message: pb.NAFill, inputs: Sequence[Node], outer: ColumnPlace | None
+    ) -> Node:
         return self._changed(message.cols, inputs[0])
 
-    def _replace(self, case: str, message: pb.NAReplace, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _replace(
+        self, case: str, message: pb.NAReplace, inputs: Sequence[Node], outer: ColumnPlace | None
+    ) -> Node:
         return self._changed(message.cols, inputs[0])
 
     def _changed(self, names: Sequence[str], node: Node) -> Node:
         """Return a relation in which columns, or all of them, are computed from themselves."""
         if not names:
             self.findings.use_all(node)
-            columns = [Column(column.name, column.qualifier, NOTHING) for column in node.columns]
+            columns = [PlanColumn(column.name, column.qualifier, NOTHING) for column in node.columns]
             return Node(columns, node.complete, node.open)
         self._compute_names(names, node)
         self.findings.count(len(node.columns))
         changed = [parts_of(name)[-1] for name in names]
-        return node.replaced({name: Column(name, (), NOTHING) for name in changed}, add=False)
+        return node.replaced({name: PlanColumn(name, (), NOTHING) for name in changed}, add=False)
 
     def _with_columns_renamed(
-        self, case: str, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         node = inputs[0]
         renames = [(rename.col_name.lower(), rename.new_col_name.lower()) for rename in message.renames[:]]
@@ -176,7 +193,7 @@ class Relations:
             columns = [c._replace(name=new, qualifier=()) if c.name == old else c for c in columns]
         return Node(columns, node.complete, node.open, node)
 
-    def _to_df(self, case: str, message: pb.ToDF, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _to_df(self, case: str, message: pb.ToDF, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
@@ -185,18 +202,18 @@ class Relations:
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
     def _to_schema(
-        self, case: str, message: pb.ToSchema, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.ToSchema, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         """`df.to(schema)`: the columns of these names, cast."""
-        place = Place(inputs[0], outer)
+        place = ColumnPlace(inputs[0], outer)
         columns = []
         for name in [item.name.lower() for item in message.schema.struct.fields]:
             origins = place.resolve((name,))
             self.findings.mark(origins, plain=False)
-            columns.append(Column(name, (), origins))
+            columns.append(PlanColumn(name, (), origins))
         return Node(columns)
 
-    def _drop(self, case: str, message: pb.Drop, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _drop(self, case: str, message: pb.Drop, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         """What is dropped is not used, as after EXCEPT in SQL; a name that is not there is no fault."""
         node = inputs[0]
         self.findings.count(len(node.columns))
@@ -207,14 +224,16 @@ class Relations:
                 raise Unclear("an expression is dropped")
             attribute = expression.unresolved_attribute
             parts = parts_of(attribute.unparsed_identifier)
-            self.findings.note(attribute, Place(Node([Column(parts[-1], (), NOTHING)])))  # only a column
+            self.findings.note(
+                attribute, ColumnPlace(Node([PlanColumn(parts[-1], (), NOTHING)]))
+            )  # only a column
             self.findings.count(len(columns))
             columns = self._without(columns, parts, attribute)
         return Node(columns, node.complete, node.open, node)
 
     def _without(
-        self, columns: list[Column], parts: Parts, attribute: pb.Expression.UnresolvedAttribute
-    ) -> list[Column]:
+        self, columns: list[PlanColumn], parts: Parts, attribute: pb.Expression.UnresolvedAttribute
+    ) -> list[PlanColumn]:
         found = [
             column
             for column in columns
@@ -231,18 +250,18 @@ class Relations:
         return [column for column in columns if not any(column is gone for gone in found)]
 
     def _subquery_alias(
-        self, case: str, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         node = inputs[0]
         self.findings.count(len(node.columns))
         qualifier = (*[part.lower() for part in message.qualifier[:]], message.alias.lower())
-        columns = [Column(c.name, qualifier, c.origins, c.tables) for c in node.columns]
+        columns = [PlanColumn(c.name, qualifier, c.origins, c.tables) for c in node.columns]
         return Node(columns, node.complete, (qualifier,) if node.open else ())
 
     def _aggregate(
-        self, case: str, message: pb.Aggregate, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.Aggregate, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
-        place = Place(inputs[0], outer)
+        place = ColumnPlace(inputs[0], outer)
         keys, known = self.expressions.project(message.grouping_expressions, place)
         self.findings.compute(keys)
         for grouping_set in message.grouping_sets[:]:
@@ -258,25 +277,25 @@ class Relations:
 
     # ---------------------------------------------------------------- inputs whose columns all count
 
-    def _opaque(self, case: str, message: Message, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _opaque(self, case: str, message: Message, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         """Operations on whole rows, whose result has other columns."""
         for node in inputs:
             self.findings.use_all(node)
-        place = Place(inputs[0], outer)
+        place = ColumnPlace(inputs[0], outer)
         for name in ("ids", "grouping_expressions", "input_grouping_expressions", "sorting_expressions",
                      "input_sorting_expressions", "index_columns"):  # fmt: skip
             self.expressions.compute(getattr(message, name, ()), place)
         if isinstance(message, pb.Unpivot):
             self.expressions.compute(message.values.values, place)
         if len(inputs) > 1:
-            place = Place(inputs[1], outer)
+            place = ColumnPlace(inputs[1], outer)
             for name in ("initial_grouping_expressions", "other_grouping_expressions",
                          "other_sorting_expressions"):  # fmt: skip
                 self.expressions.compute(getattr(message, name, ()), place)
         return nothing_known()
 
     def _statistics(
-        self, case: str, message: _Statistic, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: _Statistic, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         if isinstance(message, (pb.StatCrosstab, pb.StatCov, pb.StatCorr)):
             self._compute_names((message.col1, message.col2), inputs[0])
@@ -288,11 +307,11 @@ class Relations:
 
     # ---------------------------------------------------------------- two inputs
 
-    def _join(self, case: str, message: pb.Join, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _join(self, case: str, message: pb.Join, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         left, right = inputs
         both = self._both(left, right)
         if message.HasField("join_condition"):
-            self.expressions.compute((message.join_condition,), Place(both, outer))
+            self.expressions.compute((message.join_condition,), ColumnPlace(both, outer))
         node = self._using(message.using_columns, left, right, both)
         if message.join_type in SEMI_OR_ANTI:
             return left
@@ -302,35 +321,35 @@ class Relations:
         return node
 
     def _as_of_join(
-        self, case: str, message: pb.AsOfJoin, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.AsOfJoin, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         left, right = inputs
         both = self._both(left, right)
-        self.expressions.compute((message.left_as_of,), Place(left, outer))
-        self.expressions.compute((message.right_as_of,), Place(right, outer))
+        self.expressions.compute((message.left_as_of,), ColumnPlace(left, outer))
+        self.expressions.compute((message.right_as_of,), ColumnPlace(right, outer))
         for name in ("join_expr", "tolerance"):
             if message.HasField(name):
-                self.expressions.compute((getattr(message, name),), Place(both, outer))
+                self.expressions.compute((getattr(message, name),), ColumnPlace(both, outer))
         return self._using(message.using_columns, left, right, both)
 
     def _nearest_by_join(
-        self, case: str, message: pb.NearestByJoin, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.NearestByJoin, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         both = self._both(*inputs)
-        self.expressions.compute((message.ranking_expression,), Place(both, outer))
+        self.expressions.compute((message.ranking_expression,), ColumnPlace(both, outer))
         return both
 
-    def _zip(self, case: str, message: pb.Zip, inputs: Sequence[Node], outer: Place | None) -> Node:
+    def _zip(self, case: str, message: pb.Zip, inputs: Sequence[Node], outer: ColumnPlace | None) -> Node:
         return self._both(*inputs)
 
     def _lateral_join(
-        self, case: str, message: pb.LateralJoin, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.LateralJoin, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         left = inputs[0]
-        right = self.lateral(message.right, Place(left, outer))
+        right = self.lateral(message.right, ColumnPlace(left, outer))
         both = self._both(left, right)
         if message.HasField("join_condition"):
-            self.expressions.compute((message.join_condition,), Place(both, outer))
+            self.expressions.compute((message.join_condition,), ColumnPlace(both, outer))
         return left if message.join_type in SEMI_OR_ANTI else both
 
     def _both(self, left: Node, right: Node) -> Node:
@@ -339,7 +358,7 @@ class Relations:
 
     def _using(self, names: Sequence[str], left: Node, right: Node, both: Node) -> Node:
         """Return what a join on columns of both sides gives: each of those once, before the others."""
-        merged: dict[str, Column] = {}
+        merged: dict[str, PlanColumn] = {}
         for name in [name.lower() for name in names[:]]:
             origins = NOTHING
             for side in (left, right):
@@ -348,14 +367,14 @@ class Relations:
                     raise Unclear(f"the join column `{name}` is in no known relation")
                 origins |= found or NOTHING
             self.findings.mark(origins, plain=False)
-            merged[name] = Column(name, (), origins)
+            merged[name] = PlanColumn(name, (), origins)
         if not merged:
             return both
         rest = [column for column in both.columns if column.name not in merged]
         return Node([*merged.values(), *rest], both.complete, both.open, both)
 
     def _set_op(
-        self, case: str, message: pb.SetOperation, inputs: Sequence[Node], outer: Place | None
+        self, case: str, message: pb.SetOperation, inputs: Sequence[Node], outer: ColumnPlace | None
     ) -> Node:
         left, right = inputs
         if not (left.complete and right.complete):
@@ -392,7 +411,7 @@ class Relations:
                 self.findings.not_columns.add(name.lower())
             found = node.find((name.lower(),))
             if found is None:
-                found = Place(node).resolve(parts_of(name))
+                found = ColumnPlace(node).resolve(parts_of(name))
             self.findings.mark(found, plain=False)
 
 
@@ -405,26 +424,26 @@ _OPAQUE = (
 )  # fmt: skip
 _STATISTICS = ("summary", "describe", "crosstab", "cov", "corr", "approx_quantile", "freq_items")
 
-_SHARED: Mapping[str, Callable[[Relations, str, Never, Sequence[Node], Place | None], Node]] = {
+_SHARED: Mapping[str, Callable[[Relations, str, Never, Sequence[Node], ColumnPlace | None], Node]] = {
     **dict.fromkeys(_PASSES, Relations._same),
     **dict.fromkeys(_OPAQUE, Relations._opaque),
     **dict.fromkeys(_STATISTICS, Relations._statistics),
 }
 # Called with the message of its case only; a test compares the two.
 _CASES = cast(
-    "Mapping[str, Callable[[Relations, str, Message, Sequence[Node], Place | None], Node]]",
+    "Mapping[str, Callable[[Relations, str, Message, Sequence[Node], ColumnPlace | None], Node]]",
     {case: _SHARED.get(case) or getattr(Relations, f"_{case}") for case in INPUTS},
 )
 
 
-def _made(columns: list[Column], complete: bool = True, below: Node | None = None) -> Node:
+def _made(columns: list[PlanColumn], complete: bool = True, below: Node | None = None) -> Node:
     """Return a relation of made columns: one whose name Spark makes up may have any name."""
     unknown = not complete or any(column.name is None for column in columns)
     return Node(columns, complete, ((),) if unknown else (), below)
 
 
-def _merged(a: Column, b: Column) -> Column:
-    return Column(a.name, a.qualifier, a.origins | b.origins, a.tables | b.tables)
+def _merged(a: PlanColumn, b: PlanColumn) -> PlanColumn:
+    return PlanColumn(a.name, a.qualifier, a.origins | b.origins, a.tables | b.tables)
 
 
 def local(schema: str) -> Node:
@@ -435,7 +454,7 @@ def local(schema: str) -> Node:
         names = [str(field["name"]).lower() for field in json.loads(schema)["fields"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return nothing_known()
-    return Node([Column(name, (), NOTHING) for name in names])
+    return Node([PlanColumn(name, (), NOTHING) for name in names])
 
 
 __all__ = ["INPUTS", "Relations", "local", "shown"]

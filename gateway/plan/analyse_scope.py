@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gateway.model.catalog import TableName
 from gateway.sql import analyse_scope as sql
 from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, NOTHING, Origins, OutputColumn, Parts, Unclear
-from gateway.sql.analyse_walk import Walk
+from gateway.sql.analyse_walk import SqlColumnWalk
 
 Tables = frozenset[TableName]
 NO_TABLES: Tables = frozenset()
@@ -26,7 +26,7 @@ MAX_COLUMNS = 400_000
 """Columns looked at over a whole plan: 1,000 operations on a table of 400 columns. Beyond it, silence."""
 
 
-class Column(NamedTuple):
+class PlanColumn(NamedTuple):
     """A column of a relation."""
 
     name: str | None
@@ -41,17 +41,17 @@ class Column(NamedTuple):
 class Node:
     """A relation's columns. Operations that pass all of them on share one Node."""
 
-    columns: list[Column]
+    columns: list[PlanColumn]
     complete: bool = True
     """Whether `columns` has every column at its position."""
     open: tuple[Parts, ...] = ()
     """Qualifiers of relations within it that may have columns under names that are not known."""
     below: Node | None = None
     """Where Spark looks for a name that is not here: it pulls a missing column up through a projection."""
-    _names: dict[str, list[Column]] | None = field(default=None, init=False)
+    _names: dict[str, list[PlanColumn]] | None = field(default=None, init=False)
 
     @property
-    def names(self) -> dict[str, list[Column]]:
+    def names(self) -> dict[str, list[PlanColumn]]:
         """The columns by their names."""
         names = self._names
         if names is None:
@@ -66,11 +66,11 @@ class Node:
                     names[name] = [column]
         return names
 
-    def named(self, name: str) -> Sequence[Column]:
+    def named(self, name: str) -> Sequence[PlanColumn]:
         """Return the columns of a name."""
         return self.names.get(name, ())
 
-    def replaced(self, added: dict[str, Column], *, add: bool = True) -> Node:
+    def replaced(self, added: dict[str, PlanColumn], *, add: bool = True) -> Node:
         """Return the relation with columns in the place of those of their names, the others at its end."""
         mine = self.names
         columns = self.columns
@@ -116,7 +116,7 @@ class Node:
             node = node.below
         return None, False
 
-    def select(self, qualifier: Parts) -> tuple[list[Column], bool]:
+    def select(self, qualifier: Parts) -> tuple[list[PlanColumn], bool]:
         """Return the columns of `qualifier.*` and whether they are all that there are."""
         if not qualifier:
             return self.columns, self.complete
@@ -127,11 +127,11 @@ class Node:
             return found, self.complete and not unknown
         if (origins := self.find(qualifier)) is not None:
             # `s.*` over a struct column: its fields are not known, its values are shown.
-            return [Column(None, (), origins)], False
+            return [PlanColumn(None, (), origins)], False
         raise Unclear(f"`{'.'.join(qualifier)}.*` names no relation in scope")
 
 
-def single(found: Sequence[Column], parts: Parts) -> Origins:
+def single(found: Sequence[PlanColumn], parts: Parts) -> Origins:
     first = found[0]
     if len(found) == 1:
         return first.origins
@@ -146,17 +146,17 @@ def nothing_known(qualifier: Parts = ()) -> Node:
 
 
 @dataclass(slots=True)
-class Place:
+class ColumnPlace:
     """Where an expression stands: the relation that it reads, what is named beside it, the query around."""
 
     node: Node
-    outer: Place | None = None
+    outer: ColumnPlace | None = None
     written: dict[str, Origins] = field(default_factory=dict)
     """Names given earlier in the same projection, which a later column may use."""
 
     def resolve(self, parts: Parts) -> Origins:
         """Return the base columns that a reference reads unchanged; raise Unclear when that is not sure."""
-        place: Place | None = self
+        place: ColumnPlace | None = self
         perhaps_inner = False
         below: Origins | None = None
         while place is not None:
@@ -200,12 +200,12 @@ class Place:
             outer = outer.outer
         return True
 
-    def environment(self) -> sql.Environment:
+    def environment(self) -> sql.ColumnEnvironment:
         """Return the same place for the analyst of SQL text."""
         outer = None if self.outer is None else self.outer.environment()
         if self.node.below is not None:
-            outer = sql.Environment(_frame(self.node.below), outer)
-        return sql.Environment(_frame(self.node), outer, dict(self.written))
+            outer = sql.ColumnEnvironment(_frame(self.node.below), outer)
+        return sql.ColumnEnvironment(_frame(self.node), outer, dict(self.written))
 
 
 def _known(node: Node) -> bool:
@@ -213,17 +213,17 @@ def _known(node: Node) -> bool:
     return node.complete and not node.open and all(column.name is not None for column in node.columns)
 
 
-def _frame(node: Node) -> sql.Frame:
+def _frame(node: Node) -> sql.ColumnFrame:
     """Return a relation as the analyst of SQL text sees what stands in a FROM clause."""
     by_qualifier: dict[Parts, list[OutputColumn]] = {qualifier: [] for qualifier in node.open}
-    frame = sql.Frame(complete=node.complete)
+    frame = sql.ColumnFrame(complete=node.complete)
     for column in node.columns:
         output = OutputColumn(column.name, column.origins)
         by_qualifier.setdefault(column.qualifier, []).append(output)
         for table in column.tables or (None,):
             frame.star.append(sql.StarColumn(output, table))
     for qualifier, columns in by_qualifier.items():
-        source = sql.Source(qualifier, columns, None, complete=qualifier not in node.open)
+        source = sql.ScopeSource(qualifier, columns, None, complete=qualifier not in node.open)
         frame.sources.append(source)
         frame.open = frame.open or source.open
     return frame
@@ -240,14 +240,14 @@ class Findings:
     looked_at: int = 0
     asked: set[int] = field(default_factory=set)
     """Messages, by identity, of which it matters where they stand."""
-    places: dict[int, list[Place]] = field(default_factory=dict)
+    places: dict[int, list[ColumnPlace]] = field(default_factory=dict)
     """Where they were found to stand."""
     unclear: Unclear | None = None
     """Why the analyst has to be silent in the end, though it went on."""
     not_columns: set[str] = field(default_factory=set)
     """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
 
-    def note(self, message: object, *places: Place) -> None:
+    def note(self, message: object, *places: ColumnPlace) -> None:
         """Note where a message stands, if it matters."""
         if id(message) in self.asked:
             self.places.setdefault(id(message), []).extend(places)
@@ -271,7 +271,7 @@ class Findings:
         if not plain:
             self.computed |= origins
 
-    def show(self, columns: Collection[Column]) -> None:
+    def show(self, columns: Collection[PlanColumn]) -> None:
         """Note columns that are shown, by whatever name."""
         self.count(len(columns))
         for column in columns:
@@ -279,11 +279,11 @@ class Findings:
             if column.tables:
                 self.stars |= column.tables
 
-    def sql_walk(self) -> Walk:
+    def sql_walk(self) -> SqlColumnWalk:
         """Return the analyst of SQL text, whose findings are these."""
-        return Walk({}, self.used, self.named, self.computed, self.stars)
+        return SqlColumnWalk({}, self.used, self.named, self.computed, self.stars)
 
-    def compute(self, columns: Iterable[Column]) -> None:
+    def compute(self, columns: Iterable[PlanColumn]) -> None:
         for column in columns:
             self.computed |= column.origins
 
@@ -293,6 +293,6 @@ class Findings:
         self.compute(node.columns)
 
 
-def shown(column: Column) -> Column:
+def shown(column: PlanColumn) -> PlanColumn:
     """Return a column that somebody has named or shown."""
     return column._replace(tables=NO_TABLES) if column.tables else column

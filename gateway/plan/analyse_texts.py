@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.model.reading import ColumnRef
-from gateway.plan.analyse_scope import Column, Findings, Node, Place
+from gateway.plan.analyse_scope import ColumnPlace, Findings, Node, PlanColumn
 from gateway.sql import analyse_within
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.analyse_scope import Output, OutputColumn, Parts, Unclear
@@ -42,7 +42,7 @@ def star(text: str) -> Parts | None:
     return tuple(found[1].lower().split(".")) if found[1] else ()
 
 
-def expression(text: str, use: TextUse, place: Place, findings: Findings) -> Output:
+def expression(text: str, use: TextUse, place: ColumnPlace, findings: Findings) -> Output:
     """Note what an expression reads; return it as columns of a projection: one, unless it is a generator."""
     return analyse_within.expression(
         text, use.scans, use.references, place.environment(), findings.sql_walk()
@@ -78,5 +78,5 @@ def _merged(usage: Usage, findings: Findings) -> Node:
 
 def _node(columns: Sequence[OutputColumn], complete: bool) -> Node:
     unknown = not complete or any(column.name is None for column in columns)
-    found = [Column(column.name, (), column.origins) for column in columns]
+    found = [PlanColumn(column.name, (), column.origins) for column in columns]
     return Node(found, complete, ((),) if unknown else ())

@@ -16,14 +16,14 @@ from gateway.model.lineage import Clause, Dataset, DatasetKind, Operation, State
 from gateway.model.statement import PlanRequest
 from gateway.plan.lineage_expressions import Texts
 from gateway.plan.lineage_merges import merged_into
-from gateway.plan.lineage_walk import NOT_FOLLOWED, Walk
+from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.lineage_writes import QUERY, PlanWrite, write_of
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_edges import Target
 from gateway.sql.lineage_extraction import Extraction
-from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, Rows
+from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, RelationRows
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of
 from gateway.sql.lineage_writes import Write, matched, writes_of
 from gateway.sql.names import Names
@@ -139,7 +139,7 @@ class _Opened:
         if self.found.table_level:
             return self.found
         extraction = Extraction(self.catalog, max_work)
-        walk = Walk(self.reading, self._texts(), self.plan.names, self.plan.kept, extraction)
+        walk = PlanLineageWalk(self.reading, self._texts(), self.plan.names, self.plan.kept, extraction)
         command = self.reading.command
         if self.target is None and command is not None:
             relation = command.sql_command.input
@@ -155,14 +155,14 @@ class _Opened:
         guessed = dict.fromkeys((*made.guessed, *walk.guessed))
         return replace(made, guessed=tuple(guessed))
 
-    def _written(self, walk: Walk, target: PlanWrite) -> tuple[list[Target], Rows]:
+    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[Target], RelationRows]:
         if isinstance(target.relation, pb.MergeIntoTableCommand):
             return merged_into(walk, target.relation, target.write)
         frame = walk.relation(target.relation, None)
         rows = frame.rows
         if target.replaced is not None and target.write.table is not None:
             table = Frame(walk.extraction.sources.table(target.write.table))
-            rows = Rows(parents=[frame.rows])
+            rows = RelationRows(parents=[frame.rows])
             walk.decide(rows, Clause.WHERE, target.replaced, Environment(table))
         return matched(target.write, frame.relation(), self.catalog), rows
 

@@ -28,16 +28,16 @@ from gateway.sql.lineage_scope import (
     TRANSFORMED,
     WINDOWED,
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Open,
+    OperandUse,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Sum,
     Value,
-    Way,
     merged,
 )
 from gateway.sql.lineage_sources import LineageText
@@ -53,7 +53,7 @@ _METADATA = "_metadata"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class PlanFragment:
     """Part of a plan, to be written out as PySpark would write it, if it is asked for."""
 
     message: Message
@@ -68,7 +68,7 @@ Texts = Mapping[int, tuple[LineageText | None, frozenset[str]]]
 and the names in it that stand for relations of the plan."""
 
 
-class Expressions(References):
+class PlanLineageExpressions(References):
     """What a walk over one plan does with expressions; `lineage_walk.py` does the relations around them."""
 
     def __init__(self, extraction: Extraction, texts: Texts) -> None:
@@ -142,7 +142,7 @@ class Expressions(References):
 
     # ---------------------------------------------------------------- columns
 
-    def project(self, items: Sequence[pb.Expression], place: Environment) -> Relation:
+    def project(self, items: Sequence[pb.Expression], place: Environment) -> LineageRelation:
         """Walk a list of columns; a later item may use the alias of an earlier one."""
         attributes: list[Attribute] = []
         opens: list[Open] = []
@@ -165,18 +165,18 @@ class Expressions(References):
                 place.outputs.setdefault(name, attribute)
                 attributes.append(attribute)
         self.spend(len(attributes))
-        return Relation(attributes, Rows(), opens)
+        return LineageRelation(attributes, RelationRows(), opens)
 
-    def item(self, item: pb.Expression, place: Environment, *, aliased: bool = False) -> Relation:
+    def item(self, item: pb.Expression, place: Environment, *, aliased: bool = False) -> LineageRelation:
         """Return the columns that one item of a projection makes; most make one."""
         match item.WhichOneof("expr_type"):
             case "unresolved_attribute":
-                return Relation([self.column(item.unresolved_attribute, place)], Rows())
+                return LineageRelation([self.column(item.unresolved_attribute, place)], RelationRows())
             case "unresolved_star":
                 attributes, opens = self.star(item.unresolved_star, place)
-                return Relation(attributes, Rows(), opens)
+                return LineageRelation(attributes, RelationRows(), opens)
             case "unresolved_regex":
-                return Relation(self._matching(item.unresolved_regex, place), Rows())
+                return LineageRelation(self._matching(item.unresolved_regex, place), RelationRows())
             case "expression_string":
                 text, bound = self.text(item.expression_string)
                 return self.extraction.items(text, place, bound)
@@ -185,7 +185,7 @@ class Expressions(References):
                 types = [self.type_of(argument, place) for argument in function.arguments[:]]
                 return generated(function, self.value(item, place), types)
         name = None if aliased else column_name(item)
-        return Relation([Attribute(name, self.value(item, place))], Rows())
+        return LineageRelation([Attribute(name, self.value(item, place))], RelationRows())
 
     def type_of(self, item: pb.Expression, place: Environment) -> str:
         """Return the type of a column that is passed on as it is, in DDL; empty where it is not known."""
@@ -243,7 +243,7 @@ class Expressions(References):
             return self.column(root.unresolved_attribute, place).value
         found = Sum()
         self._into(root, TRANSFORMED, place, found)
-        return found.value(Written(root))
+        return found.value(PlanFragment(root))
 
     def operands(self, roots: Sequence[pb.Expression], place: Environment) -> Value:
         """Return several expressions as one value."""
@@ -263,8 +263,8 @@ class Expressions(References):
                 values.append(self.value(item.child, place))
         return merged(values)
 
-    def _into(self, root: pb.Expression, way: Way, place: Environment, found: Sum) -> None:
-        stack: list[tuple[pb.Expression, Way, bool]] = [(root, way, False)]
+    def _into(self, root: pb.Expression, way: OperandUse, place: Environment, found: Sum) -> None:
+        stack: list[tuple[pb.Expression, OperandUse, bool]] = [(root, way, False)]
         work = 0
         while stack:
             expression, way, windowed = stack.pop()
@@ -304,12 +304,12 @@ class Expressions(References):
     def _call(
         self,
         call: pb.Expression.UnresolvedFunction | pb.CallFunction,
-        way: Way,
+        way: OperandUse,
         place: Environment,
         found: Sum,
         *,
         windowed: bool,
-    ) -> list[tuple[pb.Expression, Way, bool]]:
+    ) -> list[tuple[pb.Expression, OperandUse, bool]]:
         """Take in a call; return its arguments, the last first, with the ways in which they take part."""
         name = call.function_name.rpartition(".")[2].strip("`").lower()
         items = call.arguments[:]
@@ -328,7 +328,7 @@ class Expressions(References):
         way = AGGREGATED if way.direct else way
         return [(item, way, False) for item in reversed(items)]
 
-    def _window(self, window: pb.Expression.Window, way: Way, place: Environment, found: Sum) -> None:
+    def _window(self, window: pb.Expression.Window, way: OperandUse, place: Environment, found: Sum) -> None:
         """Take in what a window is partitioned and ordered by."""
         orders = [item.child for item in window.order_spec[:]]
         value = self.operands([*window.partition_spec[:], *orders], place)
@@ -336,10 +336,12 @@ class Expressions(References):
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
             part = Part(window, value.dependencies, by_row=False)
-            rows = Rows([Condition(Clause.WINDOW, Written(window), [part])], list(value.rows))
+            rows = RelationRows([RowCondition(Clause.WINDOW, PlanFragment(window), [part])], list(value.rows))
             found.decided_by((rows,))
 
-    def _subquery(self, query: pb.SubqueryExpression, way: Way, place: Environment, found: Sum) -> None:
+    def _subquery(
+        self, query: pb.SubqueryExpression, way: OperandUse, place: Environment, found: Sum
+    ) -> None:
         for item in query.in_subquery_values[:]:
             self._into(item, way, place, found)
         frame = self.subquery(query.plan_id, place)
@@ -352,18 +354,18 @@ class Expressions(References):
 
     def decide(
         self,
-        rows: Rows,
+        rows: RelationRows,
         clause: Clause,
         root: pb.Expression,
         place: Environment,
         *,
         rejects: Callable[[Attribute], bool] | None = None,
-    ) -> Condition:
+    ) -> RowCondition:
         """Lay a condition on rows.
 
         `rejects`: of an outer join, the columns whose NULLs it keeps out; None: of all that it compares.
         """
-        condition = Condition(clause, Written(root))
+        condition = RowCondition(clause, PlanFragment(root))
         for conjunct in _conjuncts(root):
             if conjunct.WhichOneof("expr_type") == "expression_string":
                 text, bound = self.text(conjunct.expression_string)
@@ -378,7 +380,7 @@ class Expressions(References):
                 if rejects is None or rejects(column)
                 for key in column.value.dependencies
             ]
-            add_conjunct(condition, rows, Written(conjunct), value, keys)
+            add_conjunct(condition, rows, PlanFragment(conjunct), value, keys)
         rows.conditions.append(condition)
         return condition
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.sql.lineage_functions import element_type, struct_fields
 from gateway.sql.lineage_generators import columns, exploded, unknown
-from gateway.sql.lineage_scope import Relation, Value
+from gateway.sql.lineage_scope import LineageRelation, Value
 from gateway.wire.connect import pb
 
 GENERATORS = frozenset(
@@ -20,7 +20,7 @@ def generated(
     function: pb.Expression.UnresolvedFunction | pb.UnresolvedTableValuedFunction,
     value: Value,
     types: Sequence[str],
-) -> Relation:
+) -> LineageRelation:
     """Return the columns of a call. `types`: of its arguments in DDL, empty where they are not known."""
     name = function.function_name.lower().removesuffix("_outer")
     arguments = function.arguments

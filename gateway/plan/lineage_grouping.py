@@ -16,13 +16,13 @@ from gateway.sql.lineage_scope import (
     CHOOSING,
     NOTHING,
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Open,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
     merged,
 )
@@ -41,13 +41,13 @@ class Grouping(OneInput):
     # ---------------------------------------------------------------- aggregates
 
     def aggregate(self, message: pb.Aggregate, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
+        rows = RelationRows(parents=[frame.rows])
         place = Environment(frame, outer)
-        grouping = Condition(Clause.GROUP_BY, Several(message.grouping_expressions))
+        grouping = RowCondition(Clause.GROUP_BY, Several(message.grouping_expressions))
         by = [self._not_ordinal(item, message) for item in message.grouping_expressions[:]]
         keys = self.project(by, place)
         if by or message.grouping_sets:
-            place = replace(place, groups=Rows(groups=grouping))
+            place = replace(place, groups=RelationRows(groups=grouping))
         if message.HasField("pivot"):
             return self._pivot(message, frame, keys, rows, grouping, place)
         made = self.project(message.aggregate_expressions, place)
@@ -70,13 +70,13 @@ class Grouping(OneInput):
         self,
         message: pb.Aggregate,
         frame: Frame,
-        keys: Relation,
-        rows: Rows,
-        grouping: Condition,
+        keys: LineageRelation,
+        rows: RelationRows,
+        grouping: RowCondition,
         place: Environment,
     ) -> Frame:
         """Group by the keys, and compute each aggregate for each value of the pivot's column."""
-        place = replace(place, groups=Rows(groups=grouping))
+        place = replace(place, groups=RelationRows(groups=grouping))
         chosen = self.value(message.pivot.col, Environment(frame, place.parent))
         choosing = chosen.within(CHOOSING)
         aggregates = []
@@ -124,10 +124,10 @@ class Grouping(OneInput):
 
     def crosstab(self, message: pb.StatCrosstab, frame: Frame, outer: Outer) -> Frame:
         first, second = (self.named(name, frame).value for name in (message.col1, message.col2))
-        rows = Rows(parents=[frame.rows])
-        grouping = Condition(Clause.GROUP_BY, f"{message.col1}, {message.col2}")
+        rows = RelationRows(parents=[frame.rows])
+        grouping = RowCondition(Clause.GROUP_BY, f"{message.col1}, {message.col2}")
         _group(rows, grouping, merged((first, second)))
-        counts = replace(second.within(CHOOSING, ("count(1)",)), rows=(Rows(groups=grouping),))
+        counts = replace(second.within(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
         name = f"{message.col1}_{message.col2}".lower()
         columns = [Attribute(name, first), Attribute("*", counts)]
         return frame.over(columns, [Open((), None, counts)], rows)
@@ -175,12 +175,12 @@ class Grouping(OneInput):
     def _over_groups(self, made: Frame, by: Sequence[pb.Expression], value: Value) -> Frame:
         if not by:
             return made
-        rows = Rows(parents=[made.rows])
+        rows = RelationRows(parents=[made.rows])
         decide_by(rows, Clause.GROUP_BY, Several(by), value)
         return made.over(rows=rows)
 
 
-def _group(rows: Rows, grouping: Condition, by: Value) -> None:
+def _group(rows: RelationRows, grouping: RowCondition, by: Value) -> None:
     grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
     rows.conditions.append(grouping)
     rows.parents += by.rows

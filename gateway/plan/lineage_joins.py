@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gateway.model.lineage import Clause
-from gateway.plan.lineage_expressions import Written
+from gateway.plan.lineage_expressions import PlanFragment
 from gateway.plan.lineage_grouping import Grouping
 from gateway.plan.lineage_relations import Outer, code_over
 from gateway.sql.analyse_scope import Unclear
@@ -20,7 +20,7 @@ from gateway.sql.lineage_scope import (
     Environment,
     Frame,
     Part,
-    Rows,
+    RelationRows,
     Value,
     merged,
 )
@@ -79,7 +79,7 @@ class TwoInputs(Grouping):
         )
         if message.HasField("tolerance"):
             nearest = merged((nearest, self.value(message.tolerance, place)))
-        words = f"{Written(message.left_as_of)}, {Written(message.right_as_of)}"
+        words = f"{PlanFragment(message.left_as_of)}, {PlanFragment(message.right_as_of)}"
         decide_by(both.rows, Clause.JOIN, f"AS OF {words}", nearest)
         names = message.using_columns[:]
         if names:
@@ -93,7 +93,7 @@ class TwoInputs(Grouping):
     def nearest_by_join(self, message: pb.NearestByJoin, inputs: Sequence[Frame], outer: Outer) -> Frame:
         both = _both(*inputs)
         value = self.value(message.ranking_expression, Environment(both, outer))
-        decide_by(both.rows, Clause.JOIN, Written(message.ranking_expression), value)
+        decide_by(both.rows, Clause.JOIN, PlanFragment(message.ranking_expression), value)
         return both
 
     def zip(self, message: pb.Zip, inputs: Sequence[Frame], outer: Outer) -> Frame:
@@ -137,7 +137,7 @@ class TwoInputs(Grouping):
                 self.operands(message.other_grouping_expressions, right),
             )
         )
-        rows = Rows(parents=[made.rows])
+        rows = RelationRows(parents=[made.rows])
         decide_by(
             rows, Clause.JOIN, "cogroup", compared, [Part("cogroup", compared.dependencies, by_row=False)]
         )
@@ -160,7 +160,7 @@ def _both(left: Frame, right: Frame) -> Frame:
     return both
 
 
-def _structs(left: Frame, right: Frame, rows: Rows) -> Frame:
+def _structs(left: Frame, right: Frame, rows: RelationRows) -> Frame:
     """Return each side as one struct, as `joinWith` does."""
     attributes = [
         Attribute(name, replace(merged((a.value for a in side.shown), TRANSFORMED), written=(name,)))

@@ -6,18 +6,20 @@ As `sql/lineage_changes.py` does it for SQL.
 from __future__ import annotations
 
 from gateway.model.lineage import ANY_COLUMN, Clause
-from gateway.plan.lineage_walk import Walk
+from gateway.plan.lineage_walk import PlanLineageWalk
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
 from gateway.sql.lineage_edges import Target
-from gateway.sql.lineage_scope import Environment, Frame, Relation, Rows
+from gateway.sql.lineage_scope import Environment, Frame, LineageRelation, RelationRows
 from gateway.sql.lineage_writes import Assigned, Write
 from gateway.wire.connect import pb
 
 _DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
 
 
-def merged_into(walk: Walk, command: pb.MergeIntoTableCommand, write: Write) -> tuple[list[Target], Rows]:
+def merged_into(
+    walk: PlanLineageWalk, command: pb.MergeIntoTableCommand, write: Write
+) -> tuple[list[Target], RelationRows]:
     """Return the columns that a MERGE sets, with the rows that it does so in."""
     if write.table is None:
         raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
@@ -30,7 +32,12 @@ class _Merge:
     """A MERGE: actions on rows of the target, of the source, or of both."""
 
     def __init__(
-        self, walk: Walk, command: pb.MergeIntoTableCommand, write: Write, target: Relation, source: Frame
+        self,
+        walk: PlanLineageWalk,
+        command: pb.MergeIntoTableCommand,
+        write: Write,
+        target: LineageRelation,
+        source: Frame,
     ) -> None:
         self.walk, self.command, self.write = walk, command, write
         self.target, self.source = target, source
@@ -38,7 +45,7 @@ class _Merge:
         self.both.add(source.relation())
         self.assigned = Assigned(write.dataset)
 
-    def made(self) -> tuple[list[Target], Rows]:
+    def made(self) -> tuple[list[Target], RelationRows]:
         rows, command = self.both.rows, self.command
         self.walk.decide(rows, Clause.MERGE, command.merge_condition, Environment(self.both))
         for action in command.match_actions:
@@ -49,8 +56,8 @@ class _Merge:
             self._act(action, Frame(self.target), rows)
         return self.assigned.targets(), rows
 
-    def _act(self, message: pb.Expression, frame: Frame, rows: Rows) -> None:
-        action, place, own = message.merge_action, Environment(frame), Rows()
+    def _act(self, message: pb.Expression, frame: Frame, rows: RelationRows) -> None:
+        action, place, own = message.merge_action, Environment(frame), RelationRows()
         if action.HasField("condition"):
             self.walk.decide(own, Clause.MERGE, action.condition, place)
         match action.action_type:

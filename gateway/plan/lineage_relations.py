@@ -12,7 +12,7 @@ from typing import Never
 
 from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import parts_of
-from gateway.plan.lineage_expressions import Expressions, Written
+from gateway.plan.lineage_expressions import PlanFragment, PlanLineageExpressions
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
@@ -22,11 +22,11 @@ from gateway.sql.lineage_scope import (
     NOTHING,
     TRANSFORMED,
     Attribute,
-    Condition,
     Environment,
     Frame,
     Open,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
     merged,
 )
@@ -39,7 +39,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double",
 _FILLS = {"string": frozenset({"string"}), "boolean": frozenset({"boolean"})}
 
 
-class OneInput(Expressions):
+class OneInput(PlanLineageExpressions):
     """The relations with one input: a method each, from a message and its input."""
 
     # ---------------------------------------------------------------- rows
@@ -49,18 +49,18 @@ class OneInput(Expressions):
         return frame
 
     def filter(self, message: pb.Filter, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
+        rows = RelationRows(parents=[frame.rows])
         self.decide(rows, Clause.WHERE, message.condition, _pulling(frame, outer))
         return frame.over(rows=rows)
 
     def sort(self, message: pb.Sort, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
+        rows = RelationRows(parents=[frame.rows])
         value = self.order(message.order, _pulling(frame, outer))
         decide_by(rows, Clause.SORT, Several(message.order), value)
         return frame.over(rows=rows)
 
     def deduplicate(self, message: pb.Deduplicate, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
+        rows = RelationRows(parents=[frame.rows])
         names = message.column_names[:]
         if names and not message.all_columns_as_keys:
             compared = merged(self.named(name, frame).value for name in names)
@@ -70,7 +70,7 @@ class OneInput(Expressions):
         return frame.over(rows=rows)
 
     def drop_na(self, message: pb.NADrop, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
+        rows = RelationRows(parents=[frame.rows])
         chosen = self._chosen(message.cols, frame)
         words = [f"{a.name or '?'} IS NOT NULL" for a in chosen]
         if message.HasField("min_non_nulls"):
@@ -78,15 +78,15 @@ class OneInput(Expressions):
             values = [merged(a.value for a in chosen)]
         else:
             values = [a.value for a in chosen]
-        condition = Condition(Clause.WHERE, " AND ".join(words))
+        condition = RowCondition(Clause.WHERE, " AND ".join(words))
         for written, value in zip(words, values, strict=True):
             add_conjunct(condition, rows, written, value)
         rows.conditions.append(condition)
         return frame.over(rows=rows)
 
     def sample_by(self, message: pb.StatSampleBy, frame: Frame, outer: Outer) -> Frame:
-        rows = Rows(parents=[frame.rows])
-        condition = Condition(Clause.WHERE, Written(message.col))
+        rows = RelationRows(parents=[frame.rows])
+        condition = RowCondition(Clause.WHERE, PlanFragment(message.col))
         value = self.value(message.col, Environment(frame, outer))
         add_conjunct(condition, rows, condition.written, value)
         rows.conditions.append(condition)
@@ -230,7 +230,7 @@ class Several:
         self.messages = list(messages)
 
     def __str__(self) -> str:
-        return ", ".join(str(Written(message)) for message in self.messages)
+        return ", ".join(str(PlanFragment(message)) for message in self.messages)
 
 
 def _pulling(frame: Frame, outer: Outer) -> Environment:
@@ -259,7 +259,7 @@ def _whole(frames: Iterable[Frame]) -> Value:
     return merged((a.value for frame in frames for a in frame.shown), TRANSFORMED)
 
 
-def of_whole(names: Sequence[str], value: Value, rows: Rows) -> Frame:
+def of_whole(names: Sequence[str], value: Value, rows: RelationRows) -> Frame:
     """Return a relation whose columns are each made of a value; without names they are not known."""
     attributes = [Attribute(name, value) for name in names] or [Attribute("*", value)]
     return Frame().over(attributes, [] if names else [Open((), None, value)], rows)
@@ -271,7 +271,7 @@ def code_over(
     """Return what the user's code makes of rows: anything of anything."""
     names = list(schema) or names_of_type(func.python_udf.output_type)
     value = replace(_whole(frames), written=(f"{func.function_name or 'function'}(…)",))
-    return of_whole(names, value, Rows(parents=[frame.rows for frame in frames]))
+    return of_whole(names, value, RelationRows(parents=[frame.rows for frame in frames]))
 
 
 def names_of_type(message: pb.DataType) -> list[str]:

@@ -21,7 +21,16 @@ from gateway.plan.reading import PlanReading
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
-from gateway.sql.lineage_scope import NOTHING, Attribute, Environment, Frame, Open, Relation, Rows, Value
+from gateway.sql.lineage_scope import (
+    NOTHING,
+    Attribute,
+    Environment,
+    Frame,
+    LineageRelation,
+    Open,
+    RelationRows,
+    Value,
+)
 from gateway.sql.names import Names
 from gateway.wire.connect import Message, pb
 
@@ -31,7 +40,7 @@ MAX_TWINS = 64
 """Relations of one id, as in a join of a DataFrame with itself, that a column of it may be of."""
 
 
-class Walk(TwoInputs):
+class PlanLineageWalk(TwoInputs):
     """One walk over one plan."""
 
     def __init__(
@@ -107,7 +116,7 @@ class Walk(TwoInputs):
 
     # ---------------------------------------------------------------- relations that read no other
 
-    def _read(self, relation: pb.Relation, read: pb.Read, outer: Outer) -> Relation:
+    def _read(self, relation: pb.Relation, read: pb.Read, outer: Outer) -> LineageRelation:
         sources = self.extraction.sources
         if read.WhichOneof("read_type") == "named_table":
             return sources.scan(self._parts[id(relation)], self.names)
@@ -117,29 +126,29 @@ class Walk(TwoInputs):
         if paths and not is_registrable(source.format or "parquet"):
             return sources.files(paths, columns)
         names = [name for name, _ in columns]
-        return of_whole(names, Value(NOTHING), Rows()).relation()
+        return of_whole(names, Value(NOTHING), RelationRows()).relation()
 
-    def _changes(self, relation: pb.Relation, changes: pb.RelationChanges, outer: Outer) -> Relation:
+    def _changes(self, relation: pb.Relation, changes: pb.RelationChanges, outer: Outer) -> LineageRelation:
         found = self.extraction.sources.scan(self._parts[id(relation)], self.names)
-        return Relation(found.attributes, found.rows, [*found.opens, Open((), None)])
+        return LineageRelation(found.attributes, found.rows, [*found.opens, Open((), None)])
 
-    def _sql(self, relation: pb.Relation, sql: pb.SQL, outer: Outer) -> Relation:
+    def _sql(self, relation: pb.Relation, sql: pb.SQL, outer: Outer) -> LineageRelation:
         text, bound = self.text(relation)
         found = self.extraction.query(text, bound)
         attributes = [Attribute(a.name, a.value) for a in found.attributes if not a.hidden]
-        return Relation(attributes, found.rows, [Open((), o.scan, o.value) for o in found.opens])
+        return LineageRelation(attributes, found.rows, [Open((), o.scan, o.value) for o in found.opens])
 
-    def _range(self, relation: pb.Relation, message: pb.Range, outer: Outer) -> Relation:
-        return Relation([Attribute("id", Value(NOTHING))], Rows())
+    def _range(self, relation: pb.Relation, message: pb.Range, outer: Outer) -> LineageRelation:
+        return LineageRelation([Attribute("id", Value(NOTHING))], RelationRows())
 
-    def _local(self, relation: pb.Relation, local: pb.LocalRelation, outer: Outer) -> Relation:
-        return of_whole(local_names(local), Value(NOTHING), Rows()).relation()
+    def _local(self, relation: pb.Relation, local: pb.LocalRelation, outer: Outer) -> LineageRelation:
+        return of_whole(local_names(local), Value(NOTHING), RelationRows()).relation()
 
-    def _opaque(self, relation: pb.Relation, message: Message, outer: Outer) -> Relation:
+    def _opaque(self, relation: pb.Relation, message: Message, outer: Outer) -> LineageRelation:
         """Return data that come from no table: what the client has sent before, and the like."""
-        return of_whole([], Value(NOTHING), Rows()).relation()
+        return of_whole([], Value(NOTHING), RelationRows()).relation()
 
-    def _kept(self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer) -> Relation:
+    def _kept(self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer) -> LineageRelation:
         made = self.kept.get(message.relation_id)
         if made is None:
             raise Unclear("a relation that Spark has kept, and whose lineage is not known")
@@ -147,19 +156,19 @@ class Walk(TwoInputs):
 
     def _function(
         self, relation: pb.Relation, call: pb.UnresolvedTableValuedFunction, outer: Outer
-    ) -> Relation:
+    ) -> LineageRelation:
         place = outer or Environment(Frame())
         types = [self.type_of(argument, place) for argument in call.arguments[:]]
         value = self.operands(call.arguments, place)
         found = generated(call, value, types)
-        return Relation(found.attributes, Rows(parents=list(value.rows)), found.opens)
+        return LineageRelation(found.attributes, RelationRows(parents=list(value.rows)), found.opens)
 
     def _user_function(
         self, relation: pb.Relation, call: pb.CommonInlineUserDefinedTableFunction, outer: Outer
-    ) -> Relation:
+    ) -> LineageRelation:
         value = self.operands(call.arguments, outer or Environment(Frame()))
         names = names_of_type(call.python_udtf.return_type)
-        return of_whole(names, value, Rows(parents=list(value.rows))).relation()
+        return of_whole(names, value, RelationRows(parents=list(value.rows))).relation()
 
     # ---------------------------------------------------------------- references by id and by alias
 
@@ -177,7 +186,7 @@ class Walk(TwoInputs):
     def bound(self, names: Iterable[str]) -> Bound:
         return {name: partial(self._aliased, name) for name in names}
 
-    def _aliased(self, name: str) -> Relation:
+    def _aliased(self, name: str) -> LineageRelation:
         if name not in self._aliases:
             raise Unclear(f"`{name}` is bound nowhere")
         return self.lateral(self._aliases[name], None).relation()
@@ -219,72 +228,72 @@ def paths_of(source: pb.Read.DataSource) -> list[str]:
     return [*source.paths[:], *(value for key, value in source.options.items() if key.lower() == "path")]
 
 
-# Called with the message of their case only; a test compares them with the cases of `Relation`.
+# Called with the message of their case only; a test compares them with the cases of `LineageRelation`.
 _ONE = cast(
-    "Mapping[str, Callable[[Walk, Message, Frame, Outer], Frame]]",
+    "Mapping[str, Callable[[PlanLineageWalk, Message, Frame, Outer], Frame]]",
     {
         **dict.fromkeys(
             (
                 "limit", "offset", "tail", "sample", "repartition", "repartition_by_expression", "hint",
                 "show_string", "html_string", "with_relations", "collect_metrics", "with_watermark",
             ),
-            Walk.same,
+            PlanLineageWalk.same,
         ),
-        "project": Walk.projection,
-        "filter": Walk.filter,
-        "sort": Walk.sort,
-        "aggregate": Walk.aggregate,
-        "deduplicate": Walk.deduplicate,
-        "subquery_alias": Walk.subquery_alias,
-        "to_df": Walk.to_df,
-        "to_schema": Walk.to_schema,
-        "with_columns": Walk.with_columns,
-        "with_columns_renamed": Walk.with_columns_renamed,
-        "drop": Walk.drop,
-        "unpivot": Walk.unpivot,
-        "transpose": Walk.transpose,
-        "parse": Walk.parse,
-        "map_partitions": Walk.map_partitions,
-        "apply_in_pandas_with_state": Walk.apply_in_pandas_with_state,
-        "fill_na": Walk.fill_na,
-        "drop_na": Walk.drop_na,
-        "replace": Walk.replace,
-        "sample_by": Walk.sample_by,
-        "describe": Walk.describe,
-        "summary": Walk.describe,
-        "crosstab": Walk.crosstab,
-        "cov": Walk.statistic,
-        "corr": Walk.statistic,
-        "approx_quantile": Walk.approx_quantile,
-        "freq_items": Walk.freq_items,
+        "project": PlanLineageWalk.projection,
+        "filter": PlanLineageWalk.filter,
+        "sort": PlanLineageWalk.sort,
+        "aggregate": PlanLineageWalk.aggregate,
+        "deduplicate": PlanLineageWalk.deduplicate,
+        "subquery_alias": PlanLineageWalk.subquery_alias,
+        "to_df": PlanLineageWalk.to_df,
+        "to_schema": PlanLineageWalk.to_schema,
+        "with_columns": PlanLineageWalk.with_columns,
+        "with_columns_renamed": PlanLineageWalk.with_columns_renamed,
+        "drop": PlanLineageWalk.drop,
+        "unpivot": PlanLineageWalk.unpivot,
+        "transpose": PlanLineageWalk.transpose,
+        "parse": PlanLineageWalk.parse,
+        "map_partitions": PlanLineageWalk.map_partitions,
+        "apply_in_pandas_with_state": PlanLineageWalk.apply_in_pandas_with_state,
+        "fill_na": PlanLineageWalk.fill_na,
+        "drop_na": PlanLineageWalk.drop_na,
+        "replace": PlanLineageWalk.replace,
+        "sample_by": PlanLineageWalk.sample_by,
+        "describe": PlanLineageWalk.describe,
+        "summary": PlanLineageWalk.describe,
+        "crosstab": PlanLineageWalk.crosstab,
+        "cov": PlanLineageWalk.statistic,
+        "corr": PlanLineageWalk.statistic,
+        "approx_quantile": PlanLineageWalk.approx_quantile,
+        "freq_items": PlanLineageWalk.freq_items,
     },
 )  # fmt: skip
 _SEVERAL = cast(
-    "Mapping[str, Callable[[Walk, Message, Sequence[Frame], Outer], Frame]]",
+    "Mapping[str, Callable[[PlanLineageWalk, Message, Sequence[Frame], Outer], Frame]]",
     {
-        "join": Walk.join,
-        "as_of_join": Walk.as_of_join,
-        "nearest_by_join": Walk.nearest_by_join,
-        "zip": Walk.zip,
-        "lateral_join": Walk.lateral_join,
-        "group_map": Walk.group_map,
-        "co_group_map": Walk.co_group_map,
+        "join": PlanLineageWalk.join,
+        "as_of_join": PlanLineageWalk.as_of_join,
+        "nearest_by_join": PlanLineageWalk.nearest_by_join,
+        "zip": PlanLineageWalk.zip,
+        "lateral_join": PlanLineageWalk.lateral_join,
+        "group_map": PlanLineageWalk.group_map,
+        "co_group_map": PlanLineageWalk.co_group_map,
     },
 )
 _LEAVES = cast(
-    "Mapping[str, Callable[[Walk, pb.Relation, Message, Outer], Relation]]",
+    "Mapping[str, Callable[[PlanLineageWalk, pb.Relation, Message, Outer], LineageRelation]]",
     {
-        "read": Walk._read,
-        "relation_changes": Walk._changes,
-        "sql": Walk._sql,
-        "range": Walk._range,
-        "local_relation": Walk._local,
-        "cached_local_relation": Walk._opaque,
-        "chunked_cached_local_relation": Walk._opaque,
-        "common_inline_user_defined_data_source": Walk._opaque,
-        "cached_remote_relation": Walk._kept,
-        "unresolved_table_valued_function": Walk._function,
-        "common_inline_user_defined_table_function": Walk._user_function,
+        "read": PlanLineageWalk._read,
+        "relation_changes": PlanLineageWalk._changes,
+        "sql": PlanLineageWalk._sql,
+        "range": PlanLineageWalk._range,
+        "local_relation": PlanLineageWalk._local,
+        "cached_local_relation": PlanLineageWalk._opaque,
+        "chunked_cached_local_relation": PlanLineageWalk._opaque,
+        "common_inline_user_defined_data_source": PlanLineageWalk._opaque,
+        "cached_remote_relation": PlanLineageWalk._kept,
+        "unresolved_table_valued_function": PlanLineageWalk._function,
+        "common_inline_user_defined_table_function": PlanLineageWalk._user_function,
     },
 )
 FOLLOWED = frozenset({"set_op", *_ONE, *_SEVERAL, *_LEAVES})

@@ -1,7 +1,7 @@
 """What every field of every message that a plan can hold is to the policies: the one classification table.
 
 A message type, field or oneof case that is not here makes a plan NotGovernable, and so does a set field that
-is `Refused`. tests/plan/test_table.py derives the list from the descriptors and fails for a missing or a
+is `RefusedField`. tests/plan/test_table.py derives the list from the descriptors and fails for a missing or a
 stale row, so a new Spark's messages are refused until someone has said here what they are.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from gateway.plan.table_commands import COMMANDS
 from gateway.plan.table_expressions import ROWS as EXPRESSIONS
-from gateway.plan.table_fields import Field, Refused, Row, Table
+from gateway.plan.table_fields import FieldRule, RefusedField, Row, Table
 from gateway.plan.table_relations import CATALOG, PLANS, RELATIONS
 
 TABLE: Table = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS}
@@ -39,7 +39,16 @@ REQUEST_EXTENSIONS = frozenset(
 )
 """Fields for plugins outside of plans: the session takes them, and the UserContext's, out of requests."""
 
-__all__ = ["OPTIONAL_ONEOFS", "REQUEST_EXTENSIONS", "TABLE", "Field", "Refused", "Row", "Table", "short_name"]
+__all__ = [
+    "OPTIONAL_ONEOFS",
+    "REQUEST_EXTENSIONS",
+    "TABLE",
+    "FieldRule",
+    "RefusedField",
+    "Row",
+    "Table",
+    "short_name",
+]
 
 
 def short_name(full_name: str) -> str:

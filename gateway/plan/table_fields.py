@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
-class Field(enum.Enum):
+class FieldRule(enum.Enum):
     """What a field is. Those from ROWS on are read by a reader of `walk_readers` or `walk_commands`."""
 
     WALK = "a message, or several, each with a row of its own"
@@ -30,24 +30,24 @@ class Field(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedField:
     """A field that no plan may have set; `why` is for the client."""
 
     why: str
 
 
-Row = Mapping[str, Field | Refused]
+Row = Mapping[str, FieldRule | RefusedField]
 Table = Mapping[str, Row]
 
 
 def row(*, refused: Mapping[str, str] | None = None, **fields: str) -> Row:
     """Return a row: field names, parted by blanks, by what they are (`walk="input condition"`)."""
-    made: dict[str, Field | Refused] = {}
+    made: dict[str, FieldRule | RefusedField] = {}
     for kind, names in fields.items():
         for name in names.split():
             if name in made:
                 raise ValueError(f"`{name}` is classified twice")
-            made[name] = Field[kind.upper()]
+            made[name] = FieldRule[kind.upper()]
     for name, why in (refused or {}).items():
-        made[name] = Refused(why)
+        made[name] = RefusedField(why)
     return made

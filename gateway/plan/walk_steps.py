@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan import walk_commands, walk_relations
-from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, Field, Refused, short_name
+from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_since import newer_than
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, Walk
 from gateway.wire.connect import FieldValue, Message, descriptor_of, pb
@@ -116,7 +116,7 @@ def _step(name: str, field: FieldDescriptor, bit: int, minor: Minor) -> Step:
     kind = TABLE.get(name, {}).get(field.name)
     if kind is None:
         return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
-    if isinstance(kind, Refused):
+    if isinstance(kind, RefusedField):
         return Step(Op.REFUSE, why=kind.why)
     reader = cast("_FieldReader | None", FIELD_READERS.get(f"{name}.{field.name}"))
     if field.enum_type is not None:
@@ -126,18 +126,18 @@ def _step(name: str, field: FieldDescriptor, bit: int, minor: Minor) -> Step:
     return Step(_op(kind, field), bit, reader)
 
 
-def _op(kind: Field, field: FieldDescriptor) -> Op:
+def _op(kind: FieldRule, field: FieldDescriptor) -> Op:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         if inner.fields_by_name["value"].message_type is not None:
             return Op.VALUES
-        return Op.NAMES if kind is Field.NAMES else Op.NOTHING
+        return Op.NAMES if kind is FieldRule.NAMES else Op.NOTHING
     if inner is not None:
         # Whatever else it is, its own fields have rows.
         return Op.MANY if field.is_repeated else Op.ONE
-    if kind is Field.NAMES:
+    if kind is FieldRule.NAMES:
         return Op.NAMES if field.is_repeated else Op.NAME
-    return Op.SCHEMA if kind is Field.SCHEMA else Op.NOTHING
+    return Op.SCHEMA if kind is FieldRule.SCHEMA else Op.NOTHING
 
 
 @functools.cache

@@ -9,9 +9,9 @@ from gateway.model import policy as model
 from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.hierarchy import HERE, Entry, MatchType, compile_entry, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, ways_down
 from gateway.policy.matching import fold
-from gateway.policy.service import Question, Service, TagQuestion
+from gateway.policy.service import CompiledService, ResourceQuestion, TagQuestion
 from gateway.policy.settling import wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 from gateway.policy.tagging import TagHit
@@ -22,7 +22,7 @@ _ACTION = frozenset({"action"})
 @dataclass(frozen=True, slots=True, eq=False)
 class _Filter:
     rule: AuditFilter
-    entry: Entry | None
+    entry: ResourceEntry | None
     """What it speaks of; None: everything, or nothing when it names resources."""
     bits: int
     """Its access types: these only, what they imply is not meant."""
@@ -31,7 +31,7 @@ class _Filter:
 class Auditing:
     """The audit rules of one service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: CompiledService) -> None:
         self._service = service
         self._rules = service.model.audit
         self._filters = _compiled(self._rules.filters, service.definition, service)
@@ -41,7 +41,13 @@ class Auditing:
             self._tag_filters = _compiled(tags.audit.filters, tags.definition, service)
 
     def audited(
-        self, question: Question, zones: Sequence[str], *, allowed: bool, determined: bool, known: bool = True
+        self,
+        question: ResourceQuestion,
+        zones: Sequence[str],
+        *,
+        allowed: bool,
+        determined: bool,
+        known: bool = True,
     ) -> bool:
         """Say whether an access is audited: by the first filter that matches, else by policies and mode.
 
@@ -68,7 +74,7 @@ class Auditing:
             for zone in zones
         )
 
-    def _by_tags(self, question: Question, result: str) -> bool | None:
+    def _by_tags(self, question: ResourceQuestion, result: str) -> bool | None:
         """Return what the filters of the tag service say; None when none of them matches.
 
         As in Ranger, where one speaks of a tag of the resource, excluded users and the mode settle it first.
@@ -86,7 +92,7 @@ class Auditing:
                 return one.rule.audited
         return None
 
-    def _names(self, one: _Filter, hit: TagHit, question: Question) -> bool:
+    def _names(self, one: _Filter, hit: TagHit, question: ResourceQuestion) -> bool:
         if not one.rule.resources:
             return True
         tags = self._service.model.tags
@@ -95,7 +101,7 @@ class Auditing:
         type_ = fold(hit.tag.type) if tags.definition.resources[0].ignore_case else hit.tag.type
         return one.entry.match((type_,), question) in HERE
 
-    def _settled(self, question: Question) -> bool | None:
+    def _settled(self, question: ResourceQuestion) -> bool | None:
         """Return what holds whatever the policies say; None when there is nothing such."""
         rules, subject = self._rules, question.subject
         if (
@@ -106,7 +112,7 @@ class Auditing:
             return False
         return rules.mode == "audit-all" if rules.mode in ("audit-all", "audit-none") else None
 
-    def _matches(self, one: _Filter, question: Question, result: str) -> bool:
+    def _matches(self, one: _Filter, question: ResourceQuestion, result: str) -> bool:
         """Say whether the access is one that the filter speaks of, wherever it is."""
         rule, subject = one.rule, question.subject
         if rule.result and rule.result != result:
@@ -130,7 +136,9 @@ class Auditing:
         )
 
 
-def _compiled(rules: Iterable[AuditFilter], definition: ServiceDef, service: Service) -> list[_Filter]:
+def _compiled(
+    rules: Iterable[AuditFilter], definition: ServiceDef, service: CompiledService
+) -> list[_Filter]:
     ways = ways_down(definition.resources)
     return [
         _Filter(
@@ -151,7 +159,7 @@ def _result(service: model.Service, zones: Sequence[str], *, allowed: bool, dete
     return "NOT_DETERMINED"
 
 
-def _speaks_of(one: _Filter, question: Question) -> bool:
+def _speaks_of(one: _Filter, question: ResourceQuestion) -> bool:
     if one.entry is None or not _on_way(one.entry.levels, question.levels):
         return False
     match = one.entry.match(question.values, question, question.element_scopes)
@@ -162,7 +170,7 @@ def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     return levels == asked[: len(levels)] or asked == levels[: len(asked)]
 
 
-def _flagged(question: Question, zone: str) -> bool:
+def _flagged(question: ResourceQuestion, zone: str) -> bool:
     """Say whether some policy that matches, whoever its items are about, wants a record."""
     index = question.service.filing.index(zone, PolicyType.ACCESS)
     for policy, *_ in question.applying(index, None):
@@ -172,7 +180,9 @@ def _flagged(question: Question, zone: str) -> bool:
     return any(_wants_record(policy, tag, question) for tag, (policy, *_) in on_tags)
 
 
-def _wants_record(policy: CompiledPolicy, asked: Question | TagQuestion, question: Question) -> bool:
+def _wants_record(
+    policy: CompiledPolicy, asked: ResourceQuestion | TagQuestion, question: ResourceQuestion
+) -> bool:
     if not policy.policy.audited:
         return False
     if policy.facets:

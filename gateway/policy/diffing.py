@@ -26,7 +26,7 @@ _NO_MASK = "MASK_NONE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class AccessQuestion:
     """Somebody, something, and the access types to ask for."""
 
     principal: Principal
@@ -54,7 +54,7 @@ class Side(NamedTuple):
     policy: PolicyRef = NO_POLICY
 
 
-class Change(NamedTuple):
+class AccessChange(NamedTuple):
     """One answer that differs."""
 
     kind: str
@@ -93,19 +93,19 @@ class Comparison:
     """What was asked so far and what came out."""
 
     asked: int = 0
-    changes: list[Change] = field(default_factory=list)
+    changes: list[AccessChange] = field(default_factory=list)
 
 
 def questions_of(
     pair: Pair, probes: Iterable[Probe], principals: Sequence[Principal], context: AccessContext = NO_CONTEXT
-) -> Iterator[Question]:
+) -> Iterator[AccessQuestion]:
     """Yield the questions about each resource, for each of the people."""
     accesses = accesses_of(pair)
     filtered = filter_levels(pair.definition)
     for probe in probes:
         kind = probe.resource.kind
         for principal in principals:
-            yield Question(
+            yield AccessQuestion(
                 principal=principal,
                 resource=probe.resource,
                 label=probe.label,
@@ -134,7 +134,7 @@ def filter_levels(definition: ServiceDef) -> frozenset[str]:
 def compare(
     old: Engine,
     new: Engine,
-    questions: Iterable[Question],
+    questions: Iterable[AccessQuestion],
     progress: Callable[[Comparison], None] = lambda _: None,
     *,
     every: int = 1000,
@@ -150,10 +150,10 @@ def compare(
     return found
 
 
-def _changes(old: Engine, new: Engine, question: Question) -> Iterator[Change]:
-    def change(kind: str, accesses: tuple[str, ...], before: Side, after: Side) -> Change:
+def _changes(old: Engine, new: Engine, question: AccessQuestion) -> Iterator[AccessChange]:
+    def change(kind: str, accesses: tuple[str, ...], before: Side, after: Side) -> AccessChange:
         who, level = question.principal.user, question.resource.kind
-        return Change(kind, who, question.label, level, accesses, before, after, question.count)
+        return AccessChange(kind, who, question.label, level, accesses, before, after, question.count)
 
     for accesses in question.accesses:
         one, before = _decided(old, question, accesses[0], question.old_service)
@@ -176,7 +176,7 @@ def _changes(old: Engine, new: Engine, question: Question) -> Iterator[Change]:
             yield change(FILTER, (SELECT,), before, after)
 
 
-def _decided(engine: Engine, question: Question, access: str, service: str | None) -> tuple[bool, Side]:
+def _decided(engine: Engine, question: AccessQuestion, access: str, service: str | None) -> tuple[bool, Side]:
     if service == NOWHERE:
         return False, Side("denied: there is no such service")
     decision = engine.decide(_request(question, access, service))
@@ -184,7 +184,7 @@ def _decided(engine: Engine, question: Question, access: str, service: str | Non
     return decision.allowed, Side(f"{said}: {decision.reason}", decision.policy)
 
 
-def _both_read(old: Engine, new: Engine, question: Question, scope: Scope) -> bool:
+def _both_read(old: Engine, new: Engine, question: AccessQuestion, scope: Scope) -> bool:
     """Whether a mask or filter matters: something of the resource may be selected on both sides."""
     return all(
         service != NOWHERE and engine.decide(_request(question, SELECT, service, scope)).allowed
@@ -193,7 +193,7 @@ def _both_read(old: Engine, new: Engine, question: Question, scope: Scope) -> bo
 
 
 def _request(
-    question: Question, access: str, service: str | None, scope: Scope = Scope.SELF
+    question: AccessQuestion, access: str, service: str | None, scope: Scope = Scope.SELF
 ) -> AccessRequest:
     return AccessRequest(
         principal=question.principal,
@@ -205,7 +205,7 @@ def _request(
     )
 
 
-def mask_side(engine: Engine, question: Question, service: str | None) -> Side:
+def mask_side(engine: Engine, question: AccessQuestion, service: str | None) -> Side:
     """Return which mask applies to a column."""
     obliged = engine.mask_answer(_request(question, SELECT, service))
     if obliged is None or not isinstance(obliged.item, MaskItem):
@@ -220,7 +220,7 @@ def mask_side(engine: Engine, question: Question, service: str | None) -> Side:
     return Side(f"{item.mask_type}{shows}{predicate}", obliged.policy)
 
 
-def filter_side(engine: Engine, question: Question, service: str | None) -> Side:
+def filter_side(engine: Engine, question: AccessQuestion, service: str | None) -> Side:
     """Return which row filter applies to a table, with the user's values in it."""
     obliged = engine.filter_answer(_request(question, SELECT, service))
     if obliged is None or not isinstance(obliged.item, FilterItem):
@@ -234,7 +234,7 @@ def filter_side(engine: Engine, question: Question, service: str | None) -> Side
     return Side(f"rows where {bound}" if bound is not None else "no row", obliged.policy)
 
 
-def grouped(changes: Iterable[Change], all_accesses: Iterable[str] = ()) -> list[Group]:
+def grouped(changes: Iterable[AccessChange], all_accesses: Iterable[str] = ()) -> list[Group]:
     """Return the changes in groups, merged by access types, then by people, then by resources."""
     accesses: dict[tuple[Cause, str, tuple[str, str]], set[str]] = defaultdict(set)
     counts: dict[tuple[Cause, str, tuple[str, str]], int] = defaultdict(int)

@@ -25,7 +25,7 @@ from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_fil
 from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
 from gateway.policy.remembering import Memory, remember
 from gateway.policy.renaming import guards_escaped, renaming_opens
-from gateway.policy.service import COLUMN, Question, Service
+from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
 from gateway.policy.settling import (
     ALLOWED,
     DENIED,
@@ -36,7 +36,7 @@ from gateway.policy.settling import (
     OTHER_ZONE,
     SUPER_USER,
     UNDECIDED,
-    Answer,
+    CombinedDecision,
     Said,
     all_of,
     all_said,
@@ -81,11 +81,11 @@ class Engine:
         self._roles: RoleGraph = kept_roles or RoleGraph(policies.roles)
         self._store = policies.users
         old = base._services if base is not None else {}
-        self._services: dict[str, Service] = {}
+        self._services: dict[str, CompiledService] = {}
         for name, service in policies.services.items():
             was = old.get(name)
             kept = was is not None and was.model is service
-            self._services[name] = was if was is not None and kept else Service(service, was)
+            self._services[name] = was if was is not None and kept else CompiledService(service, was)
         self._auditing = {name: Auditing(service) for name, service in self._services.items()}
         self._catalogs = {fold(c): service for c, service in policies.catalog_services.items()}
         self._subjects: dict[Principal, Subject] = {}
@@ -285,7 +285,7 @@ class Engine:
         *,
         service: str | None = None,
         below: bool = False,
-    ) -> Question | str:
+    ) -> ResourceQuestion | str:
         """Return the question in its service's terms, or the reason why no service can answer it."""
         elements = resource.elements
         in_catalog = _in_catalog(resource)
@@ -303,7 +303,7 @@ class Engine:
             levels = ".".join(level for level, _ in elements)
             return f"service `{found.model.name}` knows no resource {levels}"
         subject = self._subject(principal, context.roles)
-        question = Question(found, *compared, subject, resource, access, context, below=below)
+        question = ResourceQuestion(found, *compared, subject, resource, access, context, below=below)
         if context.roles is not None:
             question.note(frozenset({"roles"}))
         return question
@@ -322,11 +322,11 @@ class Engine:
             return True
         subject = self._subject(request.principal, request.context.roles)
         nowhere = Resource((), request.resource.owner)
-        question = Question(service, (), (), subject, nowhere, request.access, request.context)
+        question = ResourceQuestion(service, (), (), subject, nowhere, request.access, request.context)
         rules = self._auditing[name]
         return rules.audited(question, (UNZONED,), allowed=False, determined=False, known=False)
 
-    def _asked(self, request: AccessRequest) -> Question | str:
+    def _asked(self, request: AccessRequest) -> ResourceQuestion | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
         who, what, context = request.principal, request.resource, request.context
         question = self._question(who, what, request.access, context, service=request.service, below=below)
@@ -381,16 +381,16 @@ class Engine:
         )
 
     def _answer(
-        self, question: Question, request: AccessRequest, groups: Sequence[frozenset[str]] | None
-    ) -> tuple[Answer, int]:
+        self, question: ResourceQuestion, request: AccessRequest, groups: Sequence[frozenset[str]] | None
+    ) -> tuple[CombinedDecision, int]:
         """Return the answer, and the access types that it is about."""
         bits = question.service.bits
         any_access = wants_any(request.access)
         if question.service.is_super(question.subject):
             zone = candidate_zones(question, any_access=any_access)[0]
-            return Answer(SUPER_USER, allowed=True, zone=zone), bits.wanted(request.access)
+            return CombinedDecision(SUPER_USER, allowed=True, zone=zone), bits.wanted(request.access)
         if question.deviates():
-            return Answer(DEVIATES, determined=False), 0
+            return CombinedDecision(DEVIATES, determined=False), 0
         wanted: list[int] = []
         if groups is None:
             wanted = [bits.all if any_access else bits.wanted(request.access)]
@@ -406,27 +406,27 @@ class Engine:
             return _unknown_access(question, request.access), 0
         ignore_below = request.ignore_descendant_deny
 
-        def settled(said: Sequence[Said]) -> Answer:
+        def settled(said: Sequence[Said]) -> CombinedDecision:
             return any_of(said, wanted[0]) if len(wanted) == 1 else all_of(said, wanted)
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
         if answer.allowed and question.on_path and not any_access:
             for single in question.single():
                 if other_zone_below(single, answer.zone):
-                    return Answer(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
+                    return CombinedDecision(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
                 below = denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
                 if below is not None:
-                    return Answer(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
+                    return CombinedDecision(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
         return answer, wanted[0] if len(wanted) == 1 else bits.all
 
     def _in_zones(
         self,
-        question: Question,
-        settled: Callable[[Sequence[Said]], Answer],
+        question: ResourceQuestion,
+        settled: Callable[[Sequence[Said]], CombinedDecision],
         *,
         any_access: bool,
         ignore_below: bool,
-    ) -> Answer:
+    ) -> CombinedDecision:
         answer = NOBODY_ALLOWS
         for zone in self._zones(question, any_access=any_access):
             found = settled(all_said(question, zone, question.subject, ignore_below=ignore_below))
@@ -436,14 +436,14 @@ class Engine:
                 break
         return answer
 
-    def _zones(self, question: Question, *, any_access: bool) -> Sequence[str]:
+    def _zones(self, question: ResourceQuestion, *, any_access: bool) -> Sequence[str]:
         zones = candidate_zones(question, any_access=any_access)
         if any_access and not question.levels:
             # Any access to anything at all: whatever zone it is in.
             return (*zones, *(name for name in question.service.zones.names if name not in zones))
         return zones
 
-    def _sees(self, question: Question) -> bool:
+    def _sees(self, question: ResourceQuestion) -> bool:
         if question.service.is_super(question.subject):
             return True
         if question.deviates():
@@ -481,7 +481,7 @@ class Engine:
         decisions = Decisions(self.decide, request, names, viewing.alike)
         return TableView(decisions, masks, rows, hidden, viewing.facets, viewing.uniform)
 
-    def _allows(self, question: Question) -> bool:
+    def _allows(self, question: ResourceQuestion) -> bool:
         request = AccessRequest(
             principal=question.subject.principal,
             resource=question.resource,
@@ -511,6 +511,6 @@ def _in_catalog(resource: Resource) -> bool:
     return bool(resource.elements) and resource.elements[0][0] == "catalog"
 
 
-def _unknown_access(question: Question, access: str) -> Answer:
+def _unknown_access(question: ResourceQuestion, access: str) -> CombinedDecision:
     name = question.service.definition.name
-    return Answer(f"`{access}` is no access type of service `{name}`", determined=False)
+    return CombinedDecision(f"`{access}` is no access type of service `{name}`", determined=False)

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange(Generic[T]):
+class ListDelta(Generic[T]):
     """How one list became another."""
 
     gone: list[T]
@@ -23,7 +23,7 @@ class Exchange(Generic[T]):
     """What is another object now but equal, and has the same number."""
 
 
-def exchanged(old: Sequence[T], new: Sequence[T]) -> Exchange[T]:
+def exchanged(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:
     """Compare two lists by identity, and what is left by number and equality; see `unlike`."""
     went, turned_up = unlike(old, new)
     gone = {ident: old[i] for ident, i in went.items()}
@@ -39,7 +39,7 @@ def exchanged(old: Sequence[T], new: Sequence[T]) -> Exchange[T]:
                 by_number[item.id].remove(twin)
                 twins.append((twin, item))
                 del gone[id(twin)], came[id(item)]
-    return Exchange(list(gone.values()), list(came.values()), twins)
+    return ListDelta(list(gone.values()), list(came.values()), twins)
 
 
 _PORTION = 512

@@ -11,7 +11,7 @@ from gateway.policy.compiled import CompiledItem, CompiledPolicy, told
 from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
 from gateway.policy.obliging import Obliged
-from gateway.policy.service import Question, TagQuestion
+from gateway.policy.service import ResourceQuestion, TagQuestion
 from gateway.policy.settling import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 
@@ -35,7 +35,7 @@ class _Outcome:
 
 
 def consider(
-    question: Question,
+    question: ResourceQuestion,
     decision: Decision,
     masked: Obliged | None,
     filtered: Obliged | None,
@@ -76,7 +76,7 @@ def consider(
     return (*told, *_shared(question, outcomes), *rest)
 
 
-def _shared(question: Question, outcomes: Mapping[PolicyType, _Outcome]) -> Iterator[Considered]:
+def _shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outcome]) -> Iterator[Considered]:
     """Yield what the policies of datasets and projects say that the resource is shared in."""
     sharing = question.service.sharing
     if sharing is None:
@@ -105,8 +105,8 @@ def _considered(policy: Policy, why: str, *, tag: str = "", settled: bool = Fals
 
 
 def _asked(
-    question: Question, type_: PolicyType, zones: Sequence[str]
-) -> Iterator[tuple[CompiledPolicy, Question | TagQuestion]]:
+    question: ResourceQuestion, type_: PolicyType, zones: Sequence[str]
+) -> Iterator[tuple[CompiledPolicy, ResourceQuestion | TagQuestion]]:
     for zone in zones:
         on_tags = question.on_tags(type_, zone, None)
         on_tags.sort(key=lambda one: one[1][0].sort_key)
@@ -116,27 +116,29 @@ def _asked(
             yield policy, question
 
 
-def speaking(question: Question, type_: PolicyType, zones: Sequence[str]) -> Iterator[tuple[Policy, str]]:
+def speaking(
+    question: ResourceQuestion, type_: PolicyType, zones: Sequence[str]
+) -> Iterator[tuple[Policy, str]]:
     """Yield the policies of a type that speak of the resource, with the tag by which they do."""
     for policy, asking in _asked(question, type_, zones):
         yield policy.policy, asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
 
 
-def _outcome_of(question: Question, decision: Decision) -> _Outcome:
+def _outcome_of(question: ResourceQuestion, decision: Decision) -> _Outcome:
     if decision.policy.id < 0 and not decision.policy.name:
         return _Outcome(None, "", "", 0, denied=False)
     priority = _priority(question, decision.policy, tag=bool(decision.tag))
     return _Outcome(decision.policy, decision.item, decision.tag, priority, denied=not decision.allowed)
 
 
-def _obligation(question: Question, found: Obliged | None, kind: str) -> _Outcome:
+def _obligation(question: ResourceQuestion, found: Obliged | None, kind: str) -> _Outcome:
     if found is None:
         return _Outcome(None, "", "", 0, denied=False)
     priority = _priority(question, found.policy, tag=bool(found.tag))
     return _Outcome(found.policy, f"{kind}[{found.index}]", found.tag, priority, denied=False)
 
 
-def _priority(question: Question, ref: PolicyRef, *, tag: bool) -> int:
+def _priority(question: ResourceQuestion, ref: PolicyRef, *, tag: bool) -> int:
     filing = question.service.tag_filing if tag else question.service.filing
     found = filing.compiled.values() if filing is not None else ()
     return max((policy.priority for policy, _ in found if policy.ref == ref), default=0)
@@ -150,7 +152,7 @@ def _settled(outcome: _Outcome, type_: PolicyType) -> str:
     return f"its `{outcome.item}` {'denies' if outcome.denied else 'allows'} it"
 
 
-def _wanted(question: Question, type_: PolicyType) -> int:
+def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
     service = question.service
     bits = service.bits.all if wants_any(question.access) else service.bits.wanted(question.access)
     if type_ is PolicyType.MASK:
@@ -160,8 +162,8 @@ def _wanted(question: Question, type_: PolicyType) -> int:
 
 def _lost(
     policy: CompiledPolicy,
-    asking: Question | TagQuestion,
-    question: Question,
+    asking: ResourceQuestion | TagQuestion,
+    question: ResourceQuestion,
     outcome: _Outcome,
     type_: PolicyType,
 ) -> str:
@@ -187,7 +189,7 @@ def _lost(
     return f"{by} was asked earlier and settled it"
 
 
-def _out_of_force(policy: CompiledPolicy, asking: Question | TagQuestion) -> str:
+def _out_of_force(policy: CompiledPolicy, asking: ResourceQuestion | TagQuestion) -> str:
     if policy.policy.schedules and policy.out_of_schedule(asking):
         return "it is out of its schedule"
     false = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is False]
@@ -195,7 +197,7 @@ def _out_of_force(policy: CompiledPolicy, asking: Question | TagQuestion) -> str
 
 
 def _silence(
-    policy: CompiledPolicy, asking: Question | TagQuestion, bits: int, access: str, force: bool | None
+    policy: CompiledPolicy, asking: ResourceQuestion | TagQuestion, bits: int, access: str, force: bool | None
 ) -> str:
     """Say why a policy says nothing about this access of this principal."""
     items = policy.deciding_items
@@ -240,7 +242,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _unasked(
-    policy: Policy, filing: Filing, question: Question, zones: Sequence[str], *, on_tags: bool
+    policy: Policy, filing: Filing, question: ResourceQuestion, zones: Sequence[str], *, on_tags: bool
 ) -> str:
     """Say why a policy was not asked at all."""
     if not policy.enabled:
@@ -258,7 +260,7 @@ def _unasked(
     return f"its resources do not match: {'; '.join(why)}"
 
 
-def _mismatch(policy: Policy, resources: ResourceSet, filing: Filing, question: Question) -> str:
+def _mismatch(policy: Policy, resources: ResourceSet, filing: Filing, question: ResourceQuestion) -> str:
     ways = filing.way_of(policy.type)
     entry = compile_entry(policy, resources, ways)
     if entry is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.exchanges import exchanged
-from gateway.policy.hierarchy import Entry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import ResourceEntry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import is_file_path
 from gateway.policy.path_denials import PathDenials
@@ -36,12 +36,12 @@ class Filing:
         self.definition, self.bits = definition, bits
         self._ways: dict[PolicyType, Ways] = {t: ways_down(definition.levels(t)) for t in PolicyType}
         self.policies = policies
-        self.compiled: dict[int, tuple[CompiledPolicy, tuple[Entry, ...]]] = {}
+        self.compiled: dict[int, tuple[CompiledPolicy, tuple[ResourceEntry, ...]]] = {}
         """Id of the policy object → what was made of it. `policies` keeps those objects, and so their ids."""
         self._conditional: bool | None = None
-        self.denying: dict[CompiledPolicy, tuple[Entry, ...]] = {}
+        self.denying: dict[CompiledPolicy, tuple[ResourceEntry, ...]] = {}
         """Access policies that deny something."""
-        entries: dict[Section, list[Entry]] = {}
+        entries: dict[Section, list[ResourceEntry]] = {}
         for policy in policies:
             self._file(policy, entries)
         self.path_denials = self._path_denials()
@@ -65,7 +65,7 @@ class Filing:
     def index(self, zone: str, type_: PolicyType) -> Index:
         return self.indexes.get((zone, type_), _NOTHING)
 
-    def entries_of(self, policy: CompiledPolicy) -> tuple[Entry, ...]:
+    def entries_of(self, policy: CompiledPolicy) -> tuple[ResourceEntry, ...]:
         """Return an entry for each of the policy's resource sets that can match something."""
         ways = self._ways[policy.policy.type]
         sets: tuple[ResourceSet, ...] = (policy.policy.resources, *policy.policy.additional_resources)
@@ -85,8 +85,8 @@ class Filing:
         filing.policies = policies
         filing.compiled = dict(self.compiled)
         filing.denying = dict(self.denying)
-        out: dict[Section, list[Entry]] = {}
-        new: dict[Section, list[Entry]] = {}
+        out: dict[Section, list[ResourceEntry]] = {}
+        new: dict[Section, list[ResourceEntry]] = {}
         for policy in change.gone:
             made = filing.compiled.pop(id(policy), None)
             if made is not None:
@@ -107,7 +107,7 @@ class Filing:
                 del filing.indexes[section]
         return filing
 
-    def _file(self, policy: Policy, entries: dict[Section, list[Entry]]) -> None:
+    def _file(self, policy: Policy, entries: dict[Section, list[ResourceEntry]]) -> None:
         if not policy.enabled:
             return
         compiled = CompiledPolicy(policy, self.definition, self.bits)
@@ -122,6 +122,6 @@ def _section(policy: Policy) -> Section:
     return policy.zone, policy.type
 
 
-def entries_for(of: object, sets: Iterable[ResourceSet], ways: Ways) -> list[Entry]:
+def entries_for(of: object, sets: Iterable[ResourceSet], ways: Ways) -> list[ResourceEntry]:
     """Return an entry for each resource set that can match something."""
     return [entry for resources in sets if (entry := compile_entry(of, resources, ways)) is not None]

@@ -27,7 +27,7 @@ class MatchType(enum.Enum):
 HERE = frozenset({MatchType.SELF, MatchType.SELF_AND_ALL_DESCENDANTS})
 
 
-class Entry:
+class ResourceEntry:
     """One resource set of a policy, tagged resource or zone: a matcher for each level, from the root down."""
 
     __slots__ = ("facets", "last_specific", "levels", "matchers", "of", "scripted")
@@ -109,14 +109,14 @@ _MOST_SHARED = 65_536
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Way:
+class Hierarchy:
     """One way down from the root; makes entries, which share the matchers of equal values."""
 
     names: tuple[str, ...]
     levels: tuple[ResourceDef, ...]
     shared: tuple[dict[ResourceValues, LevelMatcher], ...]
 
-    def entry(self, of: Any, resources: ResourceSet) -> Entry:
+    def entry(self, of: Any, resources: ResourceSet) -> ResourceEntry:
         matchers = []
         for name, level, shared in zip(self.names, self.levels, self.shared, strict=True):
             values = resources[name]
@@ -126,10 +126,10 @@ class Way:
                     shared.clear()
                 matcher = shared[values] = LevelMatcher(level, values)
             matchers.append(matcher)
-        return Entry(of, self.names, tuple(matchers))
+        return ResourceEntry(of, self.names, tuple(matchers))
 
 
-Ways = Mapping[frozenset[str], Way]
+Ways = Mapping[frozenset[str], Hierarchy]
 """The levels of a way down from the root, as a set → the same in order."""
 
 
@@ -138,14 +138,14 @@ def ways_down(levels: Sequence[ResourceDef]) -> Ways:
     ways = [way for level in levels if (way := way_down(level.name, levels)) is not None]
     shared: dict[str, dict[ResourceValues, LevelMatcher]] = {level.name: {} for level in levels}
     return {
-        frozenset(level.name for level in way): Way(
+        frozenset(level.name for level in way): Hierarchy(
             tuple(level.name for level in way), way, tuple(shared[level.name] for level in way)
         )
         for way in ways
     }
 
 
-def compile_entry(of: Any, resources: ResourceSet, ways: Ways) -> Entry | None:
+def compile_entry(of: Any, resources: ResourceSet, ways: Ways) -> ResourceEntry | None:
     """Return the entry for one resource set, or None when it can never match.
 
     A set whose levels do not form a way down without gaps matches nothing, as in Ranger.

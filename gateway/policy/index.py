@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.hierarchy import Entry
+from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.subjects import Subject
 
 _MOST_KEYS = 64
@@ -29,7 +29,7 @@ _SPLIT_AT = 12
 Shape = tuple[int, ...]
 """Positions of the levels whose values are keys."""
 _Key = Any
-_Gone = Collection[Entry]
+_Gone = Collection[ResourceEntry]
 
 
 class _Pile:
@@ -37,10 +37,10 @@ class _Pile:
 
     __slots__ = ("_by_prefix", "_rest", "entries")
 
-    def __init__(self, entries: list[Entry], depth: int, shape: Shape) -> None:
+    def __init__(self, entries: list[ResourceEntry], depth: int, shape: Shape) -> None:
         self.entries = entries
-        self._by_prefix: dict[tuple[int, int], dict[str, list[Entry]]] | None = None
-        self._rest: list[Entry] = []
+        self._by_prefix: dict[tuple[int, int], dict[str, list[ResourceEntry]]] | None = None
+        self._rest: list[ResourceEntry] = []
         if len(entries) > _SPLIT_AT and len(shape) < depth:
             self._split(depth, shape)
 
@@ -53,7 +53,7 @@ class _Pile:
             for prefix in prefixes:
                 self._by_prefix.setdefault((at, len(prefix)), {}).setdefault(prefix, []).append(entry)
 
-    def find(self, values: Sequence[str]) -> Iterable[Entry]:
+    def find(self, values: Sequence[str]) -> Iterable[ResourceEntry]:
         if self._by_prefix is None:
             return self.entries
         found = list(self._rest)
@@ -66,7 +66,7 @@ class _Pile:
 _FEW = 32
 
 
-def _without(entries: list[Entry], gone: _Gone) -> list[Entry]:
+def _without(entries: list[ResourceEntry], gone: _Gone) -> list[ResourceEntry]:
     """Return another list without what is gone; a few are found fastest one after the other."""
     if len(gone) > _FEW:
         return [entry for entry in entries if entry not in gone]
@@ -76,7 +76,7 @@ def _without(entries: list[Entry], gone: _Gone) -> list[Entry]:
     return kept
 
 
-def _prefixes(entry: Entry, depth: int, shape: Shape) -> tuple[Collection[str], int]:
+def _prefixes(entry: ResourceEntry, depth: int, shape: Shape) -> tuple[Collection[str], int]:
     """Return what an asked value must begin with at the first level where that is known, and that level."""
     for at, matcher in enumerate(entry.matchers[:depth]):
         if at not in shape:
@@ -91,7 +91,7 @@ class _File:
 
     __slots__ = ("_by_group", "_by_role", "_by_user", "_depth", "_shape", "_wide", "all")
 
-    def __init__(self, depth: int, shape: Shape, entries: list[Entry]) -> None:
+    def __init__(self, depth: int, shape: Shape, entries: list[ResourceEntry]) -> None:
         self._depth, self._shape = depth, shape
         self.all = _Pile(entries, depth, shape)
         self._wide: _Pile | None = None
@@ -101,7 +101,7 @@ class _File:
         if len(entries) > _SPLIT_AT:
             self._exchange((), entries)
 
-    def concerning(self, values: Sequence[str], subject: Subject) -> Iterable[Entry]:
+    def concerning(self, values: Sequence[str], subject: Subject) -> Iterable[ResourceEntry]:
         """Return the entries that can say something about a subject; one may come more than once."""
         if self._wide is None:
             return self.all.find(values)
@@ -114,7 +114,7 @@ class _File:
             found += self._by_role[role].find(values)
         return found
 
-    def changed(self, gone: _Gone, new: list[Entry]) -> _File:
+    def changed(self, gone: _Gone, new: list[ResourceEntry]) -> _File:
         """Return the file with some entries exchanged."""
         entries = _without(self.all.entries, gone)
         entries += new
@@ -128,10 +128,10 @@ class _File:
         file._exchange(gone, new)
         return file
 
-    def _exchange(self, gone: _Gone, new: Iterable[Entry]) -> None:
+    def _exchange(self, gone: _Gone, new: Iterable[ResourceEntry]) -> None:
         """Put entries in and out of the parts for principals."""
-        was: dict[tuple[str, str], set[Entry]] = {}
-        now: dict[tuple[str, str], list[Entry]] = {}
+        was: dict[tuple[str, str], set[ResourceEntry]] = {}
+        now: dict[tuple[str, str], list[ResourceEntry]] = {}
         for entry in gone:
             for part in _principals(entry):
                 was.setdefault(part, set()).add(entry)
@@ -153,7 +153,7 @@ class _File:
             self._wide = _Pile([], self._depth, self._shape)
 
 
-def _principals(entry: Entry) -> set[tuple[str, str]]:
+def _principals(entry: ResourceEntry) -> set[tuple[str, str]]:
     """Return whom an entry can say something about: (kind, name), or an empty kind for everybody."""
     policy = entry.of
     if not isinstance(policy, CompiledPolicy) or policy.speaks_of_everyone:
@@ -174,17 +174,19 @@ class _Shelf:
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
-        self.files: dict[Shape, tuple[Callable[[Sequence[str]], _Key], dict[_Key, Entry | _File]]] = {}
+        self.files: dict[
+            Shape, tuple[Callable[[Sequence[str]], _Key], dict[_Key, ResourceEntry | _File]]
+        ] = {}
         """A file with one entry is that entry."""
 
-    def find(self, values: Sequence[str], subject: Subject | None) -> list[Entry]:
+    def find(self, values: Sequence[str], subject: Subject | None) -> list[ResourceEntry]:
         """Return the candidates; without a subject those of every subject."""
-        found: list[Entry] = []
+        found: list[ResourceEntry] = []
         for key_of, files in self.files.values():
             file = files.get(key_of(values))
             if file is None:
                 continue
-            if isinstance(file, Entry):
+            if isinstance(file, ResourceEntry):
                 found.append(file)
             elif subject is None:
                 found += file.all.find(values)
@@ -192,7 +194,9 @@ class _Shelf:
                 found += file.concerning(values, subject)
         return found
 
-    def changed(self, changes: dict[tuple[Shape, _Key], tuple[set[Entry], list[Entry]]]) -> _Shelf:
+    def changed(
+        self, changes: dict[tuple[Shape, _Key], tuple[set[ResourceEntry], list[ResourceEntry]]]
+    ) -> _Shelf:
         shelf = _Shelf(self.depth)
         shelf.files = dict(self.files)
         copied: set[Shape] = set()
@@ -237,11 +241,11 @@ class Index:
 
     __slots__ = ("_shelves",)
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[ResourceEntry] = ()) -> None:
         self._shelves: tuple[dict[tuple[str, ...], _Shelf], dict[tuple[str, ...], _Shelf]] = ({}, {})
         """Way down → entries that reach exactly so deep, or deeper with nothing specific further down;
         and entries that speak of something specific further down."""
-        gathered: dict[tuple[bool, tuple[str, ...]], dict[tuple[Shape, _Key], list[Entry]]] = {}
+        gathered: dict[tuple[bool, tuple[str, ...]], dict[tuple[Shape, _Key], list[ResourceEntry]]] = {}
         for entry in entries:
             for below, levels, shape, key in _places(entry):
                 gathered.setdefault((below, levels), {}).setdefault((shape, key), []).append(entry)
@@ -256,10 +260,11 @@ class Index:
     def __bool__(self) -> bool:
         return bool(self._shelves[0] or self._shelves[1])
 
-    def changed(self, gone: Iterable[Entry], new: Iterable[Entry]) -> Index:
+    def changed(self, gone: Iterable[ResourceEntry], new: Iterable[ResourceEntry]) -> Index:
         """Return the index with some entries taken out and others put in."""
         changes: dict[
-            tuple[bool, tuple[str, ...]], dict[tuple[Shape, _Key], tuple[set[Entry], list[Entry]]]
+            tuple[bool, tuple[str, ...]],
+            dict[tuple[Shape, _Key], tuple[set[ResourceEntry], list[ResourceEntry]]],
         ] = {}
         for entry in gone:
             for below, levels, shape, key in _places(entry):
@@ -278,28 +283,32 @@ class Index:
                 del index._shelves[below][levels]
         return index
 
-    def at(self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None) -> list[Entry]:
+    def at(
+        self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
+    ) -> list[ResourceEntry]:
         """Return candidates that can match the resource itself (SELF or with all its descendants)."""
         shelf = self._shelves[0].get(levels)
         return shelf.find(values, subject) if shelf is not None else []
 
-    def below(self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None) -> list[Entry]:
+    def below(
+        self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
+    ) -> list[ResourceEntry]:
         """Return candidates that can match something below the resource only."""
         shelf = self._shelves[1].get(levels)
         return shelf.find(values, subject) if shelf is not None else []
 
-    def everything(self, subject: Subject | None) -> list[Entry]:
+    def everything(self, subject: Subject | None) -> list[ResourceEntry]:
         """Return every entry that can say something about a subject, or without one about anybody."""
         return [*self.at((), (), subject), *self.below((), (), subject)]
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the entries that may speak of something whose deepest name begins as here, of what it lies
         in or of what lies in it."""
         reach = levels[:-1], values[:-1]
         listed = (*self.at(*reach, None), *self.below(*reach, None), *self.above(levels, values))
         return [entry for entry in dict.fromkeys(listed) if entry.may_begin(levels, values)]
 
-    def above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+    def above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return candidates that can match something above the resource."""
         return [
             entry
@@ -309,7 +318,7 @@ class Index:
         ]
 
 
-def _places(entry: Entry) -> Iterator[_Place]:
+def _places(entry: ResourceEntry) -> Iterator[_Place]:
     """Yield every place where an entry is filed."""
     matchers = entry.matchers
     plain = [i for i, matcher in enumerate(matchers) if matcher.is_literal]
@@ -325,7 +334,7 @@ def _places(entry: Entry) -> Iterator[_Place]:
             yield below, way, shape, key[0] if len(shape) == 1 else key
 
 
-def _combinations(entry: Entry, plain: Sequence[int]) -> int:
+def _combinations(entry: ResourceEntry, plain: Sequence[int]) -> int:
     product = 1
     for i in plain:
         product *= len(entry.matchers[i].literals)

@@ -14,7 +14,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource, Scope
 from gateway.policy.differences import pairs_of, principals_of
-from gateway.policy.diffing import SELECT, Question, filter_side, mask_side
+from gateway.policy.diffing import SELECT, AccessQuestion, filter_side, mask_side
 from gateway.policy.engine import Engine
 
 TableParts = tuple[str, str, str]
@@ -34,7 +34,7 @@ class Protection(enum.Enum):
     """No policy grants anything of its table."""
 
 
-class Sight(NamedTuple):
+class ColumnSight(NamedTuple):
     """What one principal sees of a column."""
 
     protection: Protection | None
@@ -67,13 +67,13 @@ class Sights:
     cut_off: str = ""
     """Why not everything was asked; empty when it was."""
 
-    def of(self, table: TableParts, columns: Iterable[str]) -> dict[str, list[Sight]]:
+    def of(self, table: TableParts, columns: Iterable[str]) -> dict[str, list[ColumnSight]]:
         """Return for each column what each of the principals sees, in their order.
 
         Nothing when there is no more to be asked: `cut_off` says so.
         """
         names = sorted(set(columns))
-        found: dict[str, list[Sight]] = {name: [] for name in names}
+        found: dict[str, list[ColumnSight]] = {name: [] for name in names}
         if self.asked + len(self.principals) > self.most_asked:
             self.cut_off = f"only the first {self.most_asked:,} answers of policies on tables were looked at"
             return {}
@@ -85,11 +85,11 @@ class Sights:
             rows = "" if view.row_filter is None else view.row_filter.expression
             for name in names:
                 if name in view.hidden:
-                    found[name].append(Sight(self._hidden(principal, resource, name)))
+                    found[name].append(ColumnSight(self._hidden(principal, resource, name)))
                 elif name in view.masks:
-                    found[name].append(Sight(Protection.MASKED, rows))
+                    found[name].append(ColumnSight(Protection.MASKED, rows))
                 else:
-                    found[name].append(Sight(Protection.FILTERED if rows else None, rows))
+                    found[name].append(ColumnSight(Protection.FILTERED if rows else None, rows))
         return found
 
     def _hidden(self, principal: Principal, table: Resource, column: str) -> Protection:
@@ -108,8 +108,8 @@ class Sights:
         self,
         source: tuple[TableParts, str],
         target: tuple[TableParts, str],
-        at_source: Sequence[Sight],
-        at_target: Sequence[Sight],
+        at_source: Sequence[ColumnSight],
+        at_target: Sequence[ColumnSight],
         *,
         ungranted: bool,
     ) -> list[Weaker]:
@@ -132,7 +132,12 @@ class Sights:
         return found
 
     def files(
-        self, source: tuple[TableParts, str], location: str, at_source: Sequence[Sight], *, ungranted: bool
+        self,
+        source: tuple[TableParts, str],
+        location: str,
+        at_source: Sequence[ColumnSight],
+        *,
+        ungranted: bool,
     ) -> list[Weaker]:
         """Return who may read the files that the source landed in and sees less of the source."""
         found = []
@@ -154,7 +159,7 @@ class Sights:
             AccessRequest(principal=principal, resource=resource, access=SELECT, context=self.context)
         )
 
-    def _told(self, principal: Principal, of: tuple[TableParts, str], sight: Sight) -> str:
+    def _told(self, principal: Principal, of: tuple[TableParts, str], sight: ColumnSight) -> str:
         """Say how a column is seen, and which policies have it so."""
         table = Resource.table(*of[0])
         column = table.child("column", of[1])
@@ -169,8 +174,8 @@ class Sights:
             told.append(f"{rows.says}{_by(rows.policy.name)}")
         return ", ".join(told)
 
-    def _question(self, principal: Principal, resource: Resource) -> Question:
-        return Question(
+    def _question(self, principal: Principal, resource: Resource) -> AccessQuestion:
+        return AccessQuestion(
             principal=principal,
             resource=resource,
             label=str(resource),

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from gateway.policy.facts import Facts
 from gateway.policy.script import Script, parse
-from gateway.policy.script.names import Scope
+from gateway.policy.script.names import ScriptScope
 from gateway.policy.script.tokens import Untranslatable
-from gateway.policy.script.values import CannotTell, Several, Value, is_nothing, to_text
+from gateway.policy.script.values import AttributeValues, CannotTell, Value, is_nothing, to_text
 
 OPENING = "${{"
 MAX_TEMPLATE = 16_384
@@ -53,10 +53,10 @@ def expression(script: str) -> Script:
 def _attribute(name: str, script: str) -> Script:
     otherwise = None if "-" in name else parse(script)
 
-    def run(scope: Scope) -> Value:
+    def run(scope: ScriptScope) -> Value:
         values = scope.facts.user_attributes.get(name, ())
         if values:
-            return values[0] if len(values) == 1 else Several(values)
+            return values[0] if len(values) == 1 else AttributeValues(values)
         return otherwise.value(scope.facts) if otherwise is not None else None
 
     return Script(frozenset(), run)

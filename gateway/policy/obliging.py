@@ -12,7 +12,7 @@ from gateway.policy.compiled import CompiledPolicy
 from gateway.policy.facts import Facts
 from gateway.policy.masks import mask_expression, null_of
 from gateway.policy.matching import NO_FACETS, SCRIPT_START
-from gateway.policy.service import Applying, OnTag, Question, TagQuestion
+from gateway.policy.service import Applying, OnTag, ResourceQuestion, TagQuestion
 from gateway.policy.settling import candidate_zones, wants_any
 from gateway.policy.sqltext import bind, facets_of
 from gateway.policy.subjects import Subject
@@ -44,17 +44,17 @@ class Obliged:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedItem:
     """An item that holds, with what it was found by."""
 
     policy: CompiledPolicy
     item: MaskItem | FilterItem
     certain: bool
-    asked: Question | TagQuestion
+    asked: ResourceQuestion | TagQuestion
     zone: str
 
 
-def find(question: Question, type_: PolicyType, *, any_access: bool = False) -> Found | None:
+def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = False) -> MatchedItem | None:
     """Return the item that holds for the question, in whichever of its zones one does."""
     if question.service.is_super(question.subject):
         return None
@@ -71,7 +71,7 @@ def find(question: Question, type_: PolicyType, *, any_access: bool = False) -> 
     return _shared(question, type_, any_access=any_access)
 
 
-def _shared(question: Question, type_: PolicyType, *, any_access: bool) -> Found | None:
+def _shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) -> MatchedItem | None:
     """Return the mask or filter of what is shared with the subject: it holds where no policy has one."""
     sharing = question.service.sharing
     if sharing is None:
@@ -79,21 +79,25 @@ def _shared(question: Question, type_: PolicyType, *, any_access: bool) -> Found
     found = sharing.obligation(question, type_, _wanted(question, type_), any_access=any_access)
     if found is None or not isinstance(found[1], (MaskItem, FilterItem)):
         return None
-    return Found(found[0], found[1], found[2], question, next(iter(question.zones()), UNZONED))
+    return MatchedItem(found[0], found[1], found[2], question, next(iter(question.zones()), UNZONED))
 
 
-def _wanted(question: Question, type_: PolicyType) -> int:
+def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
     """Return the access types for which there are obligations of a kind, and that are asked for."""
     bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
     return bits if wants_any(question.access) else bits & question.service.bits.wanted(question.access)
 
 
 def find_in(
-    question: Question, type_: PolicyType, zone: str, on_tags: list[OnTag], applying: Iterable[Applying]
-) -> Found | None:
+    question: ResourceQuestion,
+    type_: PolicyType,
+    zone: str,
+    on_tags: list[OnTag],
+    applying: Iterable[Applying],
+) -> MatchedItem | None:
     """Return the first item of the first policy, where a policy on a tag yields to a higher priority only."""
     bits = _wanted(question, type_)
-    first: Found | None = None
+    first: MatchedItem | None = None
     if on_tags:
         if len(on_tags) > 1:
             on_tags.sort(key=_nearest if type_ is PolicyType.MASK else _by_name)
@@ -121,18 +125,22 @@ def _by_name(one: OnTag) -> tuple[str, int, str, bool]:
 
 
 def _of(
-    question: Question, asked: Question | TagQuestion, applying: Applying, bits: int, zone: str
-) -> Found | None:
+    question: ResourceQuestion,
+    asked: ResourceQuestion | TagQuestion,
+    applying: Applying,
+    bits: int,
+    zone: str,
+) -> MatchedItem | None:
     policy, _, doubted = applying
     if policy.facets:
         question.note(policy.facets)
     found = policy.obligation(asked, bits, doubted=doubted)
     if found is None or not isinstance(found[0], (MaskItem, FilterItem)):
         return None
-    return Found(policy, found[0], found[1], asked, zone)
+    return MatchedItem(policy, found[0], found[1], asked, zone)
 
 
-def obliged(found: Found, question: Question) -> Obliged:
+def obliged(found: MatchedItem, question: ResourceQuestion) -> Obliged:
     """Return what was found with everything that is to be told of it."""
     items: Sequence[object] = [item.item for item in found.policy.obligations]
     return Obliged(
@@ -148,7 +156,7 @@ def obliged(found: Found, question: Question) -> Obliged:
 
 
 def column_mask(
-    found: Found | None, column: str, data_type: str, question: Question, masked_date: str
+    found: MatchedItem | None, column: str, data_type: str, question: ResourceQuestion, masked_date: str
 ) -> ColumnMask | None:
     """Return what the column shows; None means the value itself."""
     if found is None:
@@ -198,7 +206,7 @@ def _plain_mask(
     )
 
 
-def _transformer(found: Found, question: Question) -> str:
+def _transformer(found: MatchedItem, question: ResourceQuestion) -> str:
     """Return what the definition of the policy's service says of the mask type, if it is understood.
 
     Anything but a call of Hive's functions is not pasted: nobody parsed it when it was loaded.
@@ -212,7 +220,7 @@ def _transformer(found: Found, question: Question) -> str:
 
 
 def row_filter(
-    found: Found | None, question: Question, memory: dict[tuple[str, Subject], str]
+    found: MatchedItem | None, question: ResourceQuestion, memory: dict[tuple[str, Subject], str]
 ) -> RowFilter | None:
     """Return the predicate that rows must satisfy; None means every row.
 
@@ -247,6 +255,6 @@ def row_filter(
 _MOST_REMEMBERED = 4096
 
 
-def _note_text(question: Question, text: str) -> None:
+def _note_text(question: ResourceQuestion, text: str) -> None:
     if SCRIPT_START in text:
         question.note(facets_of(text))

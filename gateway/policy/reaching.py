@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gateway.model.policy import PolicyType
-from gateway.policy.hierarchy import Entry
+from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
-from gateway.policy.service import Question
+from gateway.policy.service import ResourceQuestion
 from gateway.policy.settling import Said, said_by
 from gateway.policy.zones import UNZONED
 
 
-def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said | None:
+def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> Said | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
     tags = question.service.tag_filing
     if tags is not None and tags.denying:
@@ -31,7 +31,7 @@ def denied_below(question: Question, zone: str, bit: int, priority: int) -> Said
     return None
 
 
-def _denied_by_tags(question: Question, zone: str, bit: int, priority: int) -> Said | None:
+def _denied_by_tags(question: ResourceQuestion, zone: str, bit: int, priority: int) -> Said | None:
     for tag, applying in question.on_tags(PolicyType.ACCESS, zone, question.subject):
         said = said_by(question, tag, applying)
         if said.policy.priority >= priority and (said.deny | said.rest) & bit:
@@ -39,7 +39,7 @@ def _denied_by_tags(question: Question, zone: str, bit: int, priority: int) -> S
     return None
 
 
-def other_zone_below(question: Question, zone: str) -> bool:
+def other_zone_below(question: ResourceQuestion, zone: str) -> bool:
     """Say whether reading the path may reach what belongs to another security zone, and to its policies."""
     level = question.levels[-1]
     return any(
@@ -52,12 +52,12 @@ def other_zone_below(question: Question, zone: str) -> bool:
     )
 
 
-def _may_reach(question: Question, value: str) -> bool:
+def _may_reach(question: ResourceQuestion, value: str) -> bool:
     written, script, _ = value.partition(SCRIPT_START)
     return may_reach(question.values[-1], canonical(f"{written}*" if script else written))
 
 
-def may_be_denied_below(question: Question) -> bool:
+def may_be_denied_below(question: ResourceQuestion) -> bool:
     """Say whether some policy, on tags or on resources, denies anything in a resource to anybody.
 
     What belongs to another zone further down is denied to everybody whom that zone does not allow it.
@@ -73,7 +73,7 @@ def may_be_denied_below(question: Question) -> bool:
     return tags is not None and bool(tags.denying) and service.taggings.may_tag_in(levels, values)
 
 
-def _may_concern(entry: Entry, levels: tuple[str, ...], values: tuple[str, ...]) -> bool:
+def _may_concern(entry: ResourceEntry, levels: tuple[str, ...], values: tuple[str, ...]) -> bool:
     return entry.levels[: len(levels)] == levels and all(
         matcher.may_match(value) for matcher, value in zip(entry.matchers, values, strict=False)
     )

@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterable
 
 from gateway.model.policy import PolicyType
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.hierarchy import Entry
+from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.index import Index
 from gateway.policy.matching import NOBODY
-from gateway.policy.service import COLUMN, Question
+from gateway.policy.service import COLUMN, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
-def renaming_opens(old: Question, new: Question) -> bool:
+def renaming_opens(old: ResourceQuestion, new: ResourceQuestion) -> bool:
     """Say whether somebody may do or see more with a table named as in `new` than as in `old`."""
     service = old.service
     zones = old.zones()
@@ -40,7 +40,7 @@ def renaming_opens(old: Question, new: Question) -> bool:
     return _tags(old) != _tags(new)
 
 
-def guards_escaped(old: Question, new: Question, *, beginning: bool) -> bool:
+def guards_escaped(old: ResourceQuestion, new: ResourceQuestion, *, beginning: bool) -> bool:
     """Say whether somebody may see rows by the name in `new` past a mask, a row filter or a denial that holds
     for them by the name in `old`; with `beginning`, by any name that begins with that one.
 
@@ -69,7 +69,7 @@ def guards_escaped(old: Question, new: Question, *, beginning: bool) -> bool:
         each = [_Speaking(service.filing.index(zone, type_), new) for zone in new_zones or (UNZONED,)]
         if was - frozenset.intersection(*(one.surely for one in each)):
             return True
-        came = frozenset[Entry]().union(*(one.maybe for one in each)) - was
+        came = frozenset[ResourceEntry]().union(*(one.maybe for one in each)) - was
         if type_ is PolicyType.ACCESS:
             if any(one.of.allows and one.of.priority > other.of.priority for one in came for other in was):
                 return True
@@ -82,24 +82,26 @@ def guards_escaped(old: Question, new: Question, *, beginning: bool) -> bool:
     return obliged and bool(new_tags - old_tags)
 
 
-def _reach(asked: Question, *, beginning: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _reach(asked: ResourceQuestion, *, beginning: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the levels and values of what is asked about, or of the database of all that begins so."""
     return (asked.levels[:-1], asked.values[:-1]) if beginning else (asked.levels, asked.values)
 
 
-def _guards(index: Index, asked: Question, type_: PolicyType, beginning: bool) -> Iterable[Entry]:
+def _guards(
+    index: Index, asked: ResourceQuestion, type_: PolicyType, beginning: bool
+) -> Iterable[ResourceEntry]:
     """Return the entries that may mask, filter or deny something by the name, or by one that begins so."""
     if beginning:
         reach = _reach(asked, beginning=True)
         listed = (*index.at(*reach, None), *index.below(*reach, None))
         deep = (one for one in listed if len(one.levels) >= len(asked.levels))
-        found: Collection[Entry] = [one for one in deep if one.may_begin(asked.levels, asked.values)]
+        found: Collection[ResourceEntry] = [one for one in deep if one.may_begin(asked.levels, asked.values)]
     else:
         found = _Speaking(index, asked).maybe
     return (one for one in found if (one.of.denies if type_ is PolicyType.ACCESS else one.of.obligations))
 
 
-def _apart(one: Entry, other: Entry) -> bool:
+def _apart(one: ResourceEntry, other: ResourceEntry) -> bool:
     """Whether both speak of a column, and never of the same."""
     if len(one.matchers) != len(other.matchers) or one.levels != other.levels or one.levels[-1:] != (COLUMN,):
         return False
@@ -107,7 +109,7 @@ def _apart(one: Entry, other: Entry) -> bool:
     return last.is_literal and others.is_literal and last.literals.isdisjoint(others.literals)
 
 
-def _zones(asked: Question, *, beginning: bool) -> tuple[frozenset[str], bool]:
+def _zones(asked: ResourceQuestion, *, beginning: bool) -> tuple[frozenset[str], bool]:
     """Return the zones that the name may lie in, or one that begins so; and whether it surely lies in one."""
     if not beginning:
         found = asked.zones()
@@ -117,7 +119,7 @@ def _zones(asked: Question, *, beginning: bool) -> tuple[frozenset[str], bool]:
     return frozenset(entry.of for entry in entries), covered
 
 
-def _tags_of(asked: Question, *, beginning: bool) -> frozenset[Entry]:
+def _tags_of(asked: ResourceQuestion, *, beginning: bool) -> frozenset[ResourceEntry]:
     """Return what gives the table or its columns tags; nothing where no policy is on tags."""
     service = asked.service
     if service.tag_filing is None or not service.tag_filing.indexes:
@@ -127,33 +129,33 @@ def _tags_of(asked: Question, *, beginning: bool) -> frozenset[Entry]:
     return frozenset(entry for entry, _ in service.taggings.on(asked.levels, asked.values, asked, below=True))
 
 
-def _is_dynamic(entry: Entry) -> bool:
+def _is_dynamic(entry: ResourceEntry) -> bool:
     return any(matcher.dynamic for matcher in entry.matchers)
 
 
 class _Speaking:
     """The entries that speak of a table or of what is in it: of whom it may be so, and of whom it is."""
 
-    def __init__(self, index: Index, asked: Question) -> None:
+    def __init__(self, index: Index, asked: ResourceQuestion) -> None:
         found = (*index.at(asked.levels, asked.values, None), *index.below(asked.levels, asked.values, None))
         self.maybe = frozenset(entry for entry in found if _may_match(entry, asked.values))
         self.surely = frozenset(entry for entry in self.maybe if not _in_doubt(entry))
 
 
-def _may_match(entry: Entry, values: tuple[str, ...]) -> bool:
+def _may_match(entry: ResourceEntry, values: tuple[str, ...]) -> bool:
     return all(
         matcher.dynamic or matcher.matches(value, NOBODY) is not False
         for matcher, value in zip(entry.matchers, values, strict=False)
     )
 
 
-def _in_doubt(entry: Entry) -> bool:
+def _in_doubt(entry: ResourceEntry) -> bool:
     """Whether it depends on who asks or on a condition, which may ask for the table's name."""
     policy: CompiledPolicy = entry.of
     return policy.tested or _is_dynamic(entry)
 
 
-def _tags(asked: Question) -> frozenset[tuple[Entry, object]]:
+def _tags(asked: ResourceQuestion) -> frozenset[tuple[ResourceEntry, object]]:
     """Return what tags the table or its columns get, and how; never equal when it depends on who asks."""
     found = asked.service.taggings.on(asked.levels, asked.values, asked, below=True)
     if any(_is_dynamic(entry) for entry, _ in found):

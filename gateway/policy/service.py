@@ -13,7 +13,7 @@ from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
 from gateway.policy.filing import Filing
-from gateway.policy.hierarchy import HERE, Entry, MatchType, ways_down
+from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
 from gateway.policy.sharing import SharedResources
@@ -24,10 +24,10 @@ from gateway.policy.zones import Zones
 _Compared = Callable[[str], str]
 
 
-class Service:
+class CompiledService:
     """The policies, zones and tags of one service. Immutable but for the making."""
 
-    def __init__(self, service: model.Service, base: Service | None = None) -> None:
+    def __init__(self, service: model.Service, base: CompiledService | None = None) -> None:
         """Compile a service; from `base`, an older state of it, comes what has not changed."""
         if base is not None and not _like(service, base.model):
             base = None
@@ -129,7 +129,7 @@ Applying = tuple[CompiledPolicy, bool, bool]
 """A policy whose resources match; whether only something below the resource does; whether in doubt."""
 
 
-class Question(Asker):
+class ResourceQuestion(Asker):
     """A resource in the terms of the service that speaks for it, who asks, and under which circumstances."""
 
     __slots__ = (
@@ -149,7 +149,7 @@ class Question(Asker):
 
     def __init__(
         self,
-        service: Service,
+        service: CompiledService,
         levels: tuple[str, ...],
         values: tuple[str, ...],
         subject: Subject,
@@ -186,7 +186,7 @@ class Question(Asker):
         """Say whether the resource is a path, or one of several, that is not what it looks like."""
         return self.on_path and any(paths.deviates(path) for path in _each(self.values[-1]))
 
-    def single(self) -> list[Question]:
+    def single(self) -> list[ResourceQuestion]:
         """Return the question about each of the deepest level's values."""
         last = self.values[-1]
         return [self.instead(value) for value in last.each] if isinstance(last, AnyOf) else [self]
@@ -265,12 +265,14 @@ class Question(Asker):
     def zones(self) -> tuple[str, ...]:
         return self.service.zones.of(self.levels, self.values, self, varied=self._varied)
 
-    def instead(self, value: str) -> Question:
+    def instead(self, value: str) -> ResourceQuestion:
         """Return the same question about another value of the deepest level."""
         *above, (level, _) = self.resource.elements
         resource = Resource((*above, (level, value)), self.owner)
         values = (*self.values[:-1], *self.service.compared(level, [value]))
-        return Question(self.service, self.levels, values, self.subject, resource, self.access, self.context)
+        return ResourceQuestion(
+            self.service, self.levels, values, self.subject, resource, self.access, self.context
+        )
 
     def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""
@@ -300,7 +302,7 @@ class Question(Asker):
             if entry.match(self.values, self) is MatchType.DESCENDANT:
                 yield entry.of, True, entry.scripted and entry.doubtful(self.values, self)
 
-    def column_entries(self, index: Index, subject: Subject | None) -> list[Entry]:
+    def column_entries(self, index: Index, subject: Subject | None) -> list[ResourceEntry]:
         """Return entries that apply to some or all columns of this table, in Ranger's order."""
         depth = len(self.levels)
         found = [
@@ -347,7 +349,7 @@ class TagQuestion(Asker):
 
     __slots__ = ("_facts", "hit", "question", "subject")
 
-    def __init__(self, question: Question, hit: TagHit) -> None:
+    def __init__(self, question: ResourceQuestion, hit: TagHit) -> None:
         self.user, self.owner, self.subject = question.user, question.owner, question.subject
         self.question = question
         self.hit = hit

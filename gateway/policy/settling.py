@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gateway.model.policy import PolicyType
 from gateway.model.resource import ANY_ACCESS
 from gateway.policy.compiled import CompiledPolicy
-from gateway.policy.service import Applying, Question, TagQuestion
+from gateway.policy.service import Applying, ResourceQuestion, TagQuestion
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
 
@@ -39,7 +39,7 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CombinedDecision:
     """What came out, and what it came from."""
 
     reason: str
@@ -58,11 +58,11 @@ class Answer:
         return self.said.policy.priority if self.said is not None else 0
 
 
-NOBODY_ALLOWS = Answer(UNDECIDED, determined=False)
+NOBODY_ALLOWS = CombinedDecision(UNDECIDED, determined=False)
 
 
 def all_said(
-    question: Question, zone: str, subject: Subject | None, *, ignore_below: bool = True
+    question: ResourceQuestion, zone: str, subject: Subject | None, *, ignore_below: bool = True
 ) -> list[Said]:
     """Return what policies say of the resource in one zone, those on tags first."""
     on_tags = question.on_tags(PolicyType.ACCESS, zone, subject)
@@ -76,7 +76,7 @@ def all_said(
     return [*found, *_shared(question, zone)]
 
 
-def _shared(question: Question, zone: str) -> list[Said]:
+def _shared(question: ResourceQuestion, zone: str) -> list[Said]:
     """Return what datasets and projects grant; their priority is below that of all that policies say."""
     sharing = question.service.sharing
     if sharing is None:
@@ -86,7 +86,7 @@ def _shared(question: Question, zone: str) -> list[Said]:
 
 
 def said_by(
-    question: Question, tag: TagQuestion | None, applying: Applying, *, ignore_below: bool = True
+    question: ResourceQuestion, tag: TagQuestion | None, applying: Applying, *, ignore_below: bool = True
 ) -> Said:
     """Return what one policy says of the resource."""
     policy, below, doubted = applying
@@ -98,7 +98,7 @@ def said_by(
     return Said(policy, deny, allow, rest, tag)
 
 
-def settle(said: Iterable[Said], bit: int) -> Answer:
+def settle(said: Iterable[Said], bit: int) -> CombinedDecision:
     """Combine what is said about one access type."""
     priority = denying = granting = None
     denied_at = granted_at = 0
@@ -117,10 +117,10 @@ def settle(said: Iterable[Said], bit: int) -> Answer:
                 granting, granted_at = one, place
     if denying is not None:
         if denying.deny & bit:
-            return Answer(DENIED, said=denying, kind="deny", bit=bit, place=denied_at)
-        return Answer(ELSE_DENIED, said=denying, bit=bit, place=denied_at)
+            return CombinedDecision(DENIED, said=denying, kind="deny", bit=bit, place=denied_at)
+        return CombinedDecision(ELSE_DENIED, said=denying, bit=bit, place=denied_at)
     if granting is not None:
-        return Answer(ALLOWED, allowed=True, said=granting, kind="allow", bit=bit, place=granted_at)
+        return CombinedDecision(ALLOWED, allowed=True, said=granting, kind="allow", bit=bit, place=granted_at)
     return NOBODY_ALLOWS
 
 
@@ -129,7 +129,7 @@ def wants_any(access: str) -> bool:
     return access in ("", ANY_ACCESS)
 
 
-def any_of(said: Sequence[Said], bits: int) -> Answer:
+def any_of(said: Sequence[Said], bits: int) -> CombinedDecision:
     """Combine for several access types of which one suffices; denied when all of them are."""
     answers = []
     while bits:
@@ -144,11 +144,11 @@ def any_of(said: Sequence[Said], bits: int) -> Answer:
     return NOBODY_ALLOWS
 
 
-def _place(answer: Answer) -> int:
+def _place(answer: CombinedDecision) -> int:
     return answer.place
 
 
-def all_of(said: Sequence[Said], groups: Iterable[int]) -> Answer:
+def all_of(said: Sequence[Said], groups: Iterable[int]) -> CombinedDecision:
     """Combine for groups of access types: one of each group, and every group."""
     answers = [any_of(said, bits) for bits in groups]
     denied = [a for a in answers if not a.allowed and a.said is not None]
@@ -159,7 +159,7 @@ def all_of(said: Sequence[Said], groups: Iterable[int]) -> Answer:
     return min(answers, key=_place)
 
 
-def sees(question: Question, zone: str) -> bool:
+def sees(question: ResourceQuestion, zone: str) -> bool:
     """Say whether any access type is allowed on the resource or below it; stops at the first that is.
 
     The question counts what is below; what is denied there does not matter.
@@ -183,7 +183,7 @@ def sees(question: Question, zone: str) -> bool:
     return False
 
 
-def candidate_zones(question: Question, *, any_access: bool) -> tuple[str, ...]:
+def candidate_zones(question: ResourceQuestion, *, any_access: bool) -> tuple[str, ...]:
     """Return the zones whose policies are asked in turn until one allows.
 
     Ranger's: a resource that lies in one zone belongs to it; one in several, or in none, to no zone. For any

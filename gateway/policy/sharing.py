@@ -17,7 +17,7 @@ from gateway.model.sharing import DataShare, Project, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.compiled import AccessBits, CompiledPolicy, all_hold
 from gateway.policy.conditions import Test, compile_condition
-from gateway.policy.hierarchy import HERE, Entry, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import HERE, ResourceEntry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import LevelMatcher
 from gateway.policy.schedules import Applies, compile_schedules
@@ -25,7 +25,7 @@ from gateway.policy.service_defs import IMPLICIT
 from gateway.policy.zones import UNZONED
 
 if TYPE_CHECKING:
-    from gateway.policy.service import Question
+    from gateway.policy.service import ResourceQuestion
 
 PRIORITY = -1
 """Below all policies: what is shared is asked about when no policy says anything."""
@@ -41,7 +41,7 @@ class _Holder:
         self.order = (model.name, model.id)
         self.applies = _compiled(model.schedules)
         self.projects: list[tuple[Applies | None, _Holder]] = []
-        self.policies: list[tuple[CompiledPolicy, list[Entry]]] = []
+        self.policies: list[tuple[CompiledPolicy, list[ResourceEntry]]] = []
         for policy in model.policies:
             if policy.enabled:
                 made = CompiledPolicy(replace(policy, priority=PRIORITY), definition, bits)
@@ -49,7 +49,7 @@ class _Holder:
                 entries = [entry for one in sets if (entry := compile_entry(made, one, ways)) is not None]
                 self.policies.append((made, entries))
 
-    def speaking(self, question: Question) -> list[CompiledPolicy]:
+    def speaking(self, question: ResourceQuestion) -> list[CompiledPolicy]:
         """Return the policies that are about this very dataset or project."""
         value = (str(self.id),)
         return [
@@ -58,7 +58,7 @@ class _Holder:
             if any(entry.match(value, question) in HERE for entry in entries)
         ]
 
-    def granted(self, question: Question) -> tuple[list[tuple[CompiledPolicy, int]], int]:
+    def granted(self, question: ResourceQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
         """Return what each policy grants, and what all of them may grant as far as can be told."""
         denied = possible = 0
         found = []
@@ -119,7 +119,7 @@ class SharedResources:
             for member in dataset.shares:
                 shares[member.id].datasets.append((_compiled(member.schedules), made))
         self._levels = {type_: ways_down(definition.levels(type_)) for type_ in PolicyType}
-        found: dict[PolicyType, dict[str, list[Entry]]] = {type_: {} for type_ in PolicyType}
+        found: dict[PolicyType, dict[str, list[ResourceEntry]]] = {type_: {} for type_ in PolicyType}
         for share in shares.values():
             for resource in share.model.resources if share.datasets else ():
                 one = self._resource(resource, share)
@@ -170,7 +170,9 @@ class SharedResources:
             for entry in (*index.at(levels, values, None), *index.below(levels, values, None))
         )
 
-    def grants(self, question: Question, zone: str, *, any_access: bool) -> list[tuple[CompiledPolicy, int]]:
+    def grants(
+        self, question: ResourceQuestion, zone: str, *, any_access: bool
+    ) -> list[tuple[CompiledPolicy, int]]:
         """Return the policies of datasets and projects, in order, with what they grant of the resource."""
         datasets: dict[_Holder, int] = {}
         for one in self._held(question, (zone,), PolicyType.ACCESS, self._bits.all, any_access=any_access):
@@ -189,7 +191,7 @@ class SharedResources:
         ]
 
     def containers(
-        self, question: Question, bits: int, *, any_access: bool
+        self, question: ResourceQuestion, bits: int, *, any_access: bool
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the names of the datasets and projects that hold the resource, whoever may use them."""
         datasets, projects = set[str](), set[str]()
@@ -202,7 +204,7 @@ class SharedResources:
         return tuple(sorted(datasets)), tuple(sorted(projects))
 
     def speaking(
-        self, question: Question, bits: int, *, any_access: bool
+        self, question: ResourceQuestion, bits: int, *, any_access: bool
     ) -> list[tuple[str, CompiledPolicy, int]]:
         """Return the policies of what holds the resource: whose it is, and what it grants the subject."""
         found: dict[CompiledPolicy, tuple[str, CompiledPolicy, int]] = {}
@@ -218,7 +220,7 @@ class SharedResources:
                     found.setdefault(policy, (where, policy, allow & bits & one.resource.bits))
         return list(found.values())
 
-    def audited(self, question: Question, zone: str, *, any_access: bool) -> bool:
+    def audited(self, question: ResourceQuestion, zone: str, *, any_access: bool) -> bool:
         """Say whether a dataset that holds the resource, or a project, wants a record of accesses."""
         bits = self._bits.all if any_access else self._bits.wanted(question.access)
         return any(
@@ -232,7 +234,7 @@ class SharedResources:
         )
 
     def obligation(
-        self, question: Question, type_: PolicyType, bits: int, *, any_access: bool
+        self, question: ResourceQuestion, type_: PolicyType, bits: int, *, any_access: bool
     ) -> tuple[CompiledPolicy, PolicyItem, bool] | None:
         """Return the mask or filter of what is shared with the subject, and whether it is beyond doubt.
 
@@ -258,7 +260,9 @@ class SharedResources:
         rows = _rows(found)
         return None if rows is None else (policy, *rows)
 
-    def _granting(self, question: Question, dataset: _Holder) -> tuple[CompiledPolicy | None, int, int]:
+    def _granting(
+        self, question: ResourceQuestion, dataset: _Holder
+    ) -> tuple[CompiledPolicy | None, int, int]:
         """Return the first policy that may grant a dataset, what is granted for sure, and what may be."""
         first: CompiledPolicy | None = None
         sure = possible = 0
@@ -277,7 +281,13 @@ class SharedResources:
         return first, sure, possible
 
     def _held(
-        self, question: Question, zones: Iterable[str], type_: PolicyType, bits: int, *, any_access: bool
+        self,
+        question: ResourceQuestion,
+        zones: Iterable[str],
+        type_: PolicyType,
+        bits: int,
+        *,
+        any_access: bool,
     ) -> list[_Held]:
         """Return what datasets hold of the resource, in Ranger's order; what is in doubt is marked."""
         if len(question.zones()) > 1 and not any_access:
@@ -308,7 +318,7 @@ def _tests(model: DataShare | SharedResource) -> tuple[Test, ...]:
     return tuple([compile_condition(condition, IMPLICIT) for condition in model.conditions])
 
 
-def _in_force(question: Question, *applies: Applies | None) -> bool | None:
+def _in_force(question: ResourceQuestion, *applies: Applies | None) -> bool | None:
     """Say whether all periods hold at the time of the access; None when that cannot be told."""
     periods = [one for one in applies if one is not None]
     if periods:
@@ -322,7 +332,7 @@ def _order(one: _Held) -> tuple[object, ...]:
     return (*one.dataset.order, share.name, share.id, *one.resource.sort_key)
 
 
-def _mask(found: Sequence[tuple[_Held, bool]], question: Question) -> tuple[MaskItem, bool] | None:
+def _mask(found: Sequence[tuple[_Held, bool]], question: ResourceQuestion) -> tuple[MaskItem, bool] | None:
     """Return the first mask of a column; None when it is shared without one, for sure."""
     first: tuple[MaskItem, bool] | None = None
     value = question.values[-1] if question.values else ""

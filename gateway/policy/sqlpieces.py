@@ -51,7 +51,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class UserMacro:
     """`{USER}` or `{USER.attribute}`."""
 
     attribute: str | None
@@ -66,7 +66,7 @@ class Macro:
     text: str
 
 
-Piece = Plain | Quoted | Composed | Name | User | Macro
+Piece = Plain | Quoted | Composed | Name | UserMacro | Macro
 
 
 def cut(text: str) -> list[Piece]:
@@ -94,7 +94,7 @@ def _piece(text: str, found: re.Match[str]) -> Piece | None:
     if found["macro"]:
         return Macro(found["script"], found["macro"])
     if found["user"]:
-        return User(found["attribute"], found.group())
+        return UserMacro(found["attribute"], found.group())
     if found["name"]:
         return Name(found["name"])
     return _quoted(text, found.start())
@@ -151,7 +151,7 @@ def list_places(pieces: list[Piece]) -> set[int]:
     for number, piece in enumerate(pieces):
         if not isinstance(piece, Plain):
             waiting = -1
-            if isinstance(piece, User | Macro) and last in ("(", ",") and brackets and brackets[-1]:
+            if isinstance(piece, UserMacro | Macro) and last in ("(", ",") and brackets and brackets[-1]:
                 waiting = number
             last = "'"
             continue

@@ -34,7 +34,7 @@ from gateway.policy.sqlpieces import (
     Piece,
     Plain,
     Quoted,
-    User,
+    UserMacro,
     cut,
     list_places,
     scripts,
@@ -207,7 +207,7 @@ def _bindable(text: str) -> _Bindable:
                 parts.append(piece.text)
             case Name():
                 parts.append(piece)
-            case User():
+            case UserMacro():
                 parts.append(_user_place(piece.attribute, several=number in lists))
             case Macro():
                 script = expression(piece.script)

@@ -10,7 +10,7 @@ from gateway.model.policy import ResourceDef, TaggedResource
 from gateway.model.resource import ElementScope
 from gateway.model.tags import Tag
 from gateway.policy.exchanges import exchanged
-from gateway.policy.hierarchy import Entry, MatchType, Ways, compile_entry, ways_down
+from gateway.policy.hierarchy import MatchType, ResourceEntry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
 from gateway.policy.schedules import compile_schedules
@@ -55,7 +55,7 @@ class Taggings:
     def __init__(self, tagged: Sequence[TaggedResource], levels: Sequence[ResourceDef]) -> None:
         self.tagged = tagged
         self._ways: Ways = ways_down(levels)
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, ResourceEntry] = {}
         """Id of the tagged resource → its entry. `tagged` keeps those objects, and so their ids."""
         self._index = Index(self._file(tagged))
 
@@ -73,7 +73,7 @@ class Taggings:
         taggings._index = self._index.changed(out, taggings._file(change.came))
         return taggings
 
-    def _file(self, tagged: Sequence[TaggedResource]) -> list[Entry]:
+    def _file(self, tagged: Sequence[TaggedResource]) -> list[ResourceEntry]:
         entries = []
         for item in tagged:
             entry = compile_entry(Made(item.tags), item.resources, self._ways)
@@ -90,7 +90,7 @@ class Taggings:
         *,
         below: bool = False,
         scopes: Sequence[ElementScope] = (),
-    ) -> list[tuple[Entry, MatchType]]:
+    ) -> list[tuple[ResourceEntry, MatchType]]:
         """Return the tagged resources that concern a resource; with `below` those further down as well."""
         if scopes:
             candidates = [
@@ -102,7 +102,7 @@ class Taggings:
             candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
             if below:
                 candidates += self._index.below(levels, values, None)
-        found: list[tuple[Entry, MatchType]] = []
+        found: list[tuple[ResourceEntry, MatchType]] = []
         for entry in dict.fromkeys(candidates):
             if entry.facets:
                 asker.note(entry.facets)
@@ -111,7 +111,7 @@ class Taggings:
                 found.append((entry, match))
         return found
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the tagged resources that may concern something whose deepest name begins as here."""
         return self._index.beginning(levels, values)
 

@@ -15,10 +15,10 @@ from gateway.model.decision import ColumnMask, Decision, RowFilter
 from gateway.model.policy import MaskItem, PolicyType
 from gateway.model.resource import AccessRequest
 from gateway.policy.facts import NO_NAMES
-from gateway.policy.hierarchy import Entry
+from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import NO_FACETS
-from gateway.policy.obliging import CUSTOM, Found, column_mask, find, find_in, row_filter
-from gateway.policy.service import COLUMN, Question, TagQuestion
+from gateway.policy.obliging import CUSTOM, MatchedItem, column_mask, find, find_in, row_filter
+from gateway.policy.service import COLUMN, ResourceQuestion, TagQuestion
 from gateway.policy.settling import said_by, settle
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
@@ -126,16 +126,16 @@ def _moved(decision: Decision, request: AccessRequest) -> Decision:
 class Sorting:
     """The columns of a table sorted by what speaks of them, for one type of policies."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[ResourceEntry]
     """Resource sets of policies that concern columns of the table, in Ranger's order."""
-    tagged: Sequence[Entry]
+    tagged: Sequence[ResourceEntry]
     plain: bool
     """Whether columns of which the same entries speak must get the same answer."""
     given: bool = False
     """Whether tags came with the request."""
 
     def groups(
-        self, names: Sequence[str], values: Callable[[], Mapping[str, str]], question: Question
+        self, names: Sequence[str], values: Callable[[], Mapping[str, str]], question: ResourceQuestion
     ) -> dict[str, str]:
         """Return for each column the one to ask for it; `values` returns names as they are compared."""
         matchers = [e.matchers[-1] for e in self.entries if not e.matchers[-1].any]
@@ -152,7 +152,9 @@ class Sorting:
         }
 
 
-def sort_columns(question: Question, type_: PolicyType, zone: str, subject: Subject | None) -> Sorting:
+def sort_columns(
+    question: ResourceQuestion, type_: PolicyType, zone: str, subject: Subject | None
+) -> Sorting:
     """Return what speaks of the table's columns to a subject, or to anybody."""
     service = question.service
     entries = question.column_entries(service.filing.index(zone, type_), subject)
@@ -176,7 +178,7 @@ def sort_columns(question: Question, type_: PolicyType, zone: str, subject: Subj
 class Viewing:
     """The making of one TableView; `question` is about the table, on a way that leads on to columns."""
 
-    def __init__(self, question: Question, columns: Sequence[Column], masked_date: str) -> None:
+    def __init__(self, question: ResourceQuestion, columns: Sequence[Column], masked_date: str) -> None:
         self._question = question
         self._columns = columns
         self._masked_date = masked_date
@@ -210,7 +212,9 @@ class Viewing:
                 return False
         return True
 
-    def _says_anything(self, question: Question, entry: Entry, type_: PolicyType, zone: str) -> bool:
+    def _says_anything(
+        self, question: ResourceQuestion, entry: ResourceEntry, type_: PolicyType, zone: str
+    ) -> bool:
         applying = (entry.of, False, False)
         if type_ is PolicyType.MASK:
             return find_in(question, type_, zone, [], [applying]) is not None
@@ -224,13 +228,13 @@ class Viewing:
             self._compared = dict(zip(self._names, same, strict=True))
         return self._compared
 
-    def _table(self) -> Question:
+    def _table(self) -> ResourceQuestion:
         q = self._question
-        return Question(q.service, q.levels, q.values, q.subject, q.resource, q.access, q.context)
+        return ResourceQuestion(q.service, q.levels, q.values, q.subject, q.resource, q.access, q.context)
 
-    def _column(self, name: str) -> Question:
+    def _column(self, name: str) -> ResourceQuestion:
         q = self._question
-        return Question(
+        return ResourceQuestion(
             q.service,
             (*q.levels, COLUMN),
             (*q.values, self._as_compared()[name]),
@@ -250,7 +254,7 @@ class Viewing:
         sorting = sort_columns(question, PolicyType.ACCESS, zone, None)
         return sorting.groups(names, self._as_compared, question)
 
-    def hidden(self, allows: Callable[[Question], bool]) -> frozenset[str]:
+    def hidden(self, allows: Callable[[ResourceQuestion], bool]) -> frozenset[str]:
         """Return the columns that may not be accessed."""
         names, question, zone = self._names, self._question, self._zone
         if not names or self._super:
@@ -279,7 +283,7 @@ class Viewing:
         }
         return frozenset([name for name in names if alike[name] in hidden]) if hidden else NO_NAMES
 
-    def _hidden(self, alike: Mapping[str, str], allows: Callable[[Question], bool]) -> frozenset[str]:
+    def _hidden(self, alike: Mapping[str, str], allows: Callable[[ResourceQuestion], bool]) -> frozenset[str]:
         hidden = set()
         for name in dict.fromkeys(alike.values()):
             question = self._column(name)
@@ -305,7 +309,7 @@ class Viewing:
             sorting.groups(self._names, self._as_compared, question) if sorting is not None and plain else {}
         )
         self.facets |= question.facets
-        found: dict[str, Found | None] = {}
+        found: dict[str, MatchedItem | None] = {}
         masks: dict[str, ColumnMask] = {}
         for column in self._columns:
             name = column.name
@@ -331,7 +335,9 @@ class Viewing:
         service = self._question.service
         return service.tag_filing is not None or bool(service.filing.index(zone, type_))
 
-    def _direct(self, question: Question, sorting: Sorting, name: str, zone: str) -> Found | None:
+    def _direct(
+        self, question: ResourceQuestion, sorting: Sorting, name: str, zone: str
+    ) -> MatchedItem | None:
         value = self._as_compared()[name]
         matching = [
             (entry.of, False, False)
@@ -340,7 +346,7 @@ class Viewing:
         ]
         return find_in(question, PolicyType.MASK, zone, [], matching) if matching else None
 
-    def _by_itself(self, name: str) -> Found | None:
+    def _by_itself(self, name: str) -> MatchedItem | None:
         question = self._column(name)
         found = find(question, PolicyType.MASK)
         self.facets |= question.facets
@@ -358,7 +364,7 @@ class Viewing:
         return rows
 
 
-def uniform_zone(question: Question) -> str | None:
+def uniform_zone(question: ResourceQuestion) -> str | None:
     """Return the zone of the table with all its columns; None when columns lie in zones of their own."""
     zones = question.zones()
     if UNZONED in zones:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.model.policy import ResourceDef, ResourceSet, Zone
 from gateway.model.resource import ElementScope
 from gateway.policy.filing import entries_for
-from gateway.policy.hierarchy import Entry, MatchType, ways_down
+from gateway.policy.hierarchy import MatchType, ResourceEntry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
 
@@ -66,7 +66,7 @@ class Zones:
         zones = sorted(found, key=self._order.__getitem__)
         return (*zones, UNZONED) if below else tuple(zones)
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[Entry]:
+    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the entries, each of a zone's name, in whose zone something may lie, wholly or in part, the
         deepest name of which begins as here."""
         return self._index.beginning(levels, values)

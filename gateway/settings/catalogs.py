@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, Kind, kind_named
+from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
 from gateway.model.reading_settings import may_hold_secret
 from gateway.policy.documents import FaultList, Path, hint
@@ -39,7 +39,7 @@ class CatalogConnection(Section):
     """Parameters of its type. Secrets are `{env: NAME}` or `{file: PATH}`."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CatalogKind:
         """The kind that `type` names."""
         return KINDS[self.type]
 
@@ -151,7 +151,7 @@ def _catalog(section: Any, at: Path, faults: FaultList, name: Any) -> dict[str, 
 
 
 def _parameters(
-    given: Any, at: Path, faults: FaultList, kind: Kind | None
+    given: Any, at: Path, faults: FaultList, kind: CatalogKind | None
 ) -> dict[str, str | dict[str, str]]:
     if given is not None and not isinstance(given, dict):
         faults.add(at, "`connection-params` is a mapping")

@@ -18,14 +18,14 @@ import orjson
 
 from gateway.policy.json_writing import pieces
 from gateway.sources.big_json import NotJson, parse
-from gateway.sources.ranger_client import Kind
+from gateway.sources.ranger_client import DownloadKind
 
 _SUFFIX = {
-    Kind.POLICIES: "",
-    Kind.ROLES: "_roles",
-    Kind.TAGS: "_tag",
-    Kind.USERS: "_userstore",
-    Kind.SHARING: "_gds",
+    DownloadKind.POLICIES: "",
+    DownloadKind.ROLES: "_roles",
+    DownloadKind.TAGS: "_tag",
+    DownloadKind.USERS: "_userstore",
+    DownloadKind.SHARING: "_gds",
 }
 CONTACT = ".contact"
 """Not `.json`: this file is ours, and whoever reads the others should not meet it."""
@@ -39,7 +39,7 @@ class CacheTrouble(Exception):
         self.message = message
 
 
-Contact = dict[Kind, float]
+Contact = dict[DownloadKind, float]
 """When an Admin last confirmed each download, in seconds since 1970 by the wall clock."""
 
 
@@ -52,7 +52,7 @@ class Cache:
         self._read_only = read_only
         self._stem = f"{app}_{service}".replace("/", "_").replace(":", "_")
 
-    def path(self, kind: Kind) -> Path:
+    def path(self, kind: DownloadKind) -> Path:
         """Return the file that keeps downloads of a kind."""
         return self._directory / f"{self._stem}{_SUFFIX[kind]}.json"
 
@@ -61,11 +61,11 @@ class Cache:
         """The file that keeps the times of the last contact."""
         return self._directory / f"{self._stem}{CONTACT}"
 
-    def read(self, kind: Kind) -> dict[str, Any] | None:
+    def read(self, kind: DownloadKind) -> dict[str, Any] | None:
         """Return what was kept, None when nothing was. Raises CacheTrouble."""
         return read_file(self.path(kind))
 
-    def read_contact(self, kinds: Iterable[Kind]) -> Contact:
+    def read_contact(self, kinds: Iterable[DownloadKind]) -> Contact:
         """Return when each of the kinds was last confirmed; from the files' own times when that was not kept.
 
         Raises CacheTrouble when the times were kept and cannot be read.
@@ -78,7 +78,7 @@ class Cache:
             raise CacheTrouble(f"{self.contact_path}: holds something else than times")
         return {kind: float(time) for kind, time in times.items() if time is not None}
 
-    def file_times(self, kinds: Iterable[Kind]) -> Contact:
+    def file_times(self, kinds: Iterable[DownloadKind]) -> Contact:
         """Return when each file was written."""
         times: Contact = {}
         for kind in kinds:
@@ -86,7 +86,7 @@ class Cache:
                 times[kind] = self.path(kind).stat().st_mtime
         return times
 
-    def write(self, kind: Kind, content: Mapping[str, Any]) -> None:
+    def write(self, kind: DownloadKind, content: Mapping[str, Any]) -> None:
         """Replace what is kept of a kind. Raises CacheTrouble."""
         if not self._read_only:
             replace_file(self.path(kind), pieces(content))
@@ -106,7 +106,7 @@ class Cache:
             return
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d%H%M%S")
         troubles = []
-        for path in (*(self.path(kind) for kind in Kind), self.contact_path):
+        for path in (*(self.path(kind) for kind in DownloadKind), self.contact_path):
             try:
                 path.rename(path.with_name(f"{path.name}_{stamp}"))
             except FileNotFoundError:

@@ -195,7 +195,7 @@ class MetalakeSource:
             return
         try:
             shown = without_secrets(found, self._is_secret)
-            own = Kept(metalake=shown, confirmed=self._wall_clock(), asked=self._options.asked)
+            own = CachedMetalake(metalake=shown, confirmed=self._wall_clock(), asked=self._options.asked)
             await asyncio.to_thread(keep, path, own)
             self.cache_trouble = ""
         except CacheTrouble as error:
@@ -219,7 +219,7 @@ def without_secrets(metalake: Metalake, is_secret: Callable[[str, str], bool]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class CachedMetalake:
     """What a file holds, and when the server confirmed it, in seconds since 1970."""
 
     metalake: Metalake
@@ -227,7 +227,7 @@ class Kept:
     asked: str
 
 
-def keep(path: Path, own: Kept) -> None:
+def keep(path: Path, own: CachedMetalake) -> None:
     """Replace the file, whole or not at all, for its owner alone. Raises CacheTrouble."""
     told = {"confirmed": own.confirmed, "asked": own.asked, **_written(own.metalake)}
     replace_file(path, (orjson.dumps(told),))
@@ -238,7 +238,7 @@ def digest(metalake: Metalake) -> str:
     return hashlib.sha256(orjson.dumps(_written(metalake), option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
 
 
-def kept(path: Path) -> Kept | None:
+def kept(path: Path) -> CachedMetalake | None:
     """Return what a file holds, None when there is none. Raises CacheTrouble."""
     found = read_file(path)
     if found is None:
@@ -246,7 +246,9 @@ def kept(path: Path) -> Kept | None:
     try:
         if found["form"] != _FORM:
             raise CacheTrouble(f"{path}: is of a form that is not read here")
-        return Kept(metalake=_read(found), confirmed=float(found["confirmed"]), asked=str(found["asked"]))
+        return CachedMetalake(
+            metalake=_read(found), confirmed=float(found["confirmed"]), asked=str(found["asked"])
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise CacheTrouble(f"{path}: holds something else than a metalake") from None
 

@@ -29,7 +29,7 @@ TOLD_CHARS = 200
 """How much of a server's own words stands in a message."""
 
 
-class Kind(enum.Enum):
+class DownloadKind(enum.Enum):
     """What can be downloaded; the value stands in logs and in names of metrics."""
 
     ROLES = "roles"
@@ -48,16 +48,18 @@ class _Endpoint:
 
 
 _ENDPOINTS = {
-    Kind.POLICIES: _Endpoint(
+    DownloadKind.POLICIES: _Endpoint(
         "plugins/policies/download",
         "plugins/secure/policies/download",
         "lastKnownVersion",
         "supportsPolicyDeltas",
     ),
-    Kind.TAGS: _Endpoint("tags/download", "tags/secure/download", "lastKnownVersion", "supportsTagDeltas"),
-    Kind.ROLES: _Endpoint("roles/download", "roles/secure/download", "lastKnownRoleVersion"),
-    Kind.USERS: _Endpoint("xusers/download", "xusers/secure/download", "lastKnownUserStoreVersion"),
-    Kind.SHARING: _Endpoint("gds/download", "gds/secure/download", "lastKnownGdsVersion"),
+    DownloadKind.TAGS: _Endpoint(
+        "tags/download", "tags/secure/download", "lastKnownVersion", "supportsTagDeltas"
+    ),
+    DownloadKind.ROLES: _Endpoint("roles/download", "roles/secure/download", "lastKnownRoleVersion"),
+    DownloadKind.USERS: _Endpoint("xusers/download", "xusers/secure/download", "lastKnownUserStoreVersion"),
+    DownloadKind.SHARING: _Endpoint("gds/download", "gds/secure/download", "lastKnownGdsVersion"),
 }
 
 
@@ -137,7 +139,9 @@ class RangerClient:
         if session is not None:
             await session.close()
 
-    async def ask(self, kind: Kind, known: int, *, deltas: bool = False, activated_ms: int = 0) -> Answer:
+    async def ask(
+        self, kind: DownloadKind, known: int, *, deltas: bool = False, activated_ms: int = 0
+    ) -> Answer:
         """Return what is newer than version `known` (−1: everything). Raises NoAnswer.
 
         A service is gone only if no Admin of the list has it.
@@ -162,7 +166,9 @@ class RangerClient:
             return Gone()
         raise NoAnswer("; ".join(troubles), silent=silent)
 
-    async def _ask_one(self, base: str, kind: Kind, known: int, deltas: bool, activated_ms: int) -> Answer:
+    async def _ask_one(
+        self, base: str, kind: DownloadKind, known: int, deltas: bool, activated_ms: int
+    ) -> Answer:
         url = self._url(base, kind, known, deltas, activated_ms)
         try:
             async with (
@@ -212,7 +218,7 @@ class RangerClient:
                 raise NoAnswer(f"answers with more than {limit} bytes")
         return bytes(content)
 
-    def _url(self, base: str, kind: Kind, known: int, deltas: bool, activated_ms: int) -> URL:
+    def _url(self, base: str, kind: DownloadKind, known: int, deltas: bool, activated_ms: int) -> URL:
         options, endpoint = self._options, _ENDPOINTS[kind]
         path = endpoint.secure if options.secure else endpoint.plain
         parameters = {

@@ -13,16 +13,16 @@ from gateway.model.policy import Role, Service, ServiceDef, UserStore
 from gateway.policy.json_writing import pieces
 from gateway.policy.ranger import Converted, Converter, apply_deltas, apply_tag_deltas, roles_of, users_of
 from gateway.sources.big_json import NotJson, parse
-from gateway.sources.ranger_client import Kind
+from gateway.sources.ranger_client import DownloadKind
 
 NOTHING = -1
 """The version that a plugin tells when it has nothing."""
 _VERSION_KEYS = {
-    Kind.ROLES: "roleVersion",
-    Kind.POLICIES: "policyVersion",
-    Kind.TAGS: "tagVersion",
-    Kind.USERS: "userStoreVersion",
-    Kind.SHARING: "gdsVersion",
+    DownloadKind.ROLES: "roleVersion",
+    DownloadKind.POLICIES: "policyVersion",
+    DownloadKind.TAGS: "tagVersion",
+    DownloadKind.USERS: "userStoreVersion",
+    DownloadKind.SHARING: "gdsVersion",
 }
 
 _ATTRIBUTES = re.compile(rb"""(?:\b|\\[nrtf])(?:USER\b(?![}"])|UGA?\b)|_ATTR|user(?:Group)?Attributes""")
@@ -41,14 +41,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Held:
+class CachedService:
     """A service and what came with it, ready to be put in force."""
 
     service: Service
     roles: tuple[Role, ...] = ()
     users: UserStore | None = None
     warnings: tuple[str, ...] = ()
-    versions: Mapping[Kind, int] = field(default_factory=dict)
+    versions: Mapping[DownloadKind, int] = field(default_factory=dict)
     """The Admin's own numbers, of each download that there is."""
 
 
@@ -65,19 +65,19 @@ class Copy:
     """For policies and data sharing: whether any of it may ask for attributes of users or groups."""
 
 
-Copies = Mapping[Kind, Copy]
+Copies = Mapping[DownloadKind, Copy]
 
 
 class DeltaRefused(Faults):
     """A delta does not fit what it is to change; the whole has to be downloaded."""
 
 
-def where(service: str, kind: Kind) -> str:
+def where(service: str, kind: DownloadKind) -> str:
     """Return how messages name a download."""
     return f"{service} ({kind.value})"
 
 
-def read_answer(kind: Kind, content: bytes, own: Copy, service: str) -> Copy | None:
+def read_answer(kind: DownloadKind, content: bytes, own: Copy, service: str) -> Copy | None:
     """Return what the answer makes of our copy; None when it is the very answer that we have.
 
     Raises Faults for an answer that is not JSON or about something else, DeltaRefused.
@@ -91,7 +91,7 @@ def read_answer(kind: Kind, content: bytes, own: Copy, service: str) -> Copy | N
         raise Faults([f"{where(service, kind)}:{error.line}: {error.message}"]) from None
     check_name(kind, download, service)
     _share(own.content, download)
-    if kind is Kind.SHARING and version_of(kind, download, service) < 0:
+    if kind is DownloadKind.SHARING and version_of(kind, download, service) < 0:
         raise Faults([f"{where(service, kind)}: `{_VERSION_KEYS[kind]}` is missing"])
     whole = _with_deltas(kind, download, own, service)
     copy = copy_of(kind, whole, service, digest=digest, told=download)
@@ -100,11 +100,11 @@ def read_answer(kind: Kind, content: bytes, own: Copy, service: str) -> Copy | N
 
 def nothing_shared(service: str) -> Copy:
     """Return what stands for the data sharing of an Admin that has none; it has no version."""
-    return Copy(content={"serviceName": service, _VERSION_KEYS[Kind.SHARING]: NOTHING})
+    return Copy(content={"serviceName": service, _VERSION_KEYS[DownloadKind.SHARING]: NOTHING})
 
 
 def copy_of(
-    kind: Kind,
+    kind: DownloadKind,
     content: Mapping[str, Any],
     service: str,
     *,
@@ -112,7 +112,7 @@ def copy_of(
     told: Mapping[str, Any] | None = None,
 ) -> Copy:
     """Return content as a copy; only `told`, the part that is new, is searched for attributes."""
-    asks = kind in (Kind.POLICIES, Kind.SHARING) and any(
+    asks = kind in (DownloadKind.POLICIES, DownloadKind.SHARING) and any(
         _ATTRIBUTES.search(piece) for piece in pieces(content if told is None else told)
     )
     return Copy(content=content, version=version_of(kind, content, service), digest=digest, attributes=asks)
@@ -138,14 +138,14 @@ def _id_of(entry: object) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def check_name(kind: Kind, download: Mapping[str, Any], service: str) -> None:
+def check_name(kind: DownloadKind, download: Mapping[str, Any], service: str) -> None:
     """Raise Faults when a download is about another service; only policies must say whose they are."""
     told = download.get("serviceName")
-    if told != service and (told is not None or kind is Kind.POLICIES):
+    if told != service and (told is not None or kind is DownloadKind.POLICIES):
         raise Faults([f"{where(service, kind)}: the answer is about service `{told}`"])
 
 
-def version_of(kind: Kind, content: Mapping[str, Any], service: str) -> int:
+def version_of(kind: DownloadKind, content: Mapping[str, Any], service: str) -> int:
     """Return a download's version, −1 when it has none. Raises Faults."""
     version = content.get(_VERSION_KEYS[kind])
     if version is None:
@@ -155,18 +155,18 @@ def version_of(kind: Kind, content: Mapping[str, Any], service: str) -> int:
     return version
 
 
-def _with_deltas(kind: Kind, download: dict[str, Any], own: Copy, service: str) -> Mapping[str, Any]:
-    if kind not in (Kind.POLICIES, Kind.TAGS):
+def _with_deltas(kind: DownloadKind, download: dict[str, Any], own: Copy, service: str) -> Mapping[str, Any]:
+    if kind not in (DownloadKind.POLICIES, DownloadKind.TAGS):
         return download
-    apply = apply_deltas if kind is Kind.POLICIES else apply_tag_deltas
+    apply = apply_deltas if kind is DownloadKind.POLICIES else apply_tag_deltas
     try:
         return apply(own.content or {}, download)
     except Faults as error:
         raise DeltaRefused([f"{where(service, kind)}: {fault}" for fault in error.faults]) from None
 
 
-def _says_nothing(kind: Kind, copy: Copy) -> bool:
-    return kind is Kind.SHARING and copy.version == NOTHING
+def _says_nothing(kind: DownloadKind, copy: Copy) -> bool:
+    return kind is DownloadKind.SHARING and copy.version == NOTHING
 
 
 class Conversion:
@@ -179,19 +179,19 @@ class Conversion:
         self._definition = definition
         self._adds_groups = adds_groups
         self._converter = Converter(definitions)
-        self._last: dict[Kind, tuple[Mapping[str, Any], object]] = {}
+        self._last: dict[DownloadKind, tuple[Mapping[str, Any], object]] = {}
 
-    def empty(self, definition: ServiceDef | None = None) -> Held:
+    def empty(self, definition: ServiceDef | None = None) -> CachedService:
         """Return the service without anything: nothing is allowed."""
-        return Held(service=Service(name=self._name, definition=definition or self._definition))
+        return CachedService(service=Service(name=self._name, definition=definition or self._definition))
 
-    def held(self, copies: Copies) -> Held:
+    def held(self, copies: Copies) -> CachedService:
         """Return what the copies mean together. Raises Faults with those of all of them."""
         said = {kind: copy for kind, copy in copies.items() if not _says_nothing(kind, copy)}
         contents = {kind: copy.content for kind, copy in said.items() if copy.content is not None}
         faults: list[str] = []
 
-        def converted(kind: Kind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
+        def converted(kind: DownloadKind, convert: Callable[[Mapping[str, Any]], T]) -> T | None:
             content = contents.get(kind)
             if content is None:
                 return None
@@ -201,15 +201,17 @@ class Conversion:
                 faults.extend(error.faults)
                 return None
 
-        roles = converted(Kind.ROLES, self._roles)
-        users = converted(Kind.USERS, self._users)
+        roles = converted(DownloadKind.ROLES, self._roles)
+        users = converted(DownloadKind.USERS, self._users)
         found = converted(
-            Kind.POLICIES,
-            lambda content: self._policies(content, contents.get(Kind.TAGS), contents.get(Kind.SHARING)),
+            DownloadKind.POLICIES,
+            lambda content: self._policies(
+                content, contents.get(DownloadKind.TAGS), contents.get(DownloadKind.SHARING)
+            ),
         )
         if faults:
             raise Faults(faults)
-        return Held(
+        return CachedService(
             service=self.empty().service if found is None else found.service,
             roles=roles or (),
             users=users,
@@ -223,7 +225,7 @@ class Conversion:
         tags: Mapping[str, Any] | None,
         sharing: Mapping[str, Any] | None,
     ) -> Converted:
-        file = where(self._name, Kind.POLICIES)
+        file = where(self._name, DownloadKind.POLICIES)
         if any(content.get(key) for key in _SAYING):
             if sharing is not None:
                 content = {**content, "gdsInfo": sharing}
@@ -235,16 +237,16 @@ class Conversion:
         return Converted(service=self.empty().service, warnings=(told,))
 
     def _roles(self, content: Mapping[str, Any]) -> tuple[Role, ...]:
-        file = where(self._name, Kind.ROLES)
-        return self._once(Kind.ROLES, content, lambda: roles_of(content, file=file))
+        file = where(self._name, DownloadKind.ROLES)
+        return self._once(DownloadKind.ROLES, content, lambda: roles_of(content, file=file))
 
     def _users(self, content: Mapping[str, Any]) -> UserStore:
-        file = where(self._name, Kind.USERS)
+        file = where(self._name, DownloadKind.USERS)
         return self._once(
-            Kind.USERS, content, lambda: users_of(content, file=file, adds_groups=self._adds_groups)
+            DownloadKind.USERS, content, lambda: users_of(content, file=file, adds_groups=self._adds_groups)
         )
 
-    def _once(self, kind: Kind, content: Mapping[str, Any], convert: Callable[[], T]) -> T:
+    def _once(self, kind: DownloadKind, content: Mapping[str, Any], convert: Callable[[], T]) -> T:
         last = self._last.get(kind)
         if last is not None and last[0] is content:
             return last[1]  # type: ignore[return-value]

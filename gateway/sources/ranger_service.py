@@ -19,14 +19,14 @@ from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
 from gateway.sources.backoff import Backoff
 from gateway.sources.cache import Cache, CacheTrouble
-from gateway.sources.ranger_client import Body, Gone, Kind, NoAnswer, RangerClient, Unchanged
+from gateway.sources.ranger_client import Body, DownloadKind, Gone, NoAnswer, RangerClient, Unchanged
 from gateway.sources.ranger_content import (
     NOTHING,
+    CachedService,
     Conversion,
     Copies,
     Copy,
     DeltaRefused,
-    Held,
     check_name,
     copy_of,
     nothing_shared,
@@ -36,10 +36,15 @@ from gateway.sources.ranger_content import (
 
 log = structlog.get_logger(__name__)
 
-ROUNDS = ((Kind.ROLES, Kind.POLICIES), (Kind.TAGS,), (Kind.USERS,), (Kind.SHARING,))
+ROUNDS = (
+    (DownloadKind.ROLES, DownloadKind.POLICIES),
+    (DownloadKind.TAGS,),
+    (DownloadKind.USERS,),
+    (DownloadKind.SHARING,),
+)
 """Kinds that are asked for together, in order. Roles come right before policies: a policy must not meet
 roles older than those it was written for."""
-Round = tuple[Kind, ...]
+Round = tuple[DownloadKind, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,7 @@ class ServiceOptions:
     """Whether the memberships of the user store count beside those of the login."""
 
 
-Offer = Callable[[Held], Awaitable[None]]
+Offer = Callable[[CachedService], Awaitable[None]]
 """Puts what is held in force, or raises Faults and changes nothing."""
 
 
@@ -97,7 +102,7 @@ class RangerService:
         self._conversion = Conversion(
             options.name, options.definition, definitions or {}, adds_groups=options.groups_from_users
         )
-        self._copies: dict[Kind, Copy] = {}
+        self._copies: dict[DownloadKind, Copy] = {}
         intervals = (options.policies_s, options.tags_s, options.users_s, options.sharing_s)
         random = random or Random()  # noqa: S311 - spreads questions over time, guards nothing
         self._waits = {
@@ -106,13 +111,13 @@ class RangerService:
             if interval is not None
         }
         self._due = dict.fromkeys(self._waits, clock())
-        self._confirmed: dict[Kind, float] = {}
+        self._confirmed: dict[DownloadKind, float] = {}
         """When the Admin last said that what is in force is the newest, by `clock`."""
-        self._whole_next: set[Kind] = set()
+        self._whole_next: set[DownloadKind] = set()
         """Kinds whose last delta could not be taken."""
-        self._troubles: dict[Kind, tuple[str, ...]] = {}
+        self._troubles: dict[DownloadKind, tuple[str, ...]] = {}
         self._cache_trouble = ""
-        self._failing: set[Kind] = set()
+        self._failing: set[DownloadKind] = set()
         """Kinds that failed in the look that is under way."""
         self._gone = False
         self._forgotten = False
@@ -201,13 +206,13 @@ class RangerService:
             self._due[round_] = self._clock() + after
         return new
 
-    async def _ask_all(self, due: list[Round]) -> dict[Kind, Copy]:
+    async def _ask_all(self, due: list[Round]) -> dict[DownloadKind, Copy]:
         """Return what is new of everything that is due."""
-        changes: dict[Kind, Copy] = {}
+        changes: dict[DownloadKind, Copy] = {}
         kinds = [kind for round_ in due for kind in round_]
         for number, kind in enumerate(kinds):
             unwanted = self._gone and kind not in ROUNDS[0]
-            if unwanted or (kind is Kind.TAGS and not self._has_tag_policies(changes)):
+            if unwanted or (kind is DownloadKind.TAGS and not self._has_tag_policies(changes)):
                 continue
             try:
                 changed = await self._ask(kind)
@@ -225,7 +230,7 @@ class RangerService:
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    async def _ask(self, kind: Kind) -> Copy | None:
+    async def _ask(self, kind: DownloadKind) -> Copy | None:
         """Return what is new, None when nothing is. Raises NoAnswer, Faults."""
         own = self._copies.get(kind, Copy())
         whole = kind in self._whole_next or own.content is None
@@ -236,31 +241,33 @@ class RangerService:
             deltas=self._options.deltas and not whole,
             activated_ms=self._activated_ms,
         )
-        if kind is Kind.POLICIES:
+        if kind is DownloadKind.POLICIES:
             self._gone = isinstance(answer, Gone)
             self._forgotten = self._forgotten and self._gone
         at = where(self.name, kind)
         match answer:
             case Body(content):
                 return await self._read(kind, content, own)
-            case Gone() if kind is Kind.POLICIES:
+            case Gone() if kind is DownloadKind.POLICIES:
                 self._confirmed[kind] = self._clock()
                 return None
-            case Gone() if kind is Kind.SHARING and own.version == NOTHING:
+            case Gone() if kind is DownloadKind.SHARING and own.version == NOTHING:
                 # An older Admin has no such address: nothing is shared, and that is remembered.
                 self._succeeded(kind)
                 return None if own.content is not None else nothing_shared(self.name)
-            case Unchanged() if own.version == NOTHING and (own.content is None or kind is Kind.SHARING):
+            case Unchanged() if own.version == NOTHING and (
+                own.content is None or kind is DownloadKind.SHARING
+            ):
                 # An Admin that is busy says so too, and then there may be some.
                 raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
             case Gone() if own.content is not None:
                 raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])
-            case Gone() if kind is Kind.TAGS:
+            case Gone() if kind is DownloadKind.TAGS:
                 raise Faults([f"{at}: there are tag policies, but the Ranger Admin has no tags (404)"])
         self._succeeded(kind)
         return None
 
-    async def _read(self, kind: Kind, content: bytes, own: Copy) -> Copy | None:
+    async def _read(self, kind: DownloadKind, content: bytes, own: Copy) -> Copy | None:
         try:
             with self._quiet():
                 changed = await asyncio.to_thread(read_answer, kind, content, own, self.name)
@@ -273,7 +280,7 @@ class RangerService:
 
     # -- taking ----------------------------------------------------------------------------------------------
 
-    async def _take_all(self, changes: Copies) -> list[Kind]:
+    async def _take_all(self, changes: Copies) -> list[DownloadKind]:
         """Take the changes together or, when that is refused, each that can be taken by itself."""
         if not changes:
             return []
@@ -311,7 +318,7 @@ class RangerService:
 
     async def _forget(self) -> bool:
         """The Admin does not know the service: nothing is allowed any more, and nothing is kept."""
-        self._troubles = {Kind.POLICIES: (f"the Ranger Admin knows no service `{self.name}` (404)",)}
+        self._troubles = {DownloadKind.POLICIES: (f"the Ranger Admin knows no service `{self.name}` (404)",)}
         log.error("ranger_service_gone", service=self.name)
         self._copies = {}
         held = self._conversion.empty(self.held.service.definition)
@@ -319,7 +326,7 @@ class RangerService:
         self.held = held
         self._forgotten = True
         # When the service is there again, all of it is asked for in one look.
-        self._confirmed = {Kind.POLICIES: self._clock()}
+        self._confirmed = {DownloadKind.POLICIES: self._clock()}
         self._due = dict.fromkeys(self._waits, self._clock())
         if self._cache is not None:
             await self._on_disk(self._cache.set_aside, self._wall_clock())
@@ -332,14 +339,14 @@ class RangerService:
         if cache is None:
             return
 
-        def read(kind: Kind) -> Copy | None:
+        def read(kind: DownloadKind) -> Copy | None:
             content = cache.read(kind)
             if content is None:
                 return None
             check_name(kind, content, self.name)
             return copy_of(kind, content, self.name)
 
-        found: dict[Kind, Copy] = {}
+        found: dict[DownloadKind, Copy] = {}
         for kind in [kind for round_ in self._waits for kind in round_]:
             try:
                 with self._quiet():
@@ -348,11 +355,11 @@ class RangerService:
                 self._cache_failed(f"{cache.path(kind)} is not used: {error.message}")
             else:
                 found |= {} if copy is None else {kind: copy}
-        if Kind.POLICIES not in found:
+        if DownloadKind.POLICIES not in found:
             return
         faults = await self._take(found)
         if faults:
-            self._cache_failed(f"{cache.path(Kind.POLICIES)} is not used: {'; '.join(faults)}")
+            self._cache_failed(f"{cache.path(DownloadKind.POLICIES)} is not used: {'; '.join(faults)}")
             return
         await self._date(cache, found)
 
@@ -371,10 +378,10 @@ class RangerService:
             self._confirmed[kind] = now - max(0.0, wall - at)
         self._due = dict.fromkeys(self._waits, now)
 
-    async def _keep(self, taken: list[Kind]) -> None:
+    async def _keep(self, taken: list[DownloadKind]) -> None:
         """Write what was taken, and when the Admin was last heard."""
         cache = self._cache
-        if cache is None or Kind.POLICIES not in self._copies:
+        if cache is None or DownloadKind.POLICIES not in self._copies:
             return
         self._cache_trouble = ""
         for kind in taken:
@@ -403,34 +410,34 @@ class RangerService:
         and only policies while the Admin knows no such service."""
         if self._gone:
             return [ROUNDS[0]]
-        return [r for r in self._waits if Kind.TAGS not in r or self._has_tag_policies(changes)]
+        return [r for r in self._waits if DownloadKind.TAGS not in r or self._has_tag_policies(changes)]
 
-    def _needed(self) -> list[Kind]:
+    def _needed(self) -> list[DownloadKind]:
         """Return the kinds without which nothing can be judged."""
         if self._gone:
-            return [Kind.POLICIES]
-        asking = (self._copies.get(kind, Copy()) for kind in (Kind.POLICIES, Kind.SHARING))
+            return [DownloadKind.POLICIES]
+        asking = (self._copies.get(kind, Copy()) for kind in (DownloadKind.POLICIES, DownloadKind.SHARING))
         users = self._options.groups_from_users or any(copy.attributes for copy in asking)
         kinds = [kind for round_ in self._rounds({}) for kind in round_]
-        return [kind for kind in kinds if kind is not Kind.USERS or users]
+        return [kind for kind in kinds if kind is not DownloadKind.USERS or users]
 
     def _has_tag_policies(self, changes: Copies) -> bool:
-        copy = changes.get(Kind.POLICIES) or self._copies.get(Kind.POLICIES)
+        copy = changes.get(DownloadKind.POLICIES) or self._copies.get(DownloadKind.POLICIES)
         return copy is not None and bool((copy.content or {}).get("tagPolicies"))
 
-    def _succeeded(self, kind: Kind) -> None:
+    def _succeeded(self, kind: DownloadKind) -> None:
         self._confirmed[kind] = self._clock()
         if self._troubles.pop(kind, None):
             log.info("ranger_well_again", service=self.name, kind=kind.value)
 
-    def _failed(self, kind: Kind, faults: tuple[str, ...]) -> None:
+    def _failed(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
         self._failing.add(kind)
         if self._troubles.get(kind) != faults:
             told = {"kind": kind.value, "faults": len(faults), "first": faults[0]}
             log.error("ranger_trouble", service=self.name, **told)
         self._troubles[kind] = faults
 
-    def _refused(self, kind: Kind, faults: tuple[str, ...]) -> None:
+    def _refused(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
         """What came cannot be taken; if it came as a delta, the whole may do."""
         self._whole_next.add(kind)
         self._failed(kind, faults)

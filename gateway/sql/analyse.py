@@ -18,8 +18,8 @@ from sqlglot.tokenizer_core import Token
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import ColumnRef
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, Source, Unclear
-from gateway.sql.analyse_walk import Ctes, Walk
+from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Output, OutputColumn, Parts, ScopeSource, Unclear
+from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
 
 MAX_LENGTH = 65_536
 """Characters; above this the analyst keeps silent. A generated TPC-DS query has at most 10,000."""
@@ -93,7 +93,7 @@ def analyse(
     """
     try:
         root = parse(text, limit)
-        walk = Walk(sources(scans))
+        walk = SqlColumnWalk(sources(scans))
         output = statement(walk, root, {})
         agree(walk, scans, references)
     except Unclear as unclear:
@@ -156,22 +156,22 @@ def bound(tokens: Sequence[Token]) -> None:
         after_type = token.token_type in _TYPE_TOKENS
 
 
-def sources(scans: Sequence[ScannedTable]) -> dict[Parts, Source]:
+def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
     """Return the relations by the name that is written, lower case."""
-    found: dict[Parts, Source] = {}
+    found: dict[Parts, ScopeSource] = {}
     for scan in scans:
         written = tuple(part.lower() for part in scan.parts)
         if scan.name is None:
-            found[written] = Source(written, [], None, complete=False)
+            found[written] = ScopeSource(written, [], None, complete=False)
             continue
         folded = scan.name.folded()
         names = [column.name.lower() for column in scan.columns]
         columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
-        found[written] = Source((folded.catalog, folded.database, folded.table), columns, scan.name)
+        found[written] = ScopeSource((folded.catalog, folded.database, folded.table), columns, scan.name)
     return found
 
 
-def statement(walk: Walk, root: exp.Expr, ctes: Ctes) -> Output:
+def statement(walk: SqlColumnWalk, root: exp.Expr, ctes: Ctes) -> Output:
     """Walk a query, or the query of an INSERT, CREATE … AS or CACHE … AS; their targets are not scans."""
     match root:
         case exp.Query() | exp.Values():
@@ -194,7 +194,9 @@ def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
     return query
 
 
-def agree(walk: Walk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None) -> None:
+def agree(
+    walk: SqlColumnWalk, scans: Sequence[ScannedTable], references: Collection[ColumnRef] | None
+) -> None:
     """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
     missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
     if missing:

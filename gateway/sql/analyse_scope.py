@@ -59,7 +59,7 @@ class OutputColumn:
 
 
 @dataclass(slots=True)
-class Source:
+class ScopeSource:
     """One relation in a FROM clause: what its columns are called and where they come from."""
 
     qualifier: Parts
@@ -84,17 +84,17 @@ class Source:
             # `SELECT user` is the column where there is one; sqlglot always reads some as functions.
             raise Unclear("a column has the name of a function that needs no brackets")
 
-    def renamed(self, alias: str, columns: Sequence[str]) -> Source:
+    def renamed(self, alias: str, columns: Sequence[str]) -> ScopeSource:
         """Return the relation under an alias, with its columns renamed by position if names are given."""
         if not columns:
-            return Source((alias,), self.columns, self.table, self.complete)
+            return ScopeSource((alias,), self.columns, self.table, self.complete)
         if not self.complete:
             if any(column.origins for column in self.columns):
                 raise Unclear(f"the columns of `{alias}` cannot be counted")
-            return Source((alias,), [OutputColumn(name, NOTHING) for name in columns], self.table)
+            return ScopeSource((alias,), [OutputColumn(name, NOTHING) for name in columns], self.table)
         if len(columns) != len(self.columns):
             raise Unclear(f"`{alias}` has {len(self.columns)} columns, not {len(columns)}")
-        return Source(
+        return ScopeSource(
             (alias,),
             [OutputColumn(name, old.origins) for name, old in zip(columns, self.columns, strict=True)],
             self.table,
@@ -108,8 +108,8 @@ class Output:
     columns: list[OutputColumn]
     complete: bool = True
 
-    def source(self, qualifier: Parts = ()) -> Source:
-        return Source(qualifier, self.columns, None, self.complete)
+    def source(self, qualifier: Parts = ()) -> ScopeSource:
+        return ScopeSource(qualifier, self.columns, None, self.complete)
 
     def renamed(self, name: str, columns: Sequence[str]) -> Output:
         """Return the output with its columns renamed by position if names are given."""
@@ -125,10 +125,10 @@ class StarColumn:
 
 
 @dataclass(slots=True)
-class Frame:
+class ColumnFrame:
     """The relations that one FROM clause has brought into scope so far."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ScopeSource] = field(default_factory=list)
     star: list[StarColumn] = field(default_factory=list)
     merged: dict[str, Origins] = field(default_factory=dict)
     """Columns of USING and NATURAL joins: one name for both sides."""
@@ -136,14 +136,14 @@ class Frame:
     """Whether `star` is all that `*` means."""
     open: bool = False
 
-    def add(self, source: Source) -> None:
+    def add(self, source: ScopeSource) -> None:
         """Bring a relation into scope, as after a comma."""
         self.sources.append(source)
         self.star.extend(StarColumn(column, source.table) for column in source.columns)
         self.complete = self.complete and source.complete
         self.open = self.open or source.open
 
-    def joined(self, right: Frame, using: Sequence[str], *, left_only: bool) -> None:
+    def joined(self, right: ColumnFrame, using: Sequence[str], *, left_only: bool) -> None:
         """Bring the right side of a join into scope, or only its key names after a semi or anti join."""
         merged = {name: self.column(name) | right.column(name) for name in using}
         if left_only:
@@ -202,11 +202,11 @@ def _single(found: Sequence[Origins], parts: Parts) -> Origins:
 
 
 @dataclass(slots=True)
-class Environment:
+class ColumnEnvironment:
     """Where an expression stands: the frame, the names of the select list, and the query around."""
 
-    frame: Frame
-    parent: Environment | None = None
+    frame: ColumnFrame
+    parent: ColumnEnvironment | None = None
     outputs: dict[str, Origins] = field(default_factory=dict)
     """Output names of the select list, as far as they are in scope."""
     prefer: Literal["columns", "outputs", "both"] = "columns"
@@ -215,7 +215,7 @@ class Environment:
 
     def resolve(self, parts: Parts) -> Origins:
         """Return the base columns that a reference reads unchanged; raise Unclear when that is not sure."""
-        place: Environment | None = self
+        place: ColumnEnvironment | None = self
         perhaps_inner = False
         while place is not None:
             found = place._find(parts)

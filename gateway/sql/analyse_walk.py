@@ -15,13 +15,13 @@ from sqlglot import exp
 from gateway.model.catalog import TableName
 from gateway.sql.analyse_scope import (
     NOTHING,
-    Environment,
-    Frame,
+    ColumnEnvironment,
+    ColumnFrame,
     Origins,
     Output,
     OutputColumn,
     Parts,
-    Source,
+    ScopeSource,
     StarColumn,
     Unclear,
 )
@@ -66,10 +66,10 @@ _MAY_BE_MANY = (
 
 
 @dataclass(slots=True)
-class Walk:
+class SqlColumnWalk:
     """One walk over one statement; what it finds is collected in the fields."""
 
-    scans: Mapping[Parts, Source]
+    scans: Mapping[Parts, ScopeSource]
     """Base tables by the name that is written, lower case; the qualifier is the full name."""
     used: set[tuple[TableName, str]] = field(default_factory=set)
     named: set[tuple[TableName, str]] = field(default_factory=set)
@@ -82,7 +82,7 @@ class Walk:
 
     # ---------------------------------------------------------------- queries
 
-    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Output:
+    def query(self, node: exp.Expr, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
         """Walk a query and return its columns."""
         self.steps += 1
         if self.steps > MAX_STEPS:
@@ -100,7 +100,7 @@ class Walk:
             return Output(self._values(node, outer, scope).columns)
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
 
-    def _with(self, node: exp.Expr | None, outer: Environment | None, ctes: Ctes) -> Ctes:
+    def _with(self, node: exp.Expr | None, outer: ColumnEnvironment | None, ctes: Ctes) -> Ctes:
         """Return the common table expressions in scope after a WITH; each sees those before it."""
         if not isinstance(node, exp.With):
             return ctes
@@ -122,26 +122,26 @@ class Walk:
             scope[name] = output.renamed(name, columns)
         return scope
 
-    def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> Output:
+    def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
         only(node, SELECT_PARTS)
         args = node.args
-        frame = Frame()
+        frame = ColumnFrame()
         if (source := args.get("from_")) is not None:
-            self._relation(source.this, frame, Environment(frame, outer), ctes)
+            self._relation(source.this, frame, ColumnEnvironment(frame, outer), ctes)
         for join in args.get("joins") or ():
             self._join(join, frame, outer, ctes)
         for lateral in args.get("laterals") or ():
-            frame.add(self._lateral(lateral, Environment(frame, outer), ctes))
+            frame.add(self._lateral(lateral, ColumnEnvironment(frame, outer), ctes))
         output, written = self._select_list(node, frame, outer, ctes)
-        place = Environment(frame, outer)
+        place = ColumnEnvironment(frame, outer)
         self._clause(args.get("where"), place, ctes)
-        self._clause(args.get("group"), Environment(frame, outer, written), ctes)
+        self._clause(args.get("group"), ColumnEnvironment(frame, outer, written), ctes)
         for name in ("having", "qualify"):
-            self._clause(args.get(name), Environment(frame, outer, written, "both"), ctes)
+            self._clause(args.get(name), ColumnEnvironment(frame, outer, written, "both"), ctes)
         for name in (*ORDERING, "limit", "offset"):
             self._order(args.get(name), frame, outer, written, ctes)
         for window in args.get("windows") or ():
-            self._clause(window, Environment(frame, outer, written), ctes)
+            self._clause(window, ColumnEnvironment(frame, outer, written), ctes)
         if (distinct := args.get("distinct")) is not None:
             self._clause(distinct, place, ctes)
         if distinct is not None or any(counts_outputs(args.get(name)) for name in ("group", *ORDERING)):
@@ -149,13 +149,13 @@ class Walk:
         return output
 
     def _select_list(
-        self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes
+        self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes
     ) -> tuple[Output, dict[str, Origins]]:
         """Walk the select list; a later item may use the alias of an earlier one."""
         columns: list[OutputColumn] = []
         written: dict[str, Origins] = {}
         complete = True
-        place = Environment(frame, outer, written)
+        place = ColumnEnvironment(frame, outer, written)
         for item in node.expressions:
             if isinstance(item, exp.Aliases):
                 self._expression(item.this, place, ctes)
@@ -182,9 +182,9 @@ class Walk:
                 complete = complete and not (name is None and isinstance(value, _MAY_BE_MANY))
             if name is not None:
                 written[name] = written.get(name, NOTHING) | origins
-        return Output(columns, complete), Source((), columns).names
+        return Output(columns, complete), ScopeSource((), columns).names
 
-    def _set_operation(self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes) -> Output:
+    def _set_operation(self, node: exp.SetOperation, outer: ColumnEnvironment | None, ctes: Ctes) -> Output:
         only(node, SET_OPERATION_PARTS)
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
@@ -196,11 +196,13 @@ class Walk:
         both = Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
         return self._modified(node, both, outer, ctes)
 
-    def _modified(self, node: exp.Expr, output: Output, outer: Environment | None, ctes: Ctes) -> Output:
+    def _modified(
+        self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: Ctes
+    ) -> Output:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
-        frame = Frame()
+        frame = ColumnFrame()
         frame.add(output.source())
-        place = Environment(frame, outer)
+        place = ColumnEnvironment(frame, outer)
         for name in (*ORDERING, "limit", "offset"):
             self._clause(node.args.get(name), place, ctes)
         if any(counts_outputs(node.args.get(name)) for name in ORDERING):
@@ -209,7 +211,7 @@ class Walk:
 
     # ---------------------------------------------------------------- relations
 
-    def _relation(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+    def _relation(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
         """Bring what stands in a FROM clause into scope, and what is joined to it in the tree.
 
         Laterals and functions see `lateral`. `FROM a JOIN b SELECT …` and brackets have their joins here.
@@ -218,9 +220,9 @@ class Walk:
         for join in node.args.get("joins") or ():
             self._join(join, frame, lateral.parent, ctes)
         for view in node.args.get("laterals") or ():
-            frame.add(self._lateral(view, Environment(frame, lateral.parent), ctes))
+            frame.add(self._lateral(view, ColumnEnvironment(frame, lateral.parent), ctes))
 
-    def _first(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+    def _first(self, node: exp.Expr, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes) -> None:
         match node:
             case exp.Table():
                 only(node, TABLE_PARTS)
@@ -247,10 +249,12 @@ class Walk:
             source = self._aliased(node, source, ctes)
         frame.add(source)
 
-    def _bracketed(self, node: exp.Subquery, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
+    def _bracketed(
+        self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: Ctes
+    ) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
-        inner = Frame()
-        self._relation(node.this, inner, Environment(inner, lateral.parent), ctes)
+        inner = ColumnFrame()
+        self._relation(node.this, inner, ColumnEnvironment(inner, lateral.parent), ctes)
         self._clause(node.args.get("sample"), lateral, ctes)
         if node.args.get("alias") is None and not node.args.get("pivots"):
             if inner.merged and frame.sources:
@@ -261,17 +265,17 @@ class Walk:
         if len(inner.sources) == 1:
             source = inner.sources[0]
         else:
-            source = Source((), [c.column for c in inner.star], None, inner.complete)
+            source = ScopeSource((), [c.column for c in inner.star], None, inner.complete)
             # As one relation it no longer says which table a column is of, so a star is taken for granted.
             self.stars |= tables
         frame.add(self._aliased(node, source, ctes))
 
-    def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> Source:
+    def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
             self._expression(node.this, lateral, ctes)
-            return Source((), [], None, complete=False)
+            return ScopeSource((), [], None, complete=False)
         parts = tuple(folded(part) for part in node.parts)
         if len(parts) == 1 and parts[0] in ctes:
             return ctes[parts[0]].source(parts)
@@ -280,29 +284,29 @@ class Walk:
             raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
         return self.scans[parts]
 
-    def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> Source:
+    def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: Ctes) -> ScopeSource:
         only(node, VALUES_PARTS)
         width = 0
-        place = place or Environment(Frame())
+        place = place or ColumnEnvironment(ColumnFrame())
         for row in node.expressions:
             self._expression(row, place, ctes)
             width = max(width, len(row.expressions) if isinstance(row, exp.Tuple) else 1)
-        return Source((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
+        return ScopeSource((), [OutputColumn(f"col{i}", NOTHING) for i in range(1, width + 1)])
 
-    def _lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> Source:
+    def _lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: Ctes) -> ScopeSource:
         only(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
             source = self.query(this, place, ctes).source()
         else:
             self._expression(this, place, ctes)
-            source = Source((), [], None, complete=False)
+            source = ScopeSource((), [], None, complete=False)
         alias = node.args.get("alias")
         if alias is None or alias.this is None:
             return source
         return source.renamed(folded(alias.this), names_of(alias.args.get("columns")))
 
-    def _aliased(self, node: exp.Expr, source: Source, ctes: Ctes) -> Source:
+    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
@@ -311,27 +315,27 @@ class Walk:
             source = self._pivot(pivot, source, ctes)
         return source
 
-    def _pivot(self, node: exp.Expr, source: Source, ctes: Ctes) -> Source:
+    def _pivot(self, node: exp.Expr, source: ScopeSource, ctes: Ctes) -> ScopeSource:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
         only(node, PIVOT_PARTS)
-        frame = Frame()
+        frame = ColumnFrame()
         frame.add(source)
         for part in (*node.expressions, *node.args.get("fields", ())):
-            self._expression(part, Environment(frame), ctes)
+            self._expression(part, ColumnEnvironment(frame), ctes)
         self._show(frame.star)
         self._compute(source.columns)
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
-            return Source((folded(alias.this),), [], None, complete=False)
-        return Source(source.qualifier, [], None, complete=False)
+            return ScopeSource((folded(alias.this),), [], None, complete=False)
+        return ScopeSource(source.qualifier, [], None, complete=False)
 
-    def _join(self, node: exp.Join, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
+    def _join(self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: Ctes) -> None:
         only(node, JOIN_PARTS)
         args = node.args
-        right = Frame()
-        self._relation(node.this, right, Environment(frame, outer), ctes)
+        right = ColumnFrame()
+        self._relation(node.this, right, ColumnEnvironment(frame, outer), ctes)
         using = list(dict.fromkeys(names_of(args.get("using"))))
         if str(args.get("method") or "").upper() == "NATURAL":
             if not (frame.complete and right.complete):
@@ -344,19 +348,19 @@ class Walk:
         for name in using:
             self._mark(frame.column(name) | right.column(name), plain=False)
         if (on := args.get("on")) is not None:
-            both = Frame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
+            both = ColumnFrame(frame.sources + right.sources, [], {**frame.merged, **right.merged})
             both.open = frame.open or right.open
-            self._expression(on, Environment(both, outer), ctes)
+            self._expression(on, ColumnEnvironment(both, outer), ctes)
         kind = str(args.get("kind") or "").upper()
         frame.joined(right, using, left_only=kind in ("SEMI", "ANTI"))
 
     # ---------------------------------------------------------------- expressions
 
-    def _clause(self, node: exp.Expr | None, place: Environment, ctes: Ctes) -> None:
+    def _clause(self, node: exp.Expr | None, place: ColumnEnvironment, ctes: Ctes) -> None:
         if isinstance(node, exp.Expr):
             self._expression(node, place, ctes)
 
-    def _expression(self, root: exp.Expr, place: Environment, ctes: Ctes) -> None:
+    def _expression(self, root: exp.Expr, place: ColumnEnvironment, ctes: Ctes) -> None:
         """Walk an expression: everything that it reads counts as computed with. No recursion per operator."""
         stack = [root]
         while stack:
@@ -370,7 +374,7 @@ class Walk:
                 self._reference(parts, place, plain=False)
             elif isinstance(node, exp.Lambda):
                 variables = dict.fromkeys(names_of(node.expressions), NOTHING)
-                inner = Environment(Frame(), place, variables, "outputs")
+                inner = ColumnEnvironment(ColumnFrame(), place, variables, "outputs")
                 self._expression(node.this, inner, ctes)
             elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                 continue  # count(*) counts rows
@@ -387,8 +391,8 @@ class Walk:
     def _order(
         self,
         clause: exp.Expr | None,
-        frame: Frame,
-        outer: Environment | None,
+        frame: ColumnFrame,
+        outer: ColumnEnvironment | None,
         written: dict[str, Origins],
         ctes: Ctes,
     ) -> None:
@@ -398,16 +402,18 @@ class Walk:
         """
         for item in clause.iter_expressions() if clause is not None else ():
             bare = parts_of(item.this if isinstance(item, exp.Ordered) else item) is not None
-            place = Environment(frame, outer, written, "outputs" if bare else "both")
+            place = ColumnEnvironment(frame, outer, written, "outputs" if bare else "both")
             self._expression(item, place, ctes)
 
-    def _reference(self, parts: Parts, place: Environment, *, plain: bool) -> Origins:
+    def _reference(self, parts: Parts, place: ColumnEnvironment, *, plain: bool) -> Origins:
         self.references.add(parts)
         origins = place.resolve(parts)
         self._mark(origins, plain=plain)
         return origins
 
-    def _expand(self, star: exp.Star, qualifier: Parts, place: Environment) -> tuple[list[StarColumn], bool]:
+    def _expand(
+        self, star: exp.Star, qualifier: Parts, place: ColumnEnvironment
+    ) -> tuple[list[StarColumn], bool]:
         """Expand a star, without the columns that its EXCEPT names."""
         only(star, frozenset({"except_"}))
         self.star_references.add(qualifier)

@@ -9,16 +9,16 @@ from sqlglot import exp
 
 from gateway.model.reading import ColumnRef
 from gateway.sql.analyse import ScannedTable, agree, parse, sources, statement
-from gateway.sql.analyse_scope import Environment, Output, Unclear
-from gateway.sql.analyse_walk import Ctes, Walk
+from gateway.sql.analyse_scope import ColumnEnvironment, Output, Unclear
+from gateway.sql.analyse_walk import Ctes, SqlColumnWalk
 
 
 def expression(
     text: str,
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
-    place: Environment,
-    into: Walk,
+    place: ColumnEnvironment,
+    into: SqlColumnWalk,
 ) -> Output:
     """Note in `into` what an expression reads, and return it as the columns of a select list with nothing
     but it: one, unless it is a generator. `scans` are the relations of its subqueries.
@@ -36,7 +36,7 @@ def query(
     scans: Sequence[ScannedTable],
     references: Collection[ColumnRef] | None,
     ctes: Ctes,
-    into: Walk,
+    into: SqlColumnWalk,
 ) -> Output:
     """Note in `into` what a statement reads, and return its columns; `ctes` are in scope for it.
 
@@ -48,9 +48,9 @@ def query(
     return output
 
 
-def _beside(walk: Walk, scans: Sequence[ScannedTable]) -> Walk:
+def _beside(walk: SqlColumnWalk, scans: Sequence[ScannedTable]) -> SqlColumnWalk:
     """Return a walk over other relations that finds into the same sets."""
-    return Walk(sources(scans), walk.used, walk.named, walk.computed, walk.stars)
+    return SqlColumnWalk(sources(scans), walk.used, walk.named, walk.computed, walk.stars)
 
 
 @lru_cache(maxsize=1024)

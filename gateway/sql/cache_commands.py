@@ -11,12 +11,12 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CreateTempView
 from gateway.sql import storage
 from gateway.sql.names import Names, TempViewName
-from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.varying import not_cached, varying_view
 from gateway.sql.wants import Want, Wants
 
 
-def cache_table(scope: Scope) -> Wants:
+def cache_table(scope: CommandScope) -> Wants:
     _check_options(scope)
     existing = scope.existing("table")
     if isinstance(existing, TempViewName):
@@ -31,14 +31,14 @@ def check_cached_view(view: TempViewName, names: Names) -> None:
         raise CannotClassify(not_cached(why))
 
 
-def uncache_table(scope: Scope) -> Wants:
+def uncache_table(scope: CommandScope) -> Wants:
     existing = scope.existing("table")
     if isinstance(existing, TempViewName):
         return Wants()
     return Wants(wants=(Want(table_resource(existing.table), "refresh"),), pins=(existing,))
 
 
-def cache_table_as(scope: Scope) -> Wants:
+def cache_table_as(scope: CommandScope) -> Wants:
     """CACHE TABLE v AS …: a temporary view of a judged text, whose rows Spark keeps."""
     _check_options(scope)
     name = scope.text("tempViewName")
@@ -47,19 +47,19 @@ def cache_table_as(scope: Scope) -> Wants:
     return Wants(effects=(CreateTempView(name),))
 
 
-def clear_cache(scope: Scope) -> Wants:
+def clear_cache(scope: CommandScope) -> Wants:
     # It drops the caches of everybody.
     return Wants(wants=(Want(Resource.catalog(scope.names.context.catalog), "alter"),))
 
 
-def refresh_path(scope: Scope) -> Wants:
+def refresh_path(scope: CommandScope) -> Wants:
     path = scope.text("path")
     if path is None:
         raise CannotClassify("the path could not be read")
     return Wants(wants=(Want(Resource.url(path), "read"),))
 
 
-def _check_options(scope: Scope) -> None:
+def _check_options(scope: CommandScope) -> None:
     for key in storage.keys(scope.field("options"), "options of the cache"):
         if key.lower() != "storagelevel":
             raise CannotClassify(f"the option `{key}` is not one that a cache has")

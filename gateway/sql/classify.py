@@ -29,11 +29,11 @@ from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
 from gateway.sql.schema_text import check_schema_argument, schema_argument
-from gateway.sql.scope import CannotClassify, Scope
+from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_words import unknown_function
 from gateway.sql.wants import NotGovernable, Wants, join
 
-Handler = Callable[[Scope], Wants]
+Handler = Callable[[CommandScope], Wants]
 
 FORMAT_COMMANDS: Mapping[str, Handler] = {
     "CallStatement": procedure.call,
@@ -274,7 +274,7 @@ def classify(
         return NotGovernable(f"{unread[0]} could not be read")
     try:
         return join(
-            COMMANDS[c.node](Scope(c, reading, names, procedures))
+            COMMANDS[c.node](CommandScope(c, reading, names, procedures))
             for c in reading.commands
             if c.node in COMMANDS
         )

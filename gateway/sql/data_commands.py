@@ -10,11 +10,11 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable
-from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
 
-def insert(scope: Scope) -> Wants:
+def insert(scope: CommandScope) -> Wants:
     """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
     # Spark has it since 4.2.
     if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):
@@ -39,7 +39,7 @@ def insert(scope: Scope) -> Wants:
     )
 
 
-def replace_where(scope: Scope) -> Wants:
+def replace_where(scope: CommandScope) -> Wants:
     """INSERT … REPLACE WHERE before Spark 4.3: rows that a condition takes are replaced by others."""
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     pin = scope.target("table")
@@ -52,7 +52,7 @@ def replace_where(scope: Scope) -> Wants:
     )
 
 
-def _created(scope: Scope, *, replacing: bool) -> Wants:
+def _created(scope: CommandScope, *, replacing: bool) -> Wants:
     spec = scope.node("tableSpec")
     location = storage.check_table_spec(spec)
     pin = scope.target("name")
@@ -64,33 +64,33 @@ def _created(scope: Scope, *, replacing: bool) -> Wants:
     return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),))
 
 
-def create_table(scope: Scope) -> Wants:
+def create_table(scope: CommandScope) -> Wants:
     return _created(scope, replacing=False)
 
 
-def replace_table(scope: Scope) -> Wants:
+def replace_table(scope: CommandScope) -> Wants:
     return _created(scope, replacing=True)
 
 
-def create_table_as(scope: Scope) -> Wants:
+def create_table_as(scope: CommandScope) -> Wants:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     return _created(scope, replacing=False)
 
 
-def replace_table_as(scope: Scope) -> Wants:
+def replace_table_as(scope: CommandScope) -> Wants:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
     return _created(scope, replacing=True)
 
 
-def drop_table(scope: Scope) -> Wants:
+def drop_table(scope: CommandScope) -> Wants:
     return _dropped(scope, "child")
 
 
-def drop_view(scope: Scope) -> Wants:
+def drop_view(scope: CommandScope) -> Wants:
     return _dropped(scope, "child")
 
 
-def _dropped(scope: Scope, field: str) -> Wants:
+def _dropped(scope: CommandScope, field: str) -> Wants:
     existing = scope.existing(field)
     if isinstance(existing, TempViewName):
         return Wants(effects=(DropTempView(existing.name),))
@@ -101,7 +101,7 @@ def _dropped(scope: Scope, field: str) -> Wants:
     )
 
 
-def truncate(scope: Scope) -> Wants:
+def truncate(scope: CommandScope) -> Wants:
     """TRUNCATE TABLE; with a partition, Spark tells whether there is such a value."""
     pin = scope.target("table")
     return Wants(
@@ -112,7 +112,7 @@ def truncate(scope: Scope) -> Wants:
     )
 
 
-def _altered(scope: Scope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Wants:
+def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Wants:
     """`tells`: it names columns or values, and Spark says which of them there are."""
     return Wants(
         wants=(Want(table_resource(pin.table), "alter"),),
@@ -123,7 +123,7 @@ def _altered(scope: Scope, pin: Pin, *, tells: bool, meaning: Meaning = "changes
     )
 
 
-def alter_table(scope: Scope) -> Wants:
+def alter_table(scope: CommandScope) -> Wants:
     """ALTER TABLE on columns, and on partitions that exist.
 
     Renaming or dropping a column would take it out of the reach of a policy that names it.
@@ -135,11 +135,11 @@ def alter_table(scope: Scope) -> Wants:
 _ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
 
 
-def comment_on_table(scope: Scope) -> Wants:
+def comment_on_table(scope: CommandScope) -> Wants:
     return _altered(scope, scope.target("table"), tells=False, meaning="stays")
 
 
-def add_partitions(scope: Scope) -> Wants:
+def add_partitions(scope: CommandScope) -> Wants:
     parts = scope.field("parts")
     if not isinstance(parts, tuple):
         raise CannotClassify("the partitions could not be read")
@@ -149,12 +149,12 @@ def add_partitions(scope: Scope) -> Wants:
     return _altered(scope, scope.target("table"), tells=True, meaning="stays")
 
 
-def set_table_properties(scope: Scope) -> Wants:
+def set_table_properties(scope: CommandScope) -> Wants:
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def unset_table_properties(scope: Scope) -> Wants:
+def unset_table_properties(scope: CommandScope) -> Wants:
     names = scope.field("propertyKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -162,27 +162,27 @@ def unset_table_properties(scope: Scope) -> Wants:
     return _altered(scope, scope.target("table"), tells=False)
 
 
-def repair_table(scope: Scope) -> Wants:
+def repair_table(scope: CommandScope) -> Wants:
     """MSCK REPAIR TABLE and RECOVER PARTITIONS: the table's partitions as a whole."""
     return _altered(scope, scope.target("child"), tells=False, meaning="stays")
 
 
-def analyze_table(scope: Scope) -> Wants:
+def analyze_table(scope: CommandScope) -> Wants:
     """ANALYZE TABLE: the count of its rows is kept and not told; whether there is a partition is."""
     return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")), meaning="stays")
 
 
-def analyze_column(scope: Scope) -> Wants:
+def analyze_column(scope: CommandScope) -> Wants:
     """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
     return _altered(scope, scope.target("child"), tells=True, meaning="stays")
 
 
-def set_view_properties(scope: Scope) -> Wants:
+def set_view_properties(scope: CommandScope) -> Wants:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     return _altered(scope, scope.target("child"), tells=False)
 
 
-def unset_view_properties(scope: Scope) -> Wants:
+def unset_view_properties(scope: CommandScope) -> Wants:
     names = scope.field("propertyKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -190,7 +190,7 @@ def unset_view_properties(scope: Scope) -> Wants:
     return _altered(scope, scope.target("child"), tells=False)
 
 
-def create_table_like(scope: Scope) -> Wants:
+def create_table_like(scope: CommandScope) -> Wants:
     """CREATE TABLE … LIKE: the new table has every column of the source, so none may be hidden."""
     storage.check_provider(scope.field("provider"))
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
@@ -211,7 +211,7 @@ def create_table_like(scope: Scope) -> Wants:
     )
 
 
-def rename_table(scope: Scope) -> Wants:
+def rename_table(scope: CommandScope) -> Wants:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
         raise CannotClassify("renaming a temporary view is not supported")
@@ -234,7 +234,7 @@ def rename_table(scope: Scope) -> Wants:
     )
 
 
-def refresh_table(scope: Scope) -> Wants:
+def refresh_table(scope: CommandScope) -> Wants:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
         return Wants()
@@ -245,7 +245,7 @@ def refresh_table(scope: Scope) -> Wants:
     )
 
 
-def create_temp_view(scope: Scope) -> Wants:
+def create_temp_view(scope: CommandScope) -> Wants:
     """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
     if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
         raise CannotClassify("global temporary views are shared by every session and are not supported")
@@ -256,7 +256,7 @@ def create_temp_view(scope: Scope) -> Wants:
     return Wants(effects=(CreateTempView(parts[0]),))
 
 
-def create_view(scope: Scope) -> Wants:
+def create_view(scope: CommandScope) -> Wants:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     _rests_on_tables(scope)
@@ -267,7 +267,7 @@ def create_view(scope: Scope) -> Wants:
     return Wants(wants=tuple(wants), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True)
 
 
-def _rests_on_tables(scope: Scope) -> None:
+def _rests_on_tables(scope: CommandScope) -> None:
     if any(
         relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
         for relation in scope.reading.relations
@@ -275,7 +275,7 @@ def _rests_on_tables(scope: Scope) -> None:
         raise CannotClassify("a persistent view cannot rest on a temporary view")
 
 
-def alter_view_as(scope: Scope) -> Wants:
+def alter_view_as(scope: CommandScope) -> Wants:
     """ALTER VIEW … AS: as CREATE VIEW. The view is there for others, with what policies say of it."""
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
@@ -284,7 +284,7 @@ def alter_view_as(scope: Scope) -> Wants:
     return replace(_altered(scope, existing, tells=False), shares=True)
 
 
-def create_database(scope: Scope) -> Wants:
+def create_database(scope: CommandScope) -> Wants:
     catalog, database = scope.database("name")
     wants = [Want(Resource.database(catalog, database), "create")]
     properties = scope.field("properties")
@@ -298,7 +298,7 @@ def create_database(scope: Scope) -> Wants:
     return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
 
 
-def drop_database(scope: Scope) -> Wants:
+def drop_database(scope: CommandScope) -> Wants:
     catalog, database = scope.database("namespace")
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]
@@ -312,7 +312,7 @@ def drop_database(scope: Scope) -> Wants:
     )
 
 
-def alter_database(scope: Scope) -> Wants:
+def alter_database(scope: CommandScope) -> Wants:
     """COMMENT ON DATABASE, and its properties."""
     if scope.command.node == "CommentOnNamespace":
         return _altered_database(scope, "child")
@@ -321,7 +321,7 @@ def alter_database(scope: Scope) -> Wants:
     return _altered_database(scope, "namespace")
 
 
-def unset_database_properties(scope: Scope) -> Wants:
+def unset_database_properties(scope: CommandScope) -> Wants:
     names = scope.field("propKeys")
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be read")
@@ -329,7 +329,7 @@ def unset_database_properties(scope: Scope) -> Wants:
     return _altered_database(scope, "ident")
 
 
-def _altered_database(scope: Scope, field: str) -> Wants:
+def _altered_database(scope: CommandScope, field: str) -> Wants:
     catalog, database = scope.database(field)
     return Wants(
         wants=(Want(Resource.database(catalog, database), "alter"),),

@@ -11,7 +11,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql import storage
 from gateway.sql.names import SESSION_CATALOG, Names, Ungovernable
-from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 from gateway.sql.wants import NotGovernable, Pin, Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
@@ -19,7 +19,7 @@ CHANGES = "table_changes"
 """The table function of Delta that shows what was changed in a table, by its name in a string."""
 
 
-def optimize(scope: Scope) -> Wants:
+def optimize(scope: CommandScope) -> Wants:
     """OPTIMIZE: rows move to other files. Its WHERE is a text that Delta has Spark parse."""
     predicates = scope.field("userPartitionPredicates")
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
@@ -27,29 +27,29 @@ def optimize(scope: Scope) -> Wants:
     return _on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
 
 
-def reorganize(scope: Scope) -> Wants:
+def reorganize(scope: CommandScope) -> Wants:
     """REORG TABLE: rows move to other files."""
     return _on_files(scope.target("target"), "alter")
 
 
-def generate(scope: Scope) -> Wants:
+def generate(scope: CommandScope) -> Wants:
     """GENERATE: a list of the table's files is written beside them."""
     return _on_files(scope.target("child"), "alter")
 
 
-def vacuum(scope: Scope) -> Wants:
+def vacuum(scope: CommandScope) -> Wants:
     """VACUUM: files that no version within the time has go; DRY RUN names them."""
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
         raise CannotClassify("VACUUM USING INVENTORY takes paths of files from a table and is not supported")
     return _on_files(scope.target("child"), "alter", "delete", "metadata")
 
 
-def describe_history(scope: Scope) -> Wants:
+def describe_history(scope: CommandScope) -> Wants:
     """DESCRIBE HISTORY and DESCRIBE DETAIL: who did what, with conditions that hold values; paths, sizes."""
     return _on_files(scope.target("child"), "metadata", changes=None)
 
 
-def restore(scope: Scope) -> Wants:
+def restore(scope: CommandScope) -> Wants:
     """RESTORE: all rows become those of another version."""
     held = scope.node("table")
     if held.get("node") == "TimeTravel":
@@ -57,7 +57,7 @@ def restore(scope: Scope) -> Wants:
     return _on_files(_named(scope, held), "alter", "insert", "delete")
 
 
-def time_travel(scope: Scope) -> Wants:
+def time_travel(scope: CommandScope) -> Wants:
     """The table of RESTORE, or the source of CLONE, at a version."""
     within = {command.node for command in scope.reading.commands} - {"TimeTravel"}
     pin = _named(scope, scope.node("relation"))
@@ -68,7 +68,7 @@ def time_travel(scope: Scope) -> Wants:
     raise CannotClassify("a table at a version stands where Sluice does not know it")
 
 
-def clone(scope: Scope) -> Wants:
+def clone(scope: CommandScope) -> Wants:
     """CLONE: a table with all rows of another one, which it may read from the same files."""
     source, target = scope.node("source"), _named(scope, scope.node("target"))
     storage.check_properties(storage.keys(scope.field("tablePropertyOverrides"), "table properties"))
@@ -91,13 +91,13 @@ def clone(scope: Scope) -> Wants:
     )
 
 
-def add_constraint(scope: Scope) -> Wants:
+def add_constraint(scope: CommandScope) -> Wants:
     """ADD CONSTRAINT … CHECK: all rows are checked, and what breaks it is told."""
     text = scope.text("expr")
     return _on_files(scope.target("table"), "alter", conditions=() if text is None else (text,))
 
 
-def alter(scope: Scope) -> Wants:
+def alter(scope: CommandScope) -> Wants:
     """DROP CONSTRAINT, DROP FEATURE."""
     return _on_files(scope.target("table"), "alter")
 
@@ -151,7 +151,7 @@ def _on_files(
     )
 
 
-def _named(scope: Scope, held: Mapping[str, FieldValue]) -> Pin:
+def _named(scope: CommandScope, held: Mapping[str, FieldValue]) -> Pin:
     parts = name_parts(held, scope.command.node)
     resolved = scope.names.new_table(parts)
     if isinstance(resolved, Ungovernable):

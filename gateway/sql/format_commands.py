@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from gateway.model.statement import CatalogChanged, Meaning
 from gateway.sql.names import Ungovernable
-from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.wants import Pin, Want, Wants
 
 
-def alter_layout(scope: Scope) -> Wants:
+def alter_layout(scope: CommandScope) -> Wants:
     """Iceberg's ALTER TABLE on partition fields, identifier fields and the order of writing: it names
     columns."""
     return _altered(scope, meaning="changes")
 
 
-def alter_reference(scope: Scope) -> Wants:
+def alter_reference(scope: CommandScope) -> Wants:
     """Iceberg's ALTER TABLE on branches and tags: they keep, or let go of, all rows of a snapshot."""
     return _altered(scope, meaning="stays")
 
 
-def _altered(scope: Scope, *, meaning: Meaning) -> Wants:
+def _altered(scope: CommandScope, *, meaning: Meaning) -> Wants:
     pin = _target(scope)
     return Wants(
         wants=(Want(table_resource(pin.table), "alter"),),
@@ -30,7 +30,7 @@ def _altered(scope: Scope, *, meaning: Meaning) -> Wants:
     )
 
 
-def _target(scope: Scope) -> Pin:
+def _target(scope: CommandScope) -> Pin:
     """Return the table, whose name these commands hold without a node of its own."""
     value = scope.field("table")
     if not isinstance(value, tuple) or not all(isinstance(part, str) for part in value):

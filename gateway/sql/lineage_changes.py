@@ -13,8 +13,8 @@ from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
 from gateway.sql.lineage_edges import Target
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_references import References
-from gateway.sql.lineage_scope import NOTHING, Environment, Frame, Relation, Rows, Value
-from gateway.sql.lineage_walk import Walk
+from gateway.sql.lineage_scope import NOTHING, Environment, Frame, LineageRelation, RelationRows, Value
+from gateway.sql.lineage_walk import SqlLineageWalk
 from gateway.sql.lineage_writes import Assigned, Write
 
 _UPDATE_PARTS = frozenset({"with_", "this", "expressions", "where"})
@@ -23,7 +23,7 @@ _MERGE_PARTS = frozenset({"with_", "this", "using", "on", "whens"})
 _WHEN_PARTS = frozenset({"matched", "source", "condition", "then"})
 
 
-def changed(walk: Walk, tree: exp.Expr, write: Write) -> tuple[list[Target], Rows]:
+def changed(walk: SqlLineageWalk, tree: exp.Expr, write: Write) -> tuple[list[Target], RelationRows]:
     """Return the columns that a command sets, with the rows that it does so in."""
     ctes = walk.with_(tree.args.get("with_"), None, {})
     match write.operation, tree:
@@ -39,14 +39,16 @@ def changed(walk: Walk, tree: exp.Expr, write: Write) -> tuple[list[Target], Row
     raise Unclear(f"{NOT_UNDERSTOOD}{type(tree).__name__}")
 
 
-def _target(walk: Walk, node: exp.Expr, ctes: Ctes) -> Relation:
+def _target(walk: SqlLineageWalk, node: exp.Expr, ctes: Ctes) -> LineageRelation:
     if not isinstance(node, exp.Table):
         raise Unclear(f"{NOT_UNDERSTOOD}a target that is a {type(node).__name__}")
     relation = walk.scan(folded(node.this))
     return walk.aliased(node, relation, None, ctes)
 
 
-def _update(walk: Walk, tree: exp.Update, write: Write, ctes: Ctes) -> tuple[list[Target], Rows]:
+def _update(
+    walk: SqlLineageWalk, tree: exp.Update, write: Write, ctes: Ctes
+) -> tuple[list[Target], RelationRows]:
     frame = Frame(_target(walk, tree.this, ctes))
     place = Environment(frame)
     if (where := tree.args.get("where")) is not None:
@@ -58,7 +60,9 @@ def _update(walk: Walk, tree: exp.Update, write: Write, ctes: Ctes) -> tuple[lis
     return assigned.targets(), frame.rows
 
 
-def _delete(walk: Walk, tree: exp.Delete, write: Write, ctes: Ctes) -> tuple[list[Target], Rows]:
+def _delete(
+    walk: SqlLineageWalk, tree: exp.Delete, write: Write, ctes: Ctes
+) -> tuple[list[Target], RelationRows]:
     target = _target(walk, tree.this, ctes)
     frame = Frame(target)
     if (where := tree.args.get("where")) is not None:
@@ -66,7 +70,7 @@ def _delete(walk: Walk, tree: exp.Delete, write: Write, ctes: Ctes) -> tuple[lis
     return every_column(write, target), frame.rows
 
 
-def every_column(write: Write, target: Relation) -> list[Target]:
+def every_column(write: Write, target: LineageRelation) -> list[Target]:
     """Return all columns of a target, with values that no column is in."""
     assigned = Assigned(write.dataset)
     for attribute in target.attributes:
@@ -74,7 +78,7 @@ def every_column(write: Write, target: Relation) -> list[Target]:
     return assigned.targets()
 
 
-def _assigned_column(walk: Walk, assignment: exp.Expr, target: Frame) -> str:
+def _assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) -> str:
     """Return the column that an assignment is to; `s.f = …` changes the column s."""
     parts = parts_of(assignment.this) if isinstance(assignment, exp.EQ) else None
     if parts is None:
@@ -89,7 +93,7 @@ def _assigned_column(walk: Walk, assignment: exp.Expr, target: Frame) -> str:
     return parts[at]
 
 
-def _assigned_value(walk: Walk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
+def _assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
     if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.upper() == "DEFAULT":
         walk.references.add(("default",))
         return Value(NOTHING)
@@ -99,7 +103,7 @@ def _assigned_value(walk: Walk, node: exp.Expr, place: Environment, ctes: Ctes) 
 class _Merge:
     """A MERGE: actions on rows of the target, of the source, or of both."""
 
-    def __init__(self, walk: Walk, tree: exp.Merge, write: Write, ctes: Ctes) -> None:
+    def __init__(self, walk: SqlLineageWalk, tree: exp.Merge, write: Write, ctes: Ctes) -> None:
         self.walk, self.tree, self.write, self.ctes = walk, tree, write, ctes
         self.target = _target(walk, tree.this, ctes)
         self.source = self._source()
@@ -107,13 +111,13 @@ class _Merge:
         self.both.add(self.source)
         self.assigned = Assigned(write.dataset)
 
-    def _source(self) -> Relation:
+    def _source(self) -> LineageRelation:
         select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=self.tree.args["using"].copy()))
         frame = Frame()
         self.walk.from_clause(select, frame, None, self.ctes)
         return frame.relation()
 
-    def changed(self) -> tuple[list[Target], Rows]:
+    def changed(self) -> tuple[list[Target], RelationRows]:
         rows = self.both.rows
         self.walk.decide(rows, Clause.MERGE, self.tree.args["on"], Environment(self.both), self.ctes)
         for when in self.tree.args["whens"].expressions:
@@ -121,13 +125,13 @@ class _Merge:
             self._when(when, rows)
         return self.assigned.targets(), rows
 
-    def _when(self, when: exp.When, rows: Rows) -> None:
+    def _when(self, when: exp.When, rows: RelationRows) -> None:
         if when.args.get("matched"):
             frame = self.both
         else:
             frame = Frame(self.target if when.args.get("source") else self.source)
         place = Environment(frame)
-        own = Rows()
+        own = RelationRows()
         if (condition := when.args.get("condition")) is not None:
             self.walk.decide(own, Clause.MERGE, condition, place, self.ctes)
         then = when.args["then"]
@@ -145,7 +149,7 @@ class _Merge:
             case _:
                 raise Unclear(f"{NOT_UNDERSTOOD}the action {type(then).__name__} of MERGE")
 
-    def _update(self, then: exp.Update, place: Environment, own: Rows) -> None:
+    def _update(self, then: exp.Update, place: Environment, own: RelationRows) -> None:
         items = then.expressions
         if not items or isinstance(items[0], exp.Star):
             self._same_names(own)
@@ -155,7 +159,7 @@ class _Merge:
             name = _assigned_column(self.walk, assignment, target)
             self._assign(name, _assigned_value(self.walk, assignment.expression, place, self.ctes), own)
 
-    def _insert(self, then: exp.Insert, place: Environment, own: Rows) -> None:
+    def _insert(self, then: exp.Insert, place: Environment, own: RelationRows) -> None:
         columns, values = then.args.get("this"), then.args.get("expression")
         if columns is None or isinstance(columns, exp.Star) or values is None:
             self._same_names(own)
@@ -173,22 +177,24 @@ class _Merge:
         for name, cell in zip(names, cells, strict=True):
             self._assign(name, _assigned_value(self.walk, cell, place, self.ctes), own)
 
-    def _same_names(self, own: Rows) -> None:
+    def _same_names(self, own: RelationRows) -> None:
         """UPDATE SET * and INSERT *."""
         self.walk.star_references.add(())
         for name, value in assign_same_names(self.walk, self.target, Frame(self.source)):
             self._assign(name, value, own)
 
-    def _assign(self, name: str, value: Value, own: Rows) -> None:
+    def _assign(self, name: str, value: Value, own: RelationRows) -> None:
         self.assigned.add(name, with_rows(value, own))
 
 
-def with_rows(value: Value, own: Rows) -> Value:
+def with_rows(value: Value, own: RelationRows) -> Value:
     """Return a value with what decides on it alone."""
     return replace(value, rows=(*value.rows, own)) if own.conditions or own.parents else value
 
 
-def assign_same_names(walk: References, target: Relation, source: Frame) -> Iterator[tuple[str, Value]]:
+def assign_same_names(
+    walk: References, target: LineageRelation, source: Frame
+) -> Iterator[tuple[str, Value]]:
     """Yield for every column of the target what the source has by its name."""
     if target.opens:
         for attribute in source.shown:

@@ -19,9 +19,9 @@ from gateway.sql.lineage_scope import (
     DIRECT,
     SUBTYPES,
     WAYS,
-    Condition,
     Dependencies,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
 )
 from gateway.sql.lineage_sources import Vertices
@@ -50,14 +50,14 @@ def projections(targets: Iterable[Target], vertices: Vertices) -> list[LineageEd
     return edges
 
 
-def predicates(targets: Sequence[Target], rows: Rows, vertices: Vertices) -> list[LineageEdge]:
+def predicates(targets: Sequence[Target], rows: RelationRows, vertices: Vertices) -> list[LineageEdge]:
     """Return an edge for each condition that bears on a target column."""
-    everywhere: dict[int, Condition] = {}
+    everywhere: dict[int, RowCondition] = {}
     visited: set[int] = set()
     _collect([rows], visited, everywhere)
     # INVARIANT (bearing): a condition of the rows bears on every column; one of a value on that column only.
-    alone: dict[int, tuple[Condition, dict[ColumnVertex, None]]] = {}
-    reached: dict[int, Mapping[int, Condition]] = {}
+    alone: dict[int, tuple[RowCondition, dict[ColumnVertex, None]]] = {}
+    reached: dict[int, Mapping[int, RowCondition]] = {}
     for vertex, value in targets:
         for own in value.rows:
             if id(own) in visited:
@@ -75,7 +75,7 @@ def predicates(targets: Sequence[Target], rows: Rows, vertices: Vertices) -> lis
     return [edge for edge in edges if edge is not None]
 
 
-def _collect(roots: list[Rows], visited: set[int], found: dict[int, Condition]) -> None:
+def _collect(roots: list[RelationRows], visited: set[int], found: dict[int, RowCondition]) -> None:
     """Gather the conditions of rows and of all that they are made of, the innermost first."""
     stack = [(rows, False) for rows in roots]
     while stack:
@@ -93,7 +93,7 @@ def _collect(roots: list[Rows], visited: set[int], found: dict[int, Condition]) 
 
 
 def _predicate(
-    condition: Condition, targets: tuple[ColumnVertex, ...], vertices: Vertices
+    condition: RowCondition, targets: tuple[ColumnVertex, ...], vertices: Vertices
 ) -> LineageEdge | None:
     dependencies: Dependencies = {}
     for part in condition.parts:

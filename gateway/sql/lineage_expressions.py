@@ -34,20 +34,20 @@ from gateway.sql.lineage_scope import (
     TRANSFORMED,
     WINDOWED,
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Open,
+    OperandUse,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Sum,
     Value,
-    Way,
 )
 from gateway.sql.lineage_text import Text
 
-Ctes = dict[str, Relation]
+Ctes = dict[str, LineageRelation]
 
 MAX_EXPRESSION = 2_000
 """Characters of an expression or a condition that are kept."""
@@ -73,7 +73,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class SqlFragment:
     """An expression as the statement has it, to be written out if it is asked for."""
 
     node: exp.Expr
@@ -104,7 +104,7 @@ def _deep(node: exp.Expr) -> bool:
     return False
 
 
-class Expressions(References):
+class SqlLineageExpressions(References):
     """What a walk over one text does with expressions; `lineage_walk.py` does the queries around them."""
 
     def __init__(self, text: Text, columns: Iterable[Parts]) -> None:
@@ -114,11 +114,11 @@ class Expressions(References):
         """Names that the text has without brackets, and that may be columns or functions."""
 
     @abstractmethod
-    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Relation:
+    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> LineageRelation:
         """Return what a query gives."""
 
     @abstractmethod
-    def argument(self, name: str) -> Relation | None:
+    def argument(self, name: str) -> LineageRelation | None:
         """Return the relation that a TABLE argument of a function names, None for any other name."""
 
     # ---------------------------------------------------------------- references
@@ -157,7 +157,7 @@ class Expressions(References):
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
         name = folded(node.expression) if _is_field(node) else None
-        return Attribute(name, found.value(Written(node, self.text)))
+        return Attribute(name, found.value(SqlFragment(node, self.text)))
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""
@@ -167,8 +167,8 @@ class Expressions(References):
                 self._into(node, TRANSFORMED, place, ctes, found)
         return found.value()
 
-    def _into(self, root: exp.Expr, way: Way, place: Environment, ctes: Ctes, found: Sum) -> None:
-        stack: list[tuple[exp.Expr, Way, bool]] = [(root, way, False)]
+    def _into(self, root: exp.Expr, way: OperandUse, place: Environment, ctes: Ctes, found: Sum) -> None:
+        stack: list[tuple[exp.Expr, OperandUse, bool]] = [(root, way, False)]
         work = 0
         while stack:
             node, way, windowed = stack.pop()
@@ -222,14 +222,14 @@ class Expressions(References):
         for node in nodes:
             self._into(node, TRANSFORMED, place, ctes, Sum())
 
-    def _operand(self, parts: Parts, way: Way, place: Environment, found: Sum) -> int:
+    def _operand(self, parts: Parts, way: OperandUse, place: Environment, found: Sum) -> int:
         relation = self.argument(parts[0]) if len(parts) == 1 else None
         if relation is None:
             return found.take(self.reference(parts, place).value, way)
         found.rows[id(relation.rows)] = relation.rows
         return sum(found.take(attribute.value, way) for attribute in relation.attributes)
 
-    def _window(self, node: exp.Window, place: Environment, ctes: Ctes, found: Sum, way: Way) -> None:
+    def _window(self, node: exp.Window, place: Environment, ctes: Ctes, found: Sum, way: OperandUse) -> None:
         """Take in what a window is partitioned and ordered by."""
         specification: list[exp.Expr] = []
         window: object = node
@@ -247,32 +247,34 @@ class Expressions(References):
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
             part = Part(node, value.dependencies, by_row=False)
-            rows = Rows([Condition(Clause.WINDOW, Written(node, self.text), [part])], list(value.rows))
+            rows = RelationRows(
+                [RowCondition(Clause.WINDOW, SqlFragment(node, self.text), [part])], list(value.rows)
+            )
             found.rows[id(rows)] = rows
 
     # ---------------------------------------------------------------- conditions
 
     def decide(
         self,
-        rows: Rows,
+        rows: RelationRows,
         clause: Clause,
         node: exp.Expr,
         place: Environment,
         ctes: Ctes,
         *,
         rejects: Callable[[Attribute], bool] | None = None,
-    ) -> Condition:
+    ) -> RowCondition:
         """Lay a condition on rows.
 
         `rejects`: of an outer join, the columns whose NULLs it keeps out; None: of all that it compares.
         """
-        condition = Condition(clause, Written(node, self.text))
+        condition = RowCondition(clause, SqlFragment(node, self.text))
         for conjunct in conjuncts(node):
             value = self.operands([conjunct], place, ctes)
             keys: list[int] = []
             if isinstance(conjunct, _COMPARISONS):
                 keys = self._keys(conjunct, place, rejects)
-            add_conjunct(condition, rows, Written(conjunct, self.text), value, keys)
+            add_conjunct(condition, rows, SqlFragment(conjunct, self.text), value, keys)
         rows.conditions.append(condition)
         return condition
 
@@ -320,12 +322,12 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in AGGREGATES
 
 
-def _children(node: exp.Expr, way: Way) -> list[tuple[exp.Expr, Way]]:
+def _children(node: exp.Expr, way: OperandUse) -> list[tuple[exp.Expr, OperandUse]]:
     """Return the operands of a node with the ways in which they take part."""
     return list(_operands(node, way))
 
 
-def _operands(node: exp.Expr, way: Way) -> Iterator[tuple[exp.Expr, Way]]:
+def _operands(node: exp.Expr, way: OperandUse) -> Iterator[tuple[exp.Expr, OperandUse]]:
     chooses = CHOOSING if way.direct else way
     match node:
         case exp.Case():

@@ -17,13 +17,13 @@ from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Unclear
 from gateway.sql.lineage_changes import changed
 from gateway.sql.lineage_edges import Target, predicates, projections
-from gateway.sql.lineage_scope import Attribute, Condition, Environment, Relation, Rows
+from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_text import Text
-from gateway.sql.lineage_walk import Budget, Walk
+from gateway.sql.lineage_walk import Budget, SqlLineageWalk
 from gateway.sql.lineage_writes import Write, matched, query_text
 
-Bound = Mapping[str, Callable[[], Relation]]
+Bound = Mapping[str, Callable[[], LineageRelation]]
 """Relations of a plan, by the lower-case names that a text within it has for them."""
 
 
@@ -48,7 +48,7 @@ class Extraction:
         self._agree(walk, statement)
         return self.lineage(found, made)
 
-    def query(self, text: LineageText, bound: Bound) -> Relation:
+    def query(self, text: LineageText, bound: Bound) -> LineageRelation:
         """Return what a text that is a query gives."""
         of = Text.of(text.text, text.reading)
         walk = self._walk(of, text, bound)
@@ -56,7 +56,7 @@ class Extraction:
         self._agree(walk, text)
         return relation
 
-    def items(self, text: LineageText, place: Environment, bound: Bound) -> Relation:
+    def items(self, text: LineageText, place: Environment, bound: Bound) -> LineageRelation:
         """Return what an expression gives that stands by itself in a select list: a star gives many columns.
 
         Its rows are those of no relation; what decides on a value is with the value.
@@ -64,24 +64,24 @@ class Extraction:
         walk, select = self._select(text, bound)
         attributes, opens = walk.select_list(select.expressions, place, {})
         self._agree(walk, text)
-        return Relation(attributes, Rows(), opens)
+        return LineageRelation(attributes, RelationRows(), opens)
 
     def condition(
         self,
         text: LineageText,
-        rows: Rows,
+        rows: RelationRows,
         clause: Clause,
         place: Environment,
         bound: Bound,
         rejects: Callable[[Attribute], bool] | None,
-    ) -> Condition:
+    ) -> RowCondition:
         """Lay an expression that is a condition on rows."""
         walk, select = self._select(text, bound)
         condition = walk.decide(rows, clause, select.expressions[0], place, {}, rejects=rejects)
         self._agree(walk, text)
         return condition
 
-    def _select(self, text: LineageText, bound: Bound) -> tuple[Walk, exp.Select]:
+    def _select(self, text: LineageText, bound: Bound) -> tuple[SqlLineageWalk, exp.Select]:
         of = Text.of(text.text, text.reading)
         tree = of.parse(f"SELECT {of.piece()}")
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
@@ -90,7 +90,9 @@ class Extraction:
             raise Unclear("sqlglot reads the expression as a query")
         return self._walk(of, text, bound), tree
 
-    def lineage(self, found: StatementLineage, made: Sequence[tuple[list[Target], Rows]]) -> StatementLineage:
+    def lineage(
+        self, found: StatementLineage, made: Sequence[tuple[list[Target], RelationRows]]
+    ) -> StatementLineage:
         """Return lineage with the edges to what each write makes."""
         columns: list[ColumnVertex] = []
         edges: list[LineageEdge] = []
@@ -108,15 +110,15 @@ class Extraction:
             guessed=tuple(self.guessed),
         )
 
-    def _write(self, walk: Walk, write: Write) -> tuple[list[Target], Rows]:
+    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[Target], RelationRows]:
         tree = walk.text.parse(query_text(write, walk.text))
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
             return changed(walk, tree, write)
         relation = walk.query(tree, None, {})
         return matched(write, relation, self.catalog), relation.rows
 
-    def _walk(self, text: Text, of: LineageText, bound: Bound) -> Walk:
-        def scan(relation: ReadRelation) -> Relation:
+    def _walk(self, text: Text, of: LineageText, bound: Bound) -> SqlLineageWalk:
+        def scan(relation: ReadRelation) -> LineageRelation:
             name = relation.parts[-1].lower()
             if len(relation.parts) == 1 and name in bound and relation.role is RelationRole.SCAN:
                 return bound[name]().aliased(name)
@@ -127,13 +129,13 @@ class Extraction:
             return self.sources.scan(relation.parts, of.names)
 
         written = [tuple(part.lower() for part in column.parts) for column in of.reading.columns]
-        return Walk(text, written, scan, self.sources.column, self.budget)
+        return SqlLineageWalk(text, written, scan, self.sources.column, self.budget)
 
-    def _view(self, name: TableName, of: LineageText) -> Relation:
+    def _view(self, name: TableName, of: LineageText) -> LineageRelation:
         """Return what the text of a view gives."""
         return self.query(of, {})
 
-    def _agree(self, walk: Walk, of: LineageText) -> None:
+    def _agree(self, walk: SqlLineageWalk, of: LineageText) -> None:
         _agree(walk, of)
         self.guessed.update(walk.guessed)
 
@@ -148,7 +150,7 @@ def _evolves(statement: LineageText) -> bool:
     return statement.reading.commands[0].fields.get("withSchemaEvolution") is True
 
 
-def _agree(walk: Walk, of: LineageText) -> None:
+def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
     """Raise Unclear when Spark's parser saw a relation or a column that the walk did not come by."""
     missing = [
         ".".join(relation.parts)

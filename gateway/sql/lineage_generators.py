@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from gateway.sql.lineage_expressions import Ctes, Expressions
+from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
 from gateway.sql.lineage_functions import element_type, struct_fields
-from gateway.sql.lineage_scope import Attribute, Environment, Open, Relation, Rows, Value
+from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, Open, RelationRows, Value
 
 _EXPLODES = (exp.Explode, exp.ExplodeOuter)
 _POSEXPLODES = (exp.Posexplode, exp.PosexplodeOuter)
@@ -19,8 +19,8 @@ _MAPS = (exp.Map, exp.VarMap, exp.MapFromEntries)
 
 
 def generated(
-    node: exp.Expr, value: Value, walk: Expressions, place: Environment, ctes: Ctes
-) -> Relation | None:
+    node: exp.Expr, value: Value, walk: SqlLineageExpressions, place: Environment, ctes: Ctes
+) -> LineageRelation | None:
     """Return the columns of a generator's call; None for a function of one column that it names itself."""
     first = node.args.get("this")
     if isinstance(node, (*_EXPLODES, *_POSEXPLODES)) and isinstance(first, exp.Expr):
@@ -37,8 +37,8 @@ def generated(
 
 
 def _exploded(
-    names: list[str], of: exp.Expr, value: Value, walk: Expressions, place: Environment, ctes: Ctes
-) -> Relation:
+    names: list[str], of: exp.Expr, value: Value, walk: SqlLineageExpressions, place: Environment, ctes: Ctes
+) -> LineageRelation:
     if isinstance(of, exp.Kwarg):
         of = of.expression
     type_ = walk.value(of, place, ctes).type
@@ -47,7 +47,7 @@ def _exploded(
     return exploded(names, value, type_)
 
 
-def exploded(names: list[str], value: Value, type_: str) -> Relation:
+def exploded(names: list[str], value: Value, type_: str) -> LineageRelation:
     """Return the columns of EXPLODE behind those of `names`; `type_`: of what is exploded, empty where it is
     not known: then there may be other columns too, for a map is exploded into two."""
     if type_[:4].lower() == "map<":
@@ -56,10 +56,10 @@ def exploded(names: list[str], value: Value, type_: str) -> Relation:
     if type_:
         found.attributes[-1] = Attribute("col", replace(value, type=element_type(type_)))
         return found
-    return Relation(found.attributes, found.rows, [Open((), None, value)])
+    return LineageRelation(found.attributes, found.rows, [Open((), None, value)])
 
 
-def _stacked(node: exp.Stack, value: Value) -> Relation:
+def _stacked(node: exp.Stack, value: Value) -> LineageRelation:
     count = node.this
     if isinstance(count, exp.Literal) and str(count.this).isdigit() and int(str(count.this)) > 0:
         width = -(-len(node.expressions) // int(str(count.this)))
@@ -67,7 +67,7 @@ def _stacked(node: exp.Stack, value: Value) -> Relation:
     return unknown(value)
 
 
-def _anonymous(node: exp.Anonymous, value: Value) -> Relation | None:
+def _anonymous(node: exp.Anonymous, value: Value) -> LineageRelation | None:
     name = str(node.this).lower()
     if name in ("posexplode_outer", "explode_outer", "posexplode", "explode"):
         return unknown(value)
@@ -80,11 +80,11 @@ def _anonymous(node: exp.Anonymous, value: Value) -> Relation | None:
     return None
 
 
-def columns(names: list[str], value: Value) -> Relation:
+def columns(names: list[str], value: Value) -> LineageRelation:
     """Return a relation of columns that are each made of a value."""
-    return Relation([Attribute(name, value) for name in names], Rows())
+    return LineageRelation([Attribute(name, value) for name in names], RelationRows())
 
 
-def unknown(value: Value) -> Relation:
+def unknown(value: Value) -> LineageRelation:
     """Return a relation of whose columns only this is known: each is made of a value."""
-    return Relation([Attribute("*", value)], Rows(), [Open((), None, value)])
+    return LineageRelation([Attribute("*", value)], RelationRows(), [Open((), None, value)])

@@ -10,10 +10,10 @@ from gateway.sql.lineage_references import References
 from gateway.sql.lineage_scope import (
     TRANSFORMED,
     Attribute,
-    Condition,
     Environment,
     Frame,
     Part,
+    RowCondition,
     merged,
 )
 
@@ -56,7 +56,7 @@ def key_parts(
     ]
 
 
-def keep_unmatched(condition: Condition) -> None:
+def keep_unmatched(condition: RowCondition) -> None:
     """Note of an outer join that its condition alone drops no row of the side that is kept."""
     for part in condition.parts:
         part.by_row = part.by_row and len(part.not_null) > 0

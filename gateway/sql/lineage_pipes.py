@@ -20,19 +20,19 @@ from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_pivots import pivoted
 from gateway.sql.lineage_scope import (
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     merged,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import comma_items, parse, split_at, tokens_of
 
 if TYPE_CHECKING:
-    from gateway.sql.lineage_walk import Walk
+    from gateway.sql.lineage_walk import SqlLineageWalk
 
 _HEAD = "SELECT * FROM piped"
 _JOINS = frozenset(
@@ -44,7 +44,9 @@ _ORDERS = frozenset(
 )
 
 
-def piped(walk: Walk, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> Relation:
+def piped(
+    walk: SqlLineageWalk, operators: Sequence[str], outer: Environment | None, ctes: Ctes
+) -> LineageRelation:
     """Return what a piped query gives; the first of its operators is the query that it begins with."""
     first = parse(operators[0])
     scope = walk.with_(first.args.get("with_"), outer, ctes)
@@ -80,7 +82,12 @@ class _Operator:
     """One operator and what it is applied to."""
 
     def __init__(
-        self, walk: Walk, text: str, relation: Relation, outer: Environment | None, ctes: Ctes
+        self,
+        walk: SqlLineageWalk,
+        text: str,
+        relation: LineageRelation,
+        outer: Environment | None,
+        ctes: Ctes,
     ) -> None:
         tokens = tokens_of(text)
         if not tokens:
@@ -91,7 +98,7 @@ class _Operator:
         self.frame = Frame(relation)
         self.place = Environment(self.frame, outer)
 
-    def applied(self) -> Relation:
+    def applied(self) -> LineageRelation:
         """Return what the operator gives."""
         match self.word:
             case "SELECT":
@@ -138,10 +145,10 @@ class _Operator:
             raise Unclear("a pipe operator that sqlglot reads as another query")
         return tree
 
-    def _with(self, attributes: list[Attribute]) -> Relation:
-        return Relation(attributes, self.frame.rows, self.relation.opens)
+    def _with(self, attributes: list[Attribute]) -> LineageRelation:
+        return LineageRelation(attributes, self.frame.rows, self.relation.opens)
 
-    def _set(self) -> Relation:
+    def _set(self) -> LineageRelation:
         attributes = list(self.frame.attributes)
         for item in comma_items(self.rest):
             name, expression = split_at(item, TokenType.EQ)
@@ -164,7 +171,7 @@ class _Operator:
             self.place = replace(self.place, outputs=outputs, prefer="outputs")
         return self._with(attributes)
 
-    def _drop(self) -> Relation:
+    def _drop(self) -> LineageRelation:
         names = {
             folded(column.this)
             for column in self._select(f"SELECT {self.rest}").expressions
@@ -173,12 +180,12 @@ class _Operator:
         self.walk.references |= {(name,) for name in names}
         return self._with([a for a in self.frame.attributes if a.name not in names or a.hidden])
 
-    def _aggregate(self) -> Relation:
+    def _aggregate(self) -> LineageRelation:
         items, grouped = split_at(self.rest, TokenType.GROUP_BY)
         place, keys = self.place, list[Attribute]()
         if grouped is not None:
-            grouping = Condition(Clause.GROUP_BY, f"GROUP BY {self.walk.text.user_words(grouped).strip()}")
-            place = replace(place, groups=Rows(groups=grouping))
+            grouping = RowCondition(Clause.GROUP_BY, f"GROUP BY {self.walk.text.user_words(grouped).strip()}")
+            place = replace(place, groups=RelationRows(groups=grouping))
             keys = self._keys(grouped)
             by = merged(key.value for key in keys)
             grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
@@ -187,7 +194,7 @@ class _Operator:
         added: list[Attribute] = []
         if items.strip():
             added, _ = self.walk.select_list(self._select(f"SELECT {items}").expressions, place, self.ctes)
-        return Relation([*keys, *added], self.frame.rows)
+        return LineageRelation([*keys, *added], self.frame.rows)
 
     def _keys(self, grouped: str) -> list[Attribute]:
         keys: list[Attribute] = []
@@ -205,14 +212,14 @@ class _Operator:
             return shown[place - 1] if 1 <= place <= len(shown) else None
         return None
 
-    def _pivot(self) -> Relation:
+    def _pivot(self) -> LineageRelation:
         table = self._query().args["from_"].this
         relation = self.frame.relation()
         for pivot in table.args.get("pivots") or ():
             relation = pivoted(self.walk, pivot, relation, self.outer, self.ctes)
         return relation
 
-    def _join(self) -> Relation:
+    def _join(self) -> LineageRelation:
         query = self._query()
         source = query.args["from_"].this
         for join in (*(source.args.get("joins") or ()), *(query.args.get("joins") or ())):
@@ -222,14 +229,14 @@ class _Operator:
                 self.frame.add(self.walk.lateral(lateral, self.place, self.ctes))
         return self.frame.relation()
 
-    def _set_operation(self) -> Relation:
+    def _set_operation(self) -> LineageRelation:
         tree = self._query()
         chain = []
         while isinstance(tree, exp.SetOperation):
             chain.append(tree)
             tree = tree.this
         shown = [a for a in self.frame.attributes if not a.hidden]
-        branches = Branches(Relation(shown, self.frame.rows, self.relation.opens))
+        branches = Branches(LineageRelation(shown, self.frame.rows, self.relation.opens))
         for operation in reversed(chain):
             add_operation(branches, operation, self.walk.query(operation.expression, self.outer, self.ctes))
         return branches.relation()

@@ -10,28 +10,28 @@ from sqlglot import exp
 from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, PIVOT_PARTS, folded, names_of, only, parts_of
-from gateway.sql.lineage_expressions import Ctes, Written
+from gateway.sql.lineage_expressions import Ctes, SqlFragment
 from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
     merged,
 )
 
 if TYPE_CHECKING:
-    from gateway.sql.lineage_walk import Walk
+    from gateway.sql.lineage_walk import SqlLineageWalk
 
 
 def pivoted(
-    walk: Walk, node: exp.Expr, relation: Relation, outer: Environment | None, ctes: Ctes
-) -> Relation:
+    walk: SqlLineageWalk, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+) -> LineageRelation:
     """Return a relation with a PIVOT or UNPIVOT on it."""
     if not isinstance(node, exp.Pivot):
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
@@ -47,12 +47,12 @@ def pivoted(
 
 
 def _pivot(
-    walk: Walk, node: exp.Pivot, relation: Relation, outer: Environment | None, ctes: Ctes
-) -> Relation:
+    walk: SqlLineageWalk, node: exp.Pivot, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+) -> LineageRelation:
     """Group by what is not named, and compute each aggregate for each value of the pivot's columns."""
     frame = Frame(relation)
-    grouping = Condition(Clause.GROUP_BY, Written(node, walk.text))
-    place = Environment(frame, outer, groups=Rows(groups=grouping))
+    grouping = RowCondition(Clause.GROUP_BY, SqlFragment(node, walk.text))
+    place = Environment(frame, outer, groups=RelationRows(groups=grouping))
     before = set(walk.references)
     walk.references.clear()
     aggregates = []
@@ -69,7 +69,7 @@ def _pivot(
         whole = merged((*(value for _, value in aggregates), choosing))
         names = [name for field in fields for name in _pivot_names(field, [n for n, _ in aggregates])]
         attributes = [*relation.attributes, *(Attribute(name, whole) for name in names)]
-        return Relation(attributes, frame.rows, relation.opens)
+        return LineageRelation(attributes, frame.rows, relation.opens)
     grouped = [a for a in frame.shown if id(a) not in used]
     by = merged((*(a.value for a in grouped), chosen))
     grouping.parts = [Part(grouping.written, by.dependencies, by_row=False)]
@@ -84,7 +84,7 @@ def _pivot(
             for both in (merged((value, choosing)),)
         ]
         attributes += [Attribute(name, values[i % len(values)]) for i, name in enumerate(made)]
-    return Relation(attributes, frame.rows)
+    return LineageRelation(attributes, frame.rows)
 
 
 def _pivot_names(field: exp.In, aggregates: list[str]) -> Iterator[str]:
@@ -109,8 +109,8 @@ def _shown(node: exp.Expr) -> str:
 
 
 def _unpivot(
-    walk: Walk, node: exp.Pivot, relation: Relation, outer: Environment | None, ctes: Ctes
-) -> Relation:
+    walk: SqlLineageWalk, node: exp.Pivot, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+) -> LineageRelation:
     """Keep what is not named; the columns that are named become rows."""
     if relation.opens:
         raise Unclear("an UNPIVOT of unknown columns")
@@ -140,4 +140,4 @@ def _unpivot(
             kept = merged(value for values in columns for value in values)
             decide_by(frame.rows, Clause.WHERE, f"{', '.join(makes)} IS NOT NULL", kept)
     rest = [a for a in frame.shown if id(a) not in used]
-    return Relation([*rest, *attributes], frame.rows)
+    return LineageRelation([*rest, *attributes], frame.rows)

@@ -15,11 +15,11 @@ from gateway.sql.lineage_scope import (
     WAYS,
     WINDOW,
     Attribute,
-    Condition,
     Environment,
     Open,
     Part,
-    Rows,
+    RelationRows,
+    RowCondition,
     Sum,
     Value,
     merged,
@@ -122,7 +122,7 @@ def grouped(place: Environment, found: Sum) -> None:
 
 
 def add_conjunct(
-    condition: Condition, rows: Rows, written: object, value: Value, keys: Iterable[int] = ()
+    condition: RowCondition, rows: RelationRows, written: object, value: Value, keys: Iterable[int] = ()
 ) -> None:
     """Add one conjunct to a condition on rows. `keys`: columns whose NULLs it keeps out by comparing them."""
     alone = not value.rows and not any(
@@ -133,11 +133,11 @@ def add_conjunct(
 
 
 def decide_by(
-    rows: Rows, clause: Clause, written: object, value: Value, parts: Iterable[Part] | None = None
-) -> Condition:
+    rows: RelationRows, clause: Clause, written: object, value: Value, parts: Iterable[Part] | None = None
+) -> RowCondition:
     """Lay something on rows that is no boolean: keys, groups, an order."""
     parts = [Part(written, value.dependencies, by_row=False)] if parts is None else list(parts)
-    condition = Condition(clause, written, parts)
+    condition = RowCondition(clause, written, parts)
     rows.conditions.append(condition)
     rows.parents += value.rows
     return condition

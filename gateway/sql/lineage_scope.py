@@ -54,7 +54,7 @@ def _composed(way: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class OperandUse:
     """How an operand takes part in the expression around it."""
 
     becomes: tuple[int, ...]
@@ -69,10 +69,10 @@ def _indirect(bit: int) -> tuple[int, ...]:
     )
 
 
-TRANSFORMED = Way(_composed(TRANSFORMATION))
-AGGREGATED = Way(_composed(AGGREGATION))
-CHOOSING = Way(_indirect(CONDITIONAL), direct=False)
-WINDOWED = Way(_indirect(WINDOW), direct=False)
+TRANSFORMED = OperandUse(_composed(TRANSFORMATION))
+AGGREGATED = OperandUse(_composed(AGGREGATION))
+CHOOSING = OperandUse(_indirect(CONDITIONAL), direct=False)
+WINDOWED = OperandUse(_indirect(WINDOW), direct=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +87,7 @@ class Part:
 
 
 @dataclass(slots=True, eq=False)
-class Condition:
+class RowCondition:
     """Something written that decides on rows."""
 
     clause: Clause
@@ -98,12 +98,12 @@ class Condition:
 
 
 @dataclass(slots=True, eq=False)
-class Rows:
+class RelationRows:
     """The rows of a relation: conditions of its own, and those of what it is made of."""
 
-    conditions: list[Condition] = field(default_factory=list)
-    parents: list[Rows] = field(default_factory=list)
-    groups: Condition | None = None
+    conditions: list[RowCondition] = field(default_factory=list)
+    parents: list[RelationRows] = field(default_factory=list)
+    groups: RowCondition | None = None
     """Set where an aggregate is computed: the GROUP BY that says over what."""
 
 
@@ -115,14 +115,14 @@ class Value:
     """What is in a column: nobody changes it after it is made."""
 
     dependencies: Dependencies
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[RelationRows, ...] = ()
     """What decided on this value alone: windows, conditions within scalar subqueries."""
     written: tuple[object, ...] = ()
     """The expressions that made it, one for each branch of a set operation; syntax, or text."""
     type: str = ""
     """Of a column that is passed on from a table: its type as DDL writes it."""
 
-    def within(self, way: Way, written: tuple[object, ...] = ()) -> Value:
+    def within(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
         """Return the value as an operand of an expression."""
         becomes = way.becomes
         return Value({k: becomes[bits] for k, bits in self.dependencies.items()}, self.rows, written)
@@ -151,30 +151,30 @@ class Open:
 
 
 @dataclass(slots=True, eq=False)
-class Relation:
+class LineageRelation:
     """What a query or a FROM clause gives."""
 
     attributes: list[Attribute]
-    rows: Rows
+    rows: RelationRows
     opens: list[Open] = field(default_factory=list)
 
-    def aliased(self, alias: str, columns: Sequence[str] = ()) -> Relation:
+    def aliased(self, alias: str, columns: Sequence[str] = ()) -> LineageRelation:
         """Return it under an alias, with its columns renamed by position when names are given."""
         shown = [a for a in self.attributes if not a.hidden]
         if columns and self.opens:
             whole = merged(a.value for a in shown)
-            return Relation([Attribute(name, whole, (alias,)) for name in columns], self.rows)
+            return LineageRelation([Attribute(name, whole, (alias,)) for name in columns], self.rows)
         if columns and len(columns) != len(shown):
             raise Unclear(f"`{alias}` has {len(shown)} columns, not {len(columns)}")
         names: Sequence[str | None] = columns or [a.name for a in shown]
         attributes = [Attribute(n, a.value, (alias,)) for n, a in zip(names, shown, strict=True)]
-        return Relation(attributes, self.rows, [replace(o, qualifier=(alias,)) for o in self.opens])
+        return LineageRelation(attributes, self.rows, [replace(o, qualifier=(alias,)) for o in self.opens])
 
 
-def merged(values: Iterable[Value], way: Way | None = None) -> Value:
+def merged(values: Iterable[Value], way: OperandUse | None = None) -> Value:
     """Return a value that may be any of several."""
     found: Dependencies = {}
-    rows: dict[int, Rows] = {}
+    rows: dict[int, RelationRows] = {}
     written: dict[object, None] = {}
     for value in values:
         for key, bits in value.dependencies.items():
@@ -190,11 +190,11 @@ class Sum:
     """What an expression has taken in so far."""
 
     dependencies: Dependencies = field(default_factory=dict)
-    rows: dict[int, Rows] = field(default_factory=dict)
+    rows: dict[int, RelationRows] = field(default_factory=dict)
     seen: dict[tuple[int, int], Value] = field(default_factory=dict)
     """Kept, so that no other value gets the identity of one."""
 
-    def take(self, value: Value, way: Way) -> int:
+    def take(self, value: Value, way: OperandUse) -> int:
         """Take in an operand; return what it cost."""
         key = (id(value), id(way))
         if key in self.seen:
@@ -206,7 +206,7 @@ class Sum:
         self.decided_by(value.rows)
         return 1 + len(value.dependencies)
 
-    def decided_by(self, rows: Iterable[Rows]) -> None:
+    def decided_by(self, rows: Iterable[RelationRows]) -> None:
         """Take in what decides on a value."""
         for one in rows:
             self.rows[id(one)] = one
@@ -220,17 +220,17 @@ class Frame:
 
     __slots__ = ("_index", "attributes", "below", "opens", "rows")
 
-    def __init__(self, relation: Relation | None = None) -> None:
+    def __init__(self, relation: LineageRelation | None = None) -> None:
         self.attributes: list[Attribute] = []
         self.opens: list[Open] = []
-        self.rows = Rows()
+        self.rows = RelationRows()
         self.below: Frame | None = None
         """Of a DataFrame: what it was made of, where a filter or an order of it may find a column too."""
         self._index: dict[str | None, list[Attribute]] = {}
         if relation is not None:
             self.add(relation)
 
-    def add(self, relation: Relation) -> None:
+    def add(self, relation: LineageRelation) -> None:
         """Bring a relation into scope, as after a comma."""
         self.attributes += relation.attributes
         for attribute in relation.attributes:
@@ -244,14 +244,14 @@ class Frame:
         for attribute in attributes:
             self._index.setdefault(attribute.name, []).append(attribute)
 
-    def relation(self) -> Relation:
-        return Relation(self.attributes, self.rows, self.opens)
+    def relation(self) -> LineageRelation:
+        return LineageRelation(self.attributes, self.rows, self.opens)
 
     def over(
         self,
         attributes: list[Attribute] | None = None,
         opens: list[Open] | None = None,
-        rows: Rows | None = None,
+        rows: RelationRows | None = None,
     ) -> Frame:
         """Return what an operation makes of this: its own columns and rows where no others are given."""
         made = Frame()
@@ -311,7 +311,7 @@ class Environment:
     outputs: dict[str, Attribute] = field(default_factory=dict)
     prefer: Literal["columns", "outputs"] = "columns"
     """What a name that is both means: the FROM clause's column, or the output column."""
-    groups: Rows | None = None
+    groups: RelationRows | None = None
     """The groups over which an aggregate here is computed."""
     windows: dict[str, object] = field(default_factory=dict)
     """Named windows, lower case."""

@@ -10,11 +10,11 @@ from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_scope import (
     Attribute,
-    Condition,
     Dependencies,
+    LineageRelation,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
     merged,
 )
@@ -30,7 +30,7 @@ class _Column:
         self.name = attribute.name
         self.type = value.type
         self.dependencies: Dependencies = dict(value.dependencies)
-        self.rows: dict[int, Rows] = {id(rows): rows for rows in value.rows}
+        self.rows: dict[int, RelationRows] = {id(rows): rows for rows in value.rows}
         self.written: dict[object, None] = dict.fromkeys(value.written)
 
     def add(self, value: Value) -> int:
@@ -48,15 +48,15 @@ class _Column:
 class Branches:
     """What a chain of set operations gives so far."""
 
-    def __init__(self, first: Relation) -> None:
+    def __init__(self, first: LineageRelation) -> None:
         self._columns = [_Column(a) for a in first.attributes if not a.hidden]
-        self._rows = Rows(parents=[first.rows])
+        self._rows = RelationRows(parents=[first.rows])
         self._opens = list(first.opens)
         self._distinct = False
         self.cost = 0
         """Of what was added last."""
 
-    def add(self, kind: str, right: Relation, *, distinct: bool, by_name: bool) -> None:
+    def add(self, kind: str, right: LineageRelation, *, distinct: bool, by_name: bool) -> None:
         """Add the right side of an operation: of a UNION, EXCEPT or INTERSECT."""
         self.cost = 0
         values = self._matched(right, by_name=by_name)
@@ -71,12 +71,12 @@ class Branches:
         self._settle()
         compared = merged(value for column, value in values for value in (column.attribute().value, value))
         self.cost += len(compared.dependencies)
-        self._rows = Rows(
-            [Condition(Clause.JOIN, kind, [Part(kind, compared.dependencies, by_row=False)])],
+        self._rows = RelationRows(
+            [RowCondition(Clause.JOIN, kind, [Part(kind, compared.dependencies, by_row=False)])],
             [self._rows, right.rows, *compared.rows],
         )
 
-    def _matched(self, right: Relation, *, by_name: bool) -> list[tuple[_Column, Value]]:
+    def _matched(self, right: LineageRelation, *, by_name: bool) -> list[tuple[_Column, Value]]:
         theirs = [a for a in right.attributes if not a.hidden]
         if by_name:
             return self._by_name(theirs)
@@ -105,17 +105,17 @@ class Branches:
         if self._distinct:
             compared = merged(column.attribute().value for column in self._columns)
             part = Part("UNION", compared.dependencies, by_row=False)
-            self._rows.conditions.append(Condition(Clause.GROUP_BY, "UNION", [part]))
+            self._rows.conditions.append(RowCondition(Clause.GROUP_BY, "UNION", [part]))
             self._rows.parents += compared.rows
         self._distinct = False
 
-    def relation(self) -> Relation:
+    def relation(self) -> LineageRelation:
         self._settle()
         attributes = [column.attribute() for column in self._columns]
-        return Relation(attributes, self._rows, [replace(o, qualifier=()) for o in self._opens])
+        return LineageRelation(attributes, self._rows, [replace(o, qualifier=()) for o in self._opens])
 
 
-def add_operation(branches: Branches, operation: exp.SetOperation, right: Relation) -> None:
+def add_operation(branches: Branches, operation: exp.SetOperation, right: LineageRelation) -> None:
     """Add the right side of an operation that is written in SQL."""
     branches.add(
         operation.key.upper(),

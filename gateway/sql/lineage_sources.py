@@ -23,12 +23,12 @@ from gateway.sql.lineage_scope import (
     SUBTYPES,
     WAYS,
     Attribute,
-    Condition,
     Dependencies,
+    LineageRelation,
     Open,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
@@ -104,7 +104,7 @@ class Vertices:
         return found
 
 
-ReadView = Callable[[TableName, LineageText], Relation]
+ReadView = Callable[[TableName, LineageText], LineageRelation]
 
 
 class Sources:
@@ -118,14 +118,14 @@ class Sources:
         self.view_columns: dict[Dataset, list[tuple[ColumnVertex, Value]]] = {}
         """What the columns of the views that were read are made of."""
         self._read_view = read_view
-        self._views: dict[TableName, Relation] = {}
+        self._views: dict[TableName, LineageRelation] = {}
         self._reading: list[TableName] = []
         self._datasets: list[Dataset] = []
         """Of each scan, by its number."""
         self._together: dict[int, list[int]] = {}
         """Scans of several files that are read as one, by the first of them."""
 
-    def scan(self, parts: Parts, names: Names) -> Relation:
+    def scan(self, parts: Parts, names: Names) -> LineageRelation:
         """Return the relation of a name that is read."""
         resolved = names.table(parts)
         if isinstance(resolved, TempViewName):
@@ -145,22 +145,24 @@ class Sources:
             if view is not None:
                 attributes = [Attribute(a.name, a.value, qualifier) for a in view.attributes]
                 opens = [Open(qualifier, o.scan, o.value) for o in view.opens]
-                return Relation(attributes, view.rows, opens)
+                return LineageRelation(attributes, view.rows, opens)
         return self._table(self.catalog.dataset(name_), self.catalog.table(name_), qualifier)
 
-    def table(self, name: TableName) -> Relation:
+    def table(self, name: TableName) -> LineageRelation:
         """Return the relation of a table by itself: the target of a MERGE, UPDATE or DELETE."""
         folded = name.folded()
         qualifier = (folded.catalog, folded.database, folded.table)
         return self._table(self.catalog.dataset(folded), self.catalog.table(folded), qualifier)
 
-    def _table(self, dataset: Dataset, table: Table | None, qualifier: Parts) -> Relation:
+    def _table(self, dataset: Dataset, table: Table | None, qualifier: Parts) -> LineageRelation:
         scan = self.vertices.scan()
         self._datasets.append(dataset)
         if table is None or not table.columns:
             unknown = Open(qualifier, scan)
-            return Relation(
-                [Attribute(ANY_COLUMN, self.column(unknown, ANY_COLUMN), qualifier)], Rows(), [unknown]
+            return LineageRelation(
+                [Attribute(ANY_COLUMN, self.column(unknown, ANY_COLUMN), qualifier)],
+                RelationRows(),
+                [unknown],
             )
         masked = self.catalog.masks.get(table.name.folded(), frozenset())
         attributes = []
@@ -169,7 +171,7 @@ class Sources:
             number = self.vertices.number(scan, ColumnVertex(dataset, name))
             bits = IDENTITY << WAYS if name in masked else IDENTITY
             attributes.append(Attribute(name, Value({number: bits}, (), (name,), column.type), qualifier))
-        return Relation(attributes, Rows())
+        return LineageRelation(attributes, RelationRows())
 
     def column(self, unknown: Open, name: str) -> Value:
         """Return a column of a relation whose columns are not known."""
@@ -178,7 +180,7 @@ class Sources:
         scans = self._together.get(unknown.scan, [unknown.scan])
         return self._column(scans, name)
 
-    def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> Relation:
+    def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> LineageRelation:
         """Return files by their locations, read as one. `columns`: names and types, none if not known."""
         scans = []
         for path in paths:
@@ -186,10 +188,10 @@ class Sources:
             self._datasets.append(Dataset(DatasetKind.PATH, (path,)))
         if columns:
             values = [(name, replace(self._column(scans, name), type=type_)) for name, type_ in columns]
-            return Relation([Attribute(name, value) for name, value in values], Rows())
+            return LineageRelation([Attribute(name, value) for name, value in values], RelationRows())
         self._together[scans[0]] = scans
         unknown = Attribute(ANY_COLUMN, self._column(scans, ANY_COLUMN))
-        return Relation([unknown], Rows(), [Open((), scans[0])])
+        return LineageRelation([unknown], RelationRows(), [Open((), scans[0])])
 
     def _column(self, scans: Sequence[int], name: str) -> Value:
         found: Dependencies = {}
@@ -206,7 +208,7 @@ class Sources:
 
     # ---------------------------------------------------------------- views
 
-    def _view(self, name: TableName, text: LineageText) -> Relation | None:
+    def _view(self, name: TableName, text: LineageText) -> LineageRelation | None:
         """Return a persistent view read through to its tables; None when its text cannot be read."""
         if name in self._views:
             return self._views[name]
@@ -232,7 +234,7 @@ class Sources:
             columns.append((vertex, attribute.value))
             attributes.append(Attribute(attribute.name, self._step(scan, vertex, attribute.value, masked)))
         self.view_columns[dataset] = columns
-        self._views[name] = Relation(attributes, found.rows, found.opens)
+        self._views[name] = LineageRelation(attributes, found.rows, found.opens)
         return self._views[name]
 
     def _step(self, scan: int, vertex: ColumnVertex, value: Value, masked: frozenset[str]) -> Value:
@@ -243,7 +245,7 @@ class Sources:
             dependencies = {key: behind_mask(bits) for key, bits in dependencies.items()}
         return Value(dependencies, value.rows, value.written, value.type)
 
-    def _named(self, name: TableName, relation: Relation) -> Relation:
+    def _named(self, name: TableName, relation: LineageRelation) -> LineageRelation:
         """Give the columns of a view's query the view's names: by those that Spark recorded, or in order."""
         table = self.catalog.table(name)
         if table is None or not table.columns:
@@ -262,9 +264,11 @@ class Sources:
             shown = [by_name[n] for n in recorded]
         if len(shown) != len(names):
             raise Unclear(f"the view {name} has {len(names)} columns, its query {len(shown)}")
-        return Relation([Attribute(n, a.value) for n, a in zip(names, shown, strict=True)], relation.rows)
+        return LineageRelation(
+            [Attribute(n, a.value) for n, a in zip(names, shown, strict=True)], relation.rows
+        )
 
-    def _temp_view(self, name: str, made: StatementLineage) -> Relation:
+    def _temp_view(self, name: str, made: StatementLineage) -> LineageRelation:
         """Return a temporary view as what the statement that made it read."""
         columns, rows = self._made(made)
         dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
@@ -274,9 +278,9 @@ class Sources:
         for vertex, value in columns:
             step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
             attributes.append(Attribute(vertex.column, step, (name,)))
-        return Relation(attributes, rows)
+        return LineageRelation(attributes, rows)
 
-    def kept(self, made: StatementLineage) -> Relation:
+    def kept(self, made: StatementLineage) -> LineageRelation:
         """Return a relation that Spark has kept as what the plan that made it read."""
         if made.table_level:
             raise Unclear(made.table_level)
@@ -289,9 +293,9 @@ class Sources:
             name = plain if count.isdigit() and plain in seen else vertex.column
             seen.add(name)
             attributes.append(Attribute(name, value))
-        return Relation(attributes, rows)
+        return LineageRelation(attributes, rows)
 
-    def _made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], Rows]:
+    def _made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], RelationRows]:
         """Return what a statement made, by column, and its rows: both of what it read."""
         scans: dict[Dataset, int] = {}
 
@@ -323,15 +327,15 @@ class Sources:
 
 def _rows_of(
     made: StatementLineage, numbered: Callable[[tuple[SourceColumn, ...]], Dependencies]
-) -> tuple[Rows, dict[ColumnVertex, tuple[Rows, ...]]]:
+) -> tuple[RelationRows, dict[ColumnVertex, tuple[RelationRows, ...]]]:
     """Return what decided on all columns that a statement made, and what on some of them alone."""
-    rows = Rows()
-    own: dict[ColumnVertex, tuple[Rows, ...]] = {}
+    rows = RelationRows()
+    own: dict[ColumnVertex, tuple[RelationRows, ...]] = {}
     for edge in made.edges:
         if edge.type is not EdgeType.PREDICATE or edge.clause is None:
             continue
         steps = numbered(edge.steps)
-        condition = Condition(edge.clause, edge.expression)
+        condition = RowCondition(edge.clause, edge.expression)
         for conjunct in edge.conjuncts:
             part = Part(conjunct.expression, {**numbered(conjunct.sources), **steps}, conjunct.by_row)
             condition.parts.append(part)
@@ -339,7 +343,7 @@ def _rows_of(
             rows.conditions.append(condition)
         else:
             for vertex in edge.targets:
-                own[vertex] = (*own.get(vertex, ()), Rows([condition]))
+                own[vertex] = (*own.get(vertex, ()), RelationRows([condition]))
     return rows, own
 
 

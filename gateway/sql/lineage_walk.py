@@ -30,7 +30,7 @@ from gateway.sql.analyse_tree import (
     qualifier_of,
     star_of,
 )
-from gateway.sql.lineage_expressions import Ctes, Expressions, Written
+from gateway.sql.lineage_expressions import Ctes, SqlFragment, SqlLineageExpressions
 from gateway.sql.lineage_generators import generated
 from gateway.sql.lineage_grouping import group_items, order_items, orders_all
 from gateway.sql.lineage_joins import (
@@ -46,13 +46,13 @@ from gateway.sql.lineage_references import decide_by
 from gateway.sql.lineage_scope import (
     NOTHING,
     Attribute,
-    Condition,
     Environment,
     Frame,
+    LineageRelation,
     Open,
     Part,
-    Relation,
-    Rows,
+    RelationRows,
+    RowCondition,
     Value,
     merged,
 )
@@ -81,14 +81,14 @@ class Budget:
             raise Unclear("the statement has too many subqueries")
 
 
-class Walk(Expressions):
+class SqlLineageWalk(SqlLineageExpressions):
     """One walk over one text."""
 
     def __init__(
         self,
         text: Text,
         columns: Iterable[Parts],
-        scan: Callable[[ReadRelation], Relation],
+        scan: Callable[[ReadRelation], LineageRelation],
         opened: Callable[[Open, str], Value],
         budget: Budget,
     ) -> None:
@@ -98,7 +98,7 @@ class Walk(Expressions):
         self.budget = budget
         self.relations: set[str] = set()
         """Relations that were found again."""
-        self._scans: dict[str, Relation] = {}
+        self._scans: dict[str, LineageRelation] = {}
 
     def spend(self, work: int) -> None:
         self.budget.spend(work)
@@ -106,10 +106,10 @@ class Walk(Expressions):
     def opened(self, unknown: Open, name: str) -> Value:
         return self._opened(unknown, name)
 
-    def argument(self, name: str) -> Relation | None:
+    def argument(self, name: str) -> LineageRelation | None:
         return self.scan(name) if name in self.text.relations else None
 
-    def scan(self, name: str) -> Relation:
+    def scan(self, name: str) -> LineageRelation:
         """Return the relation that a name stands for; the same one when it is walked again."""
         self.relations.add(name)
         found = self._scans.get(name)
@@ -119,7 +119,7 @@ class Walk(Expressions):
 
     # ---------------------------------------------------------------- queries
 
-    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> Relation:
+    def query(self, node: exp.Expr, outer: Environment | None, ctes: Ctes) -> LineageRelation:
         self.budget.step()
         scope = self.with_(node.args.get("with_"), outer, ctes)
         if isinstance(node, exp.Select):
@@ -155,21 +155,21 @@ class Walk(Expressions):
 
     def _recursive(
         self, name: str, columns: Sequence[str], body: exp.SetOperation, outer: Environment | None, ctes: Ctes
-    ) -> Relation:
+    ) -> LineageRelation:
         """Walk a recursive query until what flows through it stays the same.
 
         Within itself it begins with the columns of its first branch, and passes on more with every round.
         """
         first = self.query(body.this, outer, self.with_(body.args.get("with_"), outer, ctes))
-        own = [Rows() for _ in first.attributes]
-        rows = Rows()
+        own = [RelationRows() for _ in first.attributes]
+        rows = RelationRows()
         before = first
         while True:
             attributes = [
                 Attribute(a.name, replace(a.value, rows=(mine,)))
                 for a, mine in zip(before.attributes, own, strict=True)
             ]
-            itself = Relation(attributes, rows, before.opens).aliased(name, columns)
+            itself = LineageRelation(attributes, rows, before.opens).aliased(name, columns)
             after = self.query(body, outer, {**ctes, name: itself})
             if len(after.attributes) != len(own):
                 raise Unclear(f"the columns of the recursive query `{name}` cannot be matched")
@@ -183,7 +183,7 @@ class Walk(Expressions):
             mine.parents += attribute.value.rows
         return after
 
-    def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> Relation:
+    def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> LineageRelation:
         only(node, SELECT_PARTS)
         frame = Frame()
         self.from_clause(node, frame, outer, ctes)
@@ -199,7 +199,9 @@ class Walk(Expressions):
         for lateral in args.get("laterals") or ():
             frame.add(self.lateral(lateral, Environment(frame, outer), ctes))
 
-    def selected(self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes) -> Relation:
+    def selected(
+        self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes
+    ) -> LineageRelation:
         """Walk everything of a SELECT but its FROM clause."""
         args = node.args
         rows = frame.rows
@@ -209,8 +211,8 @@ class Walk(Expressions):
             self.decide(rows, Clause.WHERE, where.this, Environment(frame, outer), ctes)
         grouping, groups = None, None
         if (group := args.get("group")) is not None:
-            grouping = Condition(Clause.GROUP_BY, Written(group, self.text))
-            groups = Rows(groups=grouping)
+            grouping = RowCondition(Clause.GROUP_BY, SqlFragment(group, self.text))
+            groups = RelationRows(groups=grouping)
         place = Environment(frame, outer, groups=groups, windows=windows)
         attributes, opens = self.select_list(node.expressions, place, ctes)
         outputs = _named(attributes)
@@ -223,7 +225,7 @@ class Walk(Expressions):
         if (distinct := args.get("distinct")) is not None:
             only(distinct, frozenset())
             decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
-        found = Relation(attributes, rows, opens)
+        found = LineageRelation(attributes, rows, opens)
         return self.ordered(node, found, frame, outer, ctes, groups, windows)
 
     def _hinted(self, hint: exp.Expr | None) -> None:
@@ -267,8 +269,8 @@ class Walk(Expressions):
     def _group(
         self,
         group: exp.Group,
-        grouping: Condition,
-        rows: Rows,
+        grouping: RowCondition,
+        rows: RelationRows,
         attributes: list[Attribute],
         place: Environment,
         ctes: Ctes,
@@ -287,13 +289,13 @@ class Walk(Expressions):
     def ordered(
         self,
         node: exp.Expr,
-        relation: Relation,
+        relation: LineageRelation,
         frame: Frame,
         outer: Environment | None,
         ctes: Ctes,
-        groups: Rows | None = None,
+        groups: RelationRows | None = None,
         windows: dict[str, object] | None = None,
-    ) -> Relation:
+    ) -> LineageRelation:
         """Walk ORDER BY and LIMIT, where a bare name is the output column."""
         outputs = _named(relation.attributes)
         places = [
@@ -313,15 +315,15 @@ class Walk(Expressions):
             if orders_all(clause):
                 self.references.add(("all",))
             if name != "distribute":
-                decide_by(relation.rows, Clause.SORT, Written(clause, self.text), merged(values))
+                decide_by(relation.rows, Clause.SORT, SqlFragment(clause, self.text), merged(values))
         for name in ("limit", "offset"):
             if (clause := node.args.get(name)) is not None:
                 self.operands([clause], places[0], ctes)
         return relation
 
     def _modified(
-        self, node: exp.Expr, relation: Relation, outer: Environment | None, ctes: Ctes
-    ) -> Relation:
+        self, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+    ) -> LineageRelation:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
         if not any(
             node.args.get(name) for name in ("order", "sort", "cluster", "distribute", "limit", "offset")
@@ -330,7 +332,9 @@ class Walk(Expressions):
         frame = Frame(relation)
         return self.ordered(node, frame.relation(), frame, outer, ctes)
 
-    def _set_operation(self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes) -> Relation:
+    def _set_operation(
+        self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes
+    ) -> LineageRelation:
         chain: list[exp.SetOperation] = []
         first: exp.Expr = node
         while isinstance(first, exp.SetOperation) and (not chain or not _modifies(first)):
@@ -384,7 +388,7 @@ class Walk(Expressions):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
         frame.add(self.aliased(node, relation, lateral.parent, ctes))
 
-    def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> Relation:
+    def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> LineageRelation:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
@@ -399,25 +403,25 @@ class Walk(Expressions):
                 return ctes[parts[0]]
         raise Unclear(f"readers disagree: only the analyst sees `{'.'.join(parts)}`")
 
-    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> Relation:
+    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
         from gateway.sql.lineage_pipes import piped
 
         return piped(self, operators, outer, ctes)
 
-    def _function(self, node: exp.Expr, place: Environment, ctes: Ctes) -> Relation:
+    def _function(self, node: exp.Expr, place: Environment, ctes: Ctes) -> LineageRelation:
         """Return what a table function gives: its columns are made of all its arguments."""
         value = self.value(node, place, ctes)
         found = generated(node, value, self, place, ctes)
         if found is None:
-            found = Relation([Attribute("*", value)], Rows(), [Open((), None, value)])
+            found = LineageRelation([Attribute("*", value)], RelationRows(), [Open((), None, value)])
         qualifier = (str(node.this).lower(),) if isinstance(node, exp.Anonymous) else ()
-        return Relation(
+        return LineageRelation(
             [replace(a, qualifier=qualifier) for a in found.attributes],
-            Rows(parents=list(value.rows)),
+            RelationRows(parents=list(value.rows)),
             [replace(o, qualifier=qualifier) for o in found.opens],
         )
 
-    def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> Relation:
+    def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> LineageRelation:
         only(node, VALUES_PARTS)
         place = place or Environment(Frame())
         columns: list[list[Value]] = []
@@ -429,9 +433,11 @@ class Walk(Expressions):
                 value = self.value(cell, place, ctes)
                 if value.dependencies or value.rows or not columns[i]:
                     columns[i].append(value)
-        return Relation([Attribute(f"col{i}", merged(c)) for i, c in enumerate(columns, 1)], Rows())
+        return LineageRelation(
+            [Attribute(f"col{i}", merged(c)) for i, c in enumerate(columns, 1)], RelationRows()
+        )
 
-    def lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> Relation:
+    def lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> LineageRelation:
         """Return what LATERAL adds: a subquery over what stands before it, or a function of that."""
         only(node, LATERAL_PARTS)
         this = node.this
@@ -448,7 +454,9 @@ class Walk(Expressions):
         self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
         return relation.aliased(folded(alias.this), columns)
 
-    def aliased(self, node: exp.Expr, relation: Relation, outer: Environment | None, ctes: Ctes) -> Relation:
+    def aliased(
+        self, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
+    ) -> LineageRelation:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
@@ -479,7 +487,9 @@ class Walk(Expressions):
         rejects = rejecting(side, kind, own, theirs)
         pairs: dict[str, tuple[Attribute, Attribute]] = {}
         if keys:
-            pairs = using_attributes(self, keys, Frame(Relation(left_columns, Rows(), left_opens)), right)
+            pairs = using_attributes(
+                self, keys, Frame(LineageRelation(left_columns, RelationRows(), left_opens)), right
+            )
             parts = key_parts(pairs, rejects)
             written = f"{method or 'USING'} ({', '.join(keys)})"
             decide_by(frame.rows, Clause.JOIN, written, Value(NOTHING), parts)
@@ -496,10 +506,10 @@ class Walk(Expressions):
             frame.take(merged_keys(frame, pairs, side, kind), frame.opens)
 
 
-def _subquery(relation: Relation) -> Relation:
+def _subquery(relation: LineageRelation) -> LineageRelation:
     """Return a subquery's columns as the query around it sees them: they have no qualifier."""
     attributes = [Attribute(a.name, a.value) for a in relation.attributes if not a.hidden]
-    return Relation(attributes, relation.rows, [replace(o, qualifier=()) for o in relation.opens])
+    return LineageRelation(attributes, relation.rows, [replace(o, qualifier=()) for o in relation.opens])
 
 
 def _named(attributes: Iterable[Attribute]) -> dict[str, Attribute]:

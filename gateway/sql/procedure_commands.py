@@ -14,7 +14,7 @@ from gateway.model.procedures import Procedure
 from gateway.model.reading import FieldValue
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged
-from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 from gateway.sql.wants import Want, Wants
 
 _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,2}", re.ASCII)
@@ -27,7 +27,7 @@ _ARGUMENTS = frozenset(
 )
 
 
-def call(scope: Scope) -> Wants:
+def call(scope: CommandScope) -> Wants:
     """CALL catalog.namespace.procedure(…), as Spark's parser has it or that of a format."""
     parts = _name(scope)
     written = ".".join(parts)
@@ -53,7 +53,7 @@ def call(scope: Scope) -> Wants:
     )
 
 
-def _wants(scope: Scope, row: Procedure, catalog: str, written: str) -> Wants:
+def _wants(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Wants:
     given = _given(scope, row, written)
     wants: list[Want] = []
     tables: list[TableName] = []
@@ -83,7 +83,7 @@ def _wants(scope: Scope, row: Procedure, catalog: str, written: str) -> Wants:
     )
 
 
-def _name(scope: Scope) -> tuple[str, ...]:
+def _name(scope: CommandScope) -> tuple[str, ...]:
     held = scope.command.fields.get("procedure", scope.command.fields.get("name"))
     if isinstance(held, Mapping):
         return name_parts(held, scope.command.node)
@@ -92,7 +92,7 @@ def _name(scope: Scope) -> tuple[str, ...]:
     raise CannotClassify("the name of the procedure could not be read")
 
 
-def _given(scope: Scope, row: Procedure, written: str) -> dict[str, FieldValue]:
+def _given(scope: CommandScope, row: Procedure, written: str) -> dict[str, FieldValue]:
     """Return the arguments by name; nulls are absent ones."""
     values = scope.field("args")
     if not isinstance(values, tuple):
@@ -124,7 +124,7 @@ def _argument(value: FieldValue) -> tuple[str | None, FieldValue]:
     return None if name is None else name.lower(), held
 
 
-def _table(scope: Scope, value: FieldValue, catalog: str, argument: str) -> TableName:
+def _table(scope: CommandScope, value: FieldValue, catalog: str, argument: str) -> TableName:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise CannotClassify(
             f"`{argument}` names the table by a plain string with its database, such as 'sales.orders'"

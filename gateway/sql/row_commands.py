@@ -9,7 +9,7 @@ from typing import Final
 from gateway.model.reading import RelationRole
 from gateway.model.statement import CatalogChanged
 from gateway.sql.names import Ungovernable
-from gateway.sql.scope import CannotClassify, Scope, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 from gateway.sql.wants import Pin, Want, Wants
 
 _ACTIONS: Final = {
@@ -21,15 +21,15 @@ _ACTIONS: Final = {
 }
 
 
-def update(scope: Scope) -> Wants:
+def update(scope: CommandScope) -> Wants:
     return _on_rows(scope, ("update",))
 
 
-def delete(scope: Scope) -> Wants:
+def delete(scope: CommandScope) -> Wants:
     return _on_rows(scope, ("delete",))
 
 
-def merge(scope: Scope) -> Wants:
+def merge(scope: CommandScope) -> Wants:
     # The source's columns may become columns of the target. Spark has it since 4.0.
     evolves = scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution")
     accesses = ["alter"] if evolves else []
@@ -49,14 +49,14 @@ def merge(scope: Scope) -> Wants:
     return replace(wants, effects=changed) if evolves else wants
 
 
-def _on_rows(scope: Scope, accesses: tuple[str, ...]) -> Wants:
+def _on_rows(scope: CommandScope, accesses: tuple[str, ...]) -> Wants:
     """Conditions and values read the target's raw rows, so it may carry no obligation."""
     pin = _target(scope)
     resource = table_resource(pin.table)
     return Wants(wants=tuple(Want(resource, access) for access in accesses), pins=(pin,), read=(pin.table,))
 
 
-def _target(scope: Scope) -> Pin:
+def _target(scope: CommandScope) -> Pin:
     """Return the table, which may stand behind an alias and is therefore not in the command's fields."""
     found = [
         relation

@@ -29,7 +29,7 @@ def table_resource(name: TableName, owner: str | None = None) -> Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CommandScope:
     """One command in its statement and session."""
 
     command: CommandNode

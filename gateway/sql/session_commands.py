@@ -25,7 +25,7 @@ from gateway.model.statement import (
 )
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import NESTED, TempViewName, no_catalog
-from gateway.sql.scope import CannotClassify, Scope, name_parts, table_resource
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
 from gateway.sql.wants import Named, NotGovernable, Want, Wants
 
 _SET_INSTEAD = {
@@ -48,18 +48,18 @@ def use_wants(catalog: str, database: str | None) -> Wants:
     )
 
 
-def use(scope: Scope) -> Wants:
+def use(scope: CommandScope) -> Wants:
     return replace(use_wants(*scope.namespace("child")), namespaces=scope.pin_database("child"))
 
 
-def use_namespace(scope: Scope) -> Wants:
+def use_namespace(scope: CommandScope) -> Wants:
     value = scope.field("namespace")
     if not isinstance(value, tuple) or len(value) != 1:
         raise CannotClassify("USE NAMESPACE takes one database")
     return use_wants(scope.names.context.catalog, str(value[0]))
 
 
-def set_catalog(scope: Scope) -> Wants:
+def set_catalog(scope: CommandScope) -> Wants:
     # Before 4.2 it is the name itself.
     value = scope.field("catalogNameExpr" if scope.has("catalogNameExpr") else "catalogName")
     name = value if isinstance(value, str) else None
@@ -73,7 +73,7 @@ def set_catalog(scope: Scope) -> Wants:
     return use_wants(name, None)
 
 
-def set_setting(scope: Scope) -> Wants:
+def set_setting(scope: CommandScope) -> Wants:
     value = scope.field("kv")
     if value is None:
         return Wants(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
@@ -89,7 +89,7 @@ def set_setting(scope: Scope) -> Wants:
     return _change_setting(ChangeSetting(_SET_INSTEAD.get(key, key), str(given)))
 
 
-def reset_setting(scope: Scope) -> Wants:
+def reset_setting(scope: CommandScope) -> Wants:
     """RESET of a key wants what SET of it wants; without a key it only undoes what the session was given."""
     key = scope.field("config")
     if key is None:
@@ -119,26 +119,26 @@ def _read_setting(key: str) -> Wants:
     return Wants(wants=(Want(Resource.setting(key), "set", visible_is_enough=True),))
 
 
-def show_tables(scope: Scope) -> Wants:
+def show_tables(scope: CommandScope) -> Wants:
     return _show_in_database(scope, AnswerFilter.TABLES)
 
 
-def show_views(scope: Scope) -> Wants:
+def show_views(scope: CommandScope) -> Wants:
     return _show_in_database(scope, AnswerFilter.VIEWS)
 
 
-def show_tables_extended(scope: Scope) -> Wants:
+def show_tables_extended(scope: CommandScope) -> Wants:
     # With a partition, Spark 4.0 and later make another command of it.
     if scope.command.node == "ShowTableExtended" and scope.field("partitionSpec") is not None:
         raise CannotClassify("partition details are not supported")
     return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
 
 
-def show_functions(scope: Scope) -> Wants:
+def show_functions(scope: CommandScope) -> Wants:
     return _show_in_database(scope, AnswerFilter.FUNCTIONS)
 
 
-def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
+def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Wants:
     catalog, database = scope.database("namespace")
     wants = (
         ()
@@ -150,7 +150,7 @@ def _show_in_database(scope: Scope, answer: AnswerFilter) -> Wants:
     return Wants(wants=wants, namespaces=scope.pin_database("namespace"), answer=rule)
 
 
-def show_databases(scope: Scope) -> Wants:
+def show_databases(scope: CommandScope) -> Wants:
     field = "namespace" if scope.command.node == "ShowNamespaces" else "child"
     catalog, database = scope.namespace(field)
     if database is not None:
@@ -159,20 +159,20 @@ def show_databases(scope: Scope) -> Wants:
     return Wants(namespaces=pins, answer=AnswerRule(filter=AnswerFilter.DATABASES, catalog=catalog))
 
 
-def show_catalogs(scope: Scope) -> Wants:
+def show_catalogs(scope: CommandScope) -> Wants:
     return Wants(answer=AnswerRule(filter=AnswerFilter.CATALOGS))
 
 
-def show_collations(scope: Scope) -> Wants:
+def show_collations(scope: CommandScope) -> Wants:
     """SHOW COLLATIONS: those that Spark brings along."""
     return Wants()
 
 
-def show_current_namespace(scope: Scope) -> Wants:
+def show_current_namespace(scope: CommandScope) -> Wants:
     return Wants()
 
 
-def show_columns(scope: Scope) -> Wants:
+def show_columns(scope: CommandScope) -> Wants:
     existing = scope.existing("child")
     if isinstance(existing, TempViewName):
         return Wants()
@@ -189,7 +189,7 @@ def show_columns(scope: Scope) -> Wants:
     )
 
 
-def describe_table(scope: Scope) -> Wants:
+def describe_table(scope: CommandScope) -> Wants:
     existing = scope.existing("relation")
     if isinstance(existing, TempViewName):
         # EXTENDED would print the text that was guarded.
@@ -202,7 +202,7 @@ def describe_table(scope: Scope) -> Wants:
     )
 
 
-def show_details(scope: Scope) -> Wants:
+def show_details(scope: CommandScope) -> Wants:
     """SHOW CREATE TABLE, TBLPROPERTIES and PARTITIONS: raw details, so select and no obligation at all."""
     field = "child" if "child" in scope.command.fields else "table"
     existing = scope.existing(field)
@@ -213,7 +213,7 @@ def show_details(scope: Scope) -> Wants:
     )
 
 
-def describe_column(scope: Scope) -> Wants:
+def describe_column(scope: CommandScope) -> Wants:
     """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
     existing = scope.existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
@@ -231,20 +231,20 @@ def describe_column(scope: Scope) -> Wants:
     )
 
 
-def describe_database(scope: Scope) -> Wants:
+def describe_database(scope: CommandScope) -> Wants:
     catalog, database = scope.database("namespace")
     want = Want(Resource.database(catalog, database), "show", visible_is_enough=not scope.flag("extended"))
     return Wants(wants=(want,), namespaces=scope.pin_database("namespace"))
 
 
-def describe_function(scope: Scope) -> Wants:
+def describe_function(scope: CommandScope) -> Wants:
     parts = name_of_function(scope)
     if len(parts) != 1:
         raise CannotClassify("only built-in functions can be described")
     return Wants()
 
 
-def drop_function(scope: Scope) -> Wants:
+def drop_function(scope: CommandScope) -> Wants:
     """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
     name could be that of a function of Spark's or of the session."""
     if scope.node("child").get("node") == "UnresolvedFunctionName":
@@ -256,7 +256,7 @@ def drop_function(scope: Scope) -> Wants:
     return Wants(wants=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
 
 
-def drop_temporary_function(scope: Scope) -> Wants:
+def drop_temporary_function(scope: CommandScope) -> Wants:
     """DROP TEMPORARY FUNCTION: of a function that the session registered, calls would afterwards find another
     one; that there is none of another name is Spark's to say.
 
@@ -273,7 +273,7 @@ def drop_temporary_function(scope: Scope) -> Wants:
     return Wants(effects=(DropFunction(name),))
 
 
-def name_of_function(scope: Scope) -> tuple[str, ...]:
+def name_of_function(scope: CommandScope) -> tuple[str, ...]:
     child = scope.node("child")
     parts = child.get("parts")
     if not isinstance(parts, tuple):
@@ -281,12 +281,12 @@ def name_of_function(scope: Scope) -> tuple[str, ...]:
     return tuple(str(part) for part in parts)
 
 
-def describe_query(scope: Scope) -> Wants:
+def describe_query(scope: CommandScope) -> Wants:
     """DESCRIBE QUERY: the inner query is judged like any other; only its schema is shown."""
     return Wants()
 
 
-def explain(scope: Scope) -> Wants:
+def explain(scope: CommandScope) -> Wants:
     """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("what EXPLAIN explains could not be read")

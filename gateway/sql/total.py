@@ -38,7 +38,7 @@ from gateway.sql.total_values import (
     KNOWN,
     NUMBERING,
     UNKNOWN,
-    Value,
+    TotalValue,
     Values,
     aggregate,
     column_kind,
@@ -345,7 +345,7 @@ class _Walk:
             if found.type not in ("boolean", "void"):
                 raise _NotTotal
 
-    def _item(self, node: ExpressionNode, found: Value) -> None:
+    def _item(self, node: ExpressionNode, found: TotalValue) -> None:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
         it is never a condition on a row. What it aggregates may not."""
         if found.grouped and found.below:
@@ -353,7 +353,7 @@ class _Walk:
         else:
             self._total(found)
 
-    def _total(self, found: Value) -> None:
+    def _total(self, found: TotalValue) -> None:
         if not (found.total and found.below):
             raise _NotTotal
 
@@ -383,7 +383,9 @@ class _Walk:
 
     # Expressions.
 
-    def value(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None = None) -> Value:
+    def value(
+        self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None = None
+    ) -> TotalValue:
         """Return what is known of an expression over columns of these plans, the innermost first."""
         self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
         match node.node:
@@ -403,7 +405,7 @@ class _Walk:
         total = found.total and all(one.total for one in operands)
         return replace(found, total=total, grouped=grouped, below=all(one.below for one in operands))
 
-    def _reference(self, parts: Sequence[str], scopes: tuple[_Columns, ...]) -> Value:
+    def _reference(self, parts: Sequence[str], scopes: tuple[_Columns, ...]) -> TotalValue:
         for scope in scopes:
             found = scope.find(parts)
             for one in found:
@@ -413,12 +415,12 @@ class _Walk:
             if found:
                 # Of several Spark takes none, unless a plan says which.
                 types = {one.type for one in found}
-                return Value(types.pop()) if len(types) == 1 else UNKNOWN
+                return TotalValue(types.pop()) if len(types) == 1 else UNKNOWN
             if scope.open:
                 return UNKNOWN
         return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
 
-    def _window(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> Value:
+    def _window(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
         function = node.children[0]
         operands = [self.value(child, scopes, ctes) for child in function.children]
         self._plain(node.children)
@@ -431,11 +433,11 @@ class _Walk:
         total = all(one.total and one.below for one in operands)
         name = builtin_name(function.parts) if function.node == "UnresolvedFunction" else None
         if name in NUMBERING:
-            return Value("int", total=total)
+            return TotalValue("int", total=total)
         found = aggregate(name or "", operands[: len(function.children)])
-        return Value(found.type, total=total)
+        return TotalValue(found.type, total=total)
 
-    def _query(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> Value:
+    def _query(self, node: ExpressionNode, scopes: tuple[_Columns, ...], ctes: _Ctes | None) -> TotalValue:
         """A subquery in an expression: all in it is total, and one that stands for a value has one row."""
         if ctes is None:
             return FAILING  # of a policy
@@ -457,7 +459,7 @@ class _Walk:
             return FAILING
         (item,) = node.plans[0].children
         below = self.plan(node.plans[0].plans[0], ctes, scopes)
-        return Value(self.value(item, (below, *scopes), ctes).type)
+        return TotalValue(self.value(item, (below, *scopes), ctes).type)
 
 
 def _has_having(node: ExpressionNode) -> bool:

@@ -51,7 +51,7 @@ _OF_ITS_ARGUMENT: Final = frozenset("any_value first last max min".split())
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TotalValue:
     """What is known of an expression."""
 
     type: str = ""
@@ -68,9 +68,9 @@ class Value:
     """Whether all is total of which aggregates in it are made."""
 
 
-UNKNOWN: Final = Value()
-FAILING: Final = Value(total=False)
-BOOLEAN: Final = Value("boolean")
+UNKNOWN: Final = TotalValue()
+FAILING: Final = TotalValue(total=False)
+BOOLEAN: Final = TotalValue("boolean")
 
 
 def column_kind(written: str) -> str:
@@ -88,18 +88,18 @@ class Values:
 
     text: str
 
-    def literal(self, node: ExpressionNode) -> Value:
+    def literal(self, node: ExpressionNode) -> TotalValue:
         if node.value is None:
-            return Value("void")
+            return TotalValue("void")
         if node.type in INTEGERS:
-            return Value(node.type, number=int(node.value))
+            return TotalValue(node.type, number=int(node.value))
         if node.type == "date":
-            return Value("date", fixed=date_of(node) is not None)
+            return TotalValue("date", fixed=date_of(node) is not None)
         if node.type == "timestamp":
-            return Value("timestamp", fixed=timestamp_of(node, self.text) is not None)
-        return Value(column_kind(node.type))
+            return TotalValue("timestamp", fixed=timestamp_of(node, self.text) is not None)
+        return TotalValue(column_kind(node.type))
 
-    def made(self, node: ExpressionNode, operands: list[Value]) -> Value:
+    def made(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
         """Return what an operator makes of its operands; their own totality is the caller's."""
         match node.node:
             case "And" | "Or" | "Not":
@@ -131,20 +131,20 @@ class Values:
             case "Substring":
                 return _part(operands)
             case "Lower" | "StringTrim" | "StringTrimLeft" | "StringTrimRight":
-                return Value("string") if _all_of(operands, "string") else FAILING
+                return TotalValue("string") if _all_of(operands, "string") else FAILING
             case "CurrentDate" | "CurrentTimestamp" | "CurrentUser":
                 return word({"CurrentDate": "current_date", "CurrentUser": "user"}.get(node.node, "now"))
             case "UnresolvedFunction":
                 return self._called(node, operands)
         return FAILING
 
-    def _compared(self, nodes: Sequence[ExpressionNode], operands: Sequence[Value]) -> Value:
+    def _compared(self, nodes: Sequence[ExpressionNode], operands: Sequence[TotalValue]) -> TotalValue:
         (one, other), (left, right) = operands, nodes
         if _comparable(one, other) or self._read(right, one.type) or self._read(left, other.type):
             return BOOLEAN
         return FAILING
 
-    def _listed(self, nodes: Sequence[ExpressionNode], operands: Sequence[Value]) -> Value:
+    def _listed(self, nodes: Sequence[ExpressionNode], operands: Sequence[TotalValue]) -> TotalValue:
         """An IN: Spark takes all of it to one type."""
         pairs = zip(nodes[1:], operands[1:], strict=True)
         compared = all(self._compared((nodes[0], n), (operands[0], o)).total for n, o in pairs)
@@ -158,13 +158,13 @@ class Values:
             return date_of(node) is not None
         return type_ == "timestamp" and timestamp_of(node, self.text) is not None
 
-    def _like(self, node: ExpressionNode, operands: list[Value]) -> Value:
+    def _like(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
         """A LIKE whose pattern is known and escapes nothing: one that ends in an escape fails."""
         pattern = node.children[1]
         known = pattern.node == "Literal" and pattern.type == "string" and "\\" not in (pattern.value or "\\")
         return BOOLEAN if known and node.mode == "\\" and operands[0].type == "string" else FAILING
 
-    def _cast(self, node: ExpressionNode, operand: Value) -> Value:
+    def _cast(self, node: ExpressionNode, operand: TotalValue) -> TotalValue:
         target, source = column_kind(node.type), operand.type
         if node.type.lower().startswith("varchar"):
             return FAILING
@@ -172,22 +172,22 @@ class Values:
             node.mode == "TRY" and source in KNOWN - {"date", "timestamp"} and target not in ("timestamp", "")
         )
         if self._read(node.children[0], target):
-            return Value(target, fixed=True)
+            return TotalValue(target, fixed=True)
         if source == "date" and target == "timestamp":
-            return Value(target, total=operand.fixed, fixed=operand.fixed)
+            return TotalValue(target, total=operand.fixed, fixed=operand.fixed)
         if target and (tried or source == "void" or _loses_nothing(source, target)):
-            return Value(target, fixed=operand.fixed)
-        return Value(target, total=False)
+            return TotalValue(target, fixed=operand.fixed)
+        return TotalValue(target, total=False)
 
-    def _called(self, node: ExpressionNode, operands: list[Value]) -> Value:
+    def _called(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
         name = builtin_name(node.parts) or ""
         types = [one.type for one in operands]
         if name in AGGREGATES:
             return aggregate(name, operands)
         if name in _TEXT_TO_TEXT and 1 <= len(types) <= 2:
-            return Value("string") if _all_of(operands, "string") else FAILING
+            return TotalValue("string") if _all_of(operands, "string") else FAILING
         if name in _LENGTHS and types == ["string"]:
-            return Value("int")
+            return TotalValue("int")
         if name in _TEXTS_TO_BOOLEAN and types == ["string", "string"]:
             return BOOLEAN
         if name == "concat":
@@ -195,18 +195,22 @@ class Values:
         if name in ("substr", "substring"):
             return _part(operands)
         if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
-            return Value("int")
+            return TotalValue("int")
         if (
             name in ("extract", "date_part", "datepart")
             and len(types) == 2
             and types[1] in ("date", "timestamp")
         ):
             field_ = node.children[0]
-            return Value("int") if (field_.value or "").lower() in _PARTS_OF_DATES - {"weekday"} else FAILING
+            return (
+                TotalValue("int")
+                if (field_.value or "").lower() in _PARTS_OF_DATES - {"weekday"}
+                else FAILING
+            )
         if name in ("date_add", "date_sub", "dateadd") and len(types) == 2 and types[0] == "date":
             return _days(operands)
         if name in ("datediff", "date_diff") and types == ["date", "date"]:
-            return Value("int")
+            return TotalValue("int")
         if name in _ALIKE:
             return _same(operands)
         if name == "if" and len(operands) == 3:
@@ -217,7 +221,7 @@ class Values:
             return BOOLEAN if all(self._compared(n, o).total for n, o in pairs) else FAILING
         if name in ("equal_null", "nullif") and len(operands) == 2:
             found = self._compared(node.children, operands)
-            return found if name == "equal_null" else Value(types[0], total=found.total)
+            return found if name == "equal_null" else TotalValue(types[0], total=found.total)
         if name in ("isnull", "isnotnull") and len(operands) == 1:
             return BOOLEAN
         if not operands:
@@ -225,16 +229,16 @@ class Values:
         return FAILING
 
 
-def word(name: str) -> Value:
+def word(name: str) -> TotalValue:
     """What a word or a call without arguments stands for that no column has for its name."""
     if name in ("current_date", "curdate"):
-        return Value("date", fixed=True)
+        return TotalValue("date", fixed=True)
     if name in ("current_timestamp", "now"):
-        return Value("timestamp", fixed=True)
-    return Value("string") if name in _WHO else FAILING
+        return TotalValue("timestamp", fixed=True)
+    return TotalValue("string") if name in _WHO else FAILING
 
 
-def _all_of(operands: Iterable[Value], type_: str) -> bool:
+def _all_of(operands: Iterable[TotalValue], type_: str) -> bool:
     return all(one.type in (type_, "void") for one in operands)
 
 
@@ -246,7 +250,7 @@ def _digits(type_: str) -> tuple[int, int] | None:
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
 
-def _comparable(one: Value, other: Value) -> bool:
+def _comparable(one: TotalValue, other: TotalValue) -> bool:
     """Whether two values can be compared whatever they are: Spark's cast of either to the type of both loses
     nothing."""
     types = {one.type, other.type}
@@ -263,49 +267,49 @@ def _comparable(one: Value, other: Value) -> bool:
     return _room((one, other))
 
 
-def _room(values: Iterable[Value]) -> bool:
+def _room(values: Iterable[TotalValue]) -> bool:
     """Whether there is a decimal for all of these numbers."""
     digits = [found for one in values if (found := _digits(one.type)) is not None]
     return max([a for a, _ in digits], default=0) + max([b for _, b in digits], default=0) <= MOST_DIGITS
 
 
-def _alike(values: Iterable[Value]) -> bool:
+def _alike(values: Iterable[TotalValue]) -> bool:
     """Whether values are all of one type, or all numbers."""
     types = {one.type for one in values} - {"void"}
     return len(types) <= 1 or all(type_ in _FRACTIONS or _digits(type_) for type_ in types)
 
 
-def _same(operands: Sequence[Value]) -> Value:
+def _same(operands: Sequence[TotalValue]) -> TotalValue:
     """Return the type of values one of which is chosen: the one that all have."""
     types = {one.type for one in operands} - {"void"}
     if len(types) != 1 or "" in types:
         return FAILING
-    return Value(types.pop())
+    return TotalValue(types.pop())
 
 
-def _case(operands: Sequence[Value]) -> Value:
+def _case(operands: Sequence[TotalValue]) -> TotalValue:
     pairs = len(operands) // 2 * 2
     found = _same([*operands[1:pairs:2], *operands[pairs:]])
     return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
 
 
-def _joined(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+def _joined(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
     """One text with known ones around it; one that is repeated grows beyond what a text can have."""
     unknown = [child for child in node.children if child.node != "Literal"]
-    return Value("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING
+    return TotalValue("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING
 
 
-def _part(operands: Sequence[Value]) -> Value:
+def _part(operands: Sequence[TotalValue]) -> TotalValue:
     text, *places = operands
     known = text.type == "string" and len(places) in (1, 2) and all((one.number or 0) > 0 for one in places)
-    return Value("string") if known else FAILING
+    return TotalValue("string") if known else FAILING
 
 
-def _days(operands: Sequence[Value]) -> Value:
+def _days(operands: Sequence[TotalValue]) -> TotalValue:
     """A day so many days from a known one."""
     start, days = operands
     near = start.fixed and days.number is not None and abs(days.number) <= _MOST_DAYS
-    return Value("date", fixed=True) if near else FAILING
+    return TotalValue("date", fixed=True) if near else FAILING
 
 
 _CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
@@ -315,14 +319,14 @@ _CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
-def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
     """Sums and products that have room in their types: of decimals and of known numbers."""
     if len(operands) != 2:
         return FAILING
     one, other = operands
     if one.fixed and node.node != "Multiply" and _is_near(node.children[1]):
         whole = one.type == "timestamp" or _is_whole_days(node.children[1])
-        return Value(one.type, fixed=True) if whole else FAILING
+        return TotalValue(one.type, fixed=True) if whole else FAILING
     if one.type == "date" and node.node != "Multiply":
         return _days(operands)
     types = {one.type, other.type}
@@ -331,10 +335,10 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
     if types <= INTEGERS.keys():
         type_ = max(types, key=_INTEGER_TYPES.index)
         if one.number is None or other.number is None:
-            return Value(type_, total=False)
+            return TotalValue(type_, total=False)
         number = _CALCULATED[node.node](one.number, other.number)
         fits = abs(number) < 1 << INTEGERS[type_][0] - 1
-        return Value(type_, number=number) if fits else FAILING
+        return TotalValue(type_, number=number) if fits else FAILING
     (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
     if node.node == "Multiply":
         # Spark has one digit more for a product than it can have.
@@ -342,10 +346,10 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[Value]) -> Value:
     else:
         needed, behind, spare = max(a, c) + 1, max(b, d), 0
     fits = needed + behind <= MOST_CALCULATED
-    return Value(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
+    return TotalValue(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
 
 
-def _divided(node: ExpressionNode, operands: Sequence[Value]) -> Value:
+def _divided(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
     """A number by a known one that is not zero. What decimals are divided to may have no room."""
     (one, other) = operands
     digits, divisor = _digits(one.type), _digits(other.type)
@@ -353,10 +357,10 @@ def _divided(node: ExpressionNode, operands: Sequence[Value]) -> Value:
         return FAILING
     integers = {one.type, other.type} <= INTEGERS.keys()
     if node.node == "Divide":
-        return Value("double") if integers else FAILING
+        return TotalValue("double") if integers else FAILING
     if integers:
-        return Value(max(one.type, other.type, key=_INTEGER_TYPES.index))
-    return Value(f"decimal({digits[0] + digits[1]},{digits[1]})")
+        return TotalValue(max(one.type, other.type, key=_INTEGER_TYPES.index))
+    return TotalValue(f"decimal({digits[0] + digits[1]},{digits[1]})")
 
 
 def _is_near(node: ExpressionNode) -> bool:
@@ -391,7 +395,7 @@ def _loses_nothing(source: str, target: str) -> bool:
     return digits[0] + (1 if room[1] < digits[1] else 0) <= room[0]
 
 
-def aggregate(name: str, operands: Sequence[Value]) -> Value:
+def aggregate(name: str, operands: Sequence[TotalValue]) -> TotalValue:
     """Return what an aggregate makes of a group; that it can fail tells of rows that are in the group."""
     below = all(one.total and one.below for one in operands)
     type_ = operands[0].type if operands else ""
@@ -409,4 +413,4 @@ def aggregate(name: str, operands: Sequence[Value]) -> Value:
         more, behind = (10, 0) if name == "sum" else (4, 4)
         fits = digits[0] + digits[1] + more <= MOST_DIGITS
         made = f"decimal({digits[0] + digits[1] + more},{digits[1] + behind})" if fits else ""
-    return Value(made, grouped=True, below=below)
+    return TotalValue(made, grouped=True, below=below)

@@ -15,11 +15,11 @@ from apache_ranger.client.ranger_client import RangerClient
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminListener
-from gateway.admin.ranger.access import Access, Rights
+from gateway.admin.ranger.access import Access, AdminRights
 from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
-from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 DEFINITIONS = Path(__file__).resolve().parents[2] / "rules" / "service_defs"
 PASSWORD = "right"
 GROUPS = {"dave": frozenset({"stewards"}), "gwen": frozenset({"governors"})}
-RIGHTS = Rights(
+RIGHTS = AdminRights(
     administrators=frozenset({"admin"}),
     administrator_groups=frozenset({"governors"}),
     plugins=frozenset({"plugin"}),
@@ -40,7 +40,7 @@ async def authenticate(user: str, password: str, _address: str) -> Principal | N
     return Principal(user=user, groups=GROUPS.get(user, frozenset()))
 
 
-async def shipped(writing: Writing) -> None:
+async def shipped(writing: WriteTransaction) -> None:
     files = sorted(DEFINITIONS.glob("*.yaml"))
     await ship(writing, [parse_document(file.read_text(), str(file)).data for file in files])
 

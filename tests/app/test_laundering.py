@@ -13,7 +13,7 @@ from gateway.app.laundering import LaunderingReport, laundering
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.rule_files import shipped_rules
 from gateway.database.migrate import migrate
-from gateway.lineage.graph import Column
+from gateway.lineage.graph import GraphColumn
 from gateway.lineage.store import bring
 from gateway.model.context import NO_CONTEXT
 from gateway.model.lineage import Dataset, DatasetKind
@@ -80,7 +80,7 @@ def policies_of(pack: str) -> Any:
 async def look(
     graph: Any,
     pack: str = PACK,
-    start: Sequence[Column] | None = None,
+    start: Sequence[GraphColumn] | None = None,
     bounds: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> LaunderingReport:
@@ -218,7 +218,7 @@ async def test_tables_that_are_granted_to_fewer_count_for_tagged_columns_or_when
 
 async def test_one_column_can_be_asked_about_and_bounds_are_told(graph: Any) -> None:
     await bring(graph, [seen("raw.ssn -> mart.id: ssn IDENTITY"), seen("raw.pin -> mart.pin: pin IDENTITY")])
-    found = await look(graph, start=[Column(f"{LAB}raw", "pin")])
+    found = await look(graph, start=[GraphColumn(f"{LAB}raw", "pin")])
     assert list(told(found)) == ["raw.pin -> mart.pin"]
     assert found.cut_off == []
     found = await look(graph, bounds={"most_asked": 3})

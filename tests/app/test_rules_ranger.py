@@ -30,7 +30,7 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, RangerAdminSettings
-from gateway.sources.ranger_client import Kind
+from gateway.sources.ranger_client import DownloadKind
 from tests.app.readers import ReaderThatCounts
 from tests.sources.fake_admin import (
     FakeAdmin,
@@ -69,7 +69,9 @@ async def rules_of(
 
 
 def admin_with(*policies: dict[str, Any], version: int = 17) -> FakeAdmin:
-    return FakeAdmin(content={Kind.POLICIES: service_policies(version, *policies), Kind.ROLES: roles(4)})
+    return FakeAdmin(
+        content={DownloadKind.POLICIES: service_policies(version, *policies), DownloadKind.ROLES: roles(4)}
+    )
 
 
 def may_read(rules: RulesInForce, user: str, catalog: str, database: str, table: str, column: str) -> bool:
@@ -125,7 +127,7 @@ async def test_the_record_tells_the_sources_own_versions(tmp_path: Path) -> None
 async def test_a_change_of_one_source_leaves_the_other_as_it_is(tmp_path: Path) -> None:
     async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
         before = rules.current
-        admin.content[Kind.POLICIES] = service_policies(18, policy(1, "orders"), policy(2, "leads"))
+        admin.content[DownloadKind.POLICIES] = service_policies(18, policy(1, "orders"), policy(2, "leads"))
         assert await look(rules)
         assert rules.current.version == before.version + 1
         assert rules.current.services["spark"] is before.services["spark"]
@@ -143,7 +145,7 @@ async def test_a_filter_that_spark_does_not_parse_stays_out_and_the_other_source
 ) -> None:
     async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
         good = rules.current
-        admin.content[Kind.POLICIES] = service_policies(
+        admin.content[DownloadKind.POLICIES] = service_policies(
             18, policy(1, "leads"), row_filter(2, "x", "broken x")
         )
         assert not await look(rules)
@@ -161,12 +163,12 @@ async def test_only_texts_not_seen_before_are_read(tmp_path: Path) -> None:
     async with running(admin_with(*filters)) as admin, rules_of(tmp_path, admin.url) as (rules, reader):
         assert sorted(reader.asked) == [f"a = {n}" for n in range(1, 6)]
         reader.asked.clear()
-        admin.deltas[(Kind.POLICIES, 17)] = changed(18, (0, row_filter(6, "t6", "a = 6")))
-        admin.content[Kind.POLICIES]["policyVersion"] = 18
+        admin.deltas[(DownloadKind.POLICIES, 17)] = changed(18, (0, row_filter(6, "t6", "a = 6")))
+        admin.content[DownloadKind.POLICIES]["policyVersion"] = 18
         assert await look(rules)
         assert reader.asked == ["a = 6"]
-        admin.content[Kind.POLICIES] = service_policies(19, *filters, row_filter(7, "t7", "a = 1"))
-        admin.content[Kind.POLICIES]["policies"][0]["name"] = "another name"
+        admin.content[DownloadKind.POLICIES] = service_policies(19, *filters, row_filter(7, "t7", "a = 1"))
+        admin.content[DownloadKind.POLICIES]["policies"][0]["name"] = "another name"
         assert await look(rules)
         assert reader.asked == ["a = 6"]
 
@@ -216,7 +218,7 @@ async def test_a_restart_uses_the_cache(tmp_path: Path) -> None:
 
 async def test_a_service_that_is_gone_allows_nothing(tmp_path: Path) -> None:
     async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
-        del admin.content[Kind.POLICIES]
+        del admin.content[DownloadKind.POLICIES]
         assert await look(rules)
         assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
         assert rules.sources()[-1].faults
@@ -256,7 +258,7 @@ async def test_a_catalog_needs_a_service_that_there_is(tmp_path: Path) -> None:
 
 async def test_a_role_has_one_source(tmp_path: Path) -> None:
     admin = admin_with(policy(1, "orders"))
-    admin.content[Kind.ROLES] = roles(4, clerks="mallory")
+    admin.content[DownloadKind.ROLES] = roles(4, clerks="mallory")
     async with running(admin), rules_of(tmp_path, admin.url) as (rules, _):
         assert {role.name: role.users for role in rules.current.roles} == {"clerks": {"cleo"}}
         assert "role `clerks` is defined by" in rules.sources()[-1].faults[0]
@@ -353,7 +355,7 @@ async def test_a_set_that_was_replaced_is_freed_without_the_collector(tmp_path: 
         engine = weakref.ref(engine_for(rules.current))
         gc.disable()
         try:
-            admin.content[Kind.POLICIES] = service_policies(18, policy(2, "leads"))
+            admin.content[DownloadKind.POLICIES] = service_policies(18, policy(2, "leads"))
             assert await look(rules)
             await asyncio.to_thread(int)
             assert dropped() is None

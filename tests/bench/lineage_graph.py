@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gateway.lineage.graph import Column
-from gateway.lineage.rows import Seen
+from gateway.lineage.graph import GraphColumn
+from gateway.lineage.rows import SeenStatement
 from gateway.model.lineage import (
     RESULT,
     ColumnVertex,
@@ -48,9 +48,9 @@ class Made:
 
     edges: int
     columns: int
-    typical: list[Column]
+    typical: list[GraphColumn]
     """Columns of reports."""
-    hub: Column
+    hub: GraphColumn
     """The key of a dimension, which decides on rows nearly everywhere."""
 
 
@@ -138,11 +138,11 @@ async def make(connection: Any, *, share: float = 1.0, seed: int = 1) -> Made:
             "SELECT setval(pg_get_serial_sequence($1, 'id'), $2)", f"sluice.lineage_{name}", last
         )
     await connection.execute("VACUUM ANALYZE")
-    typical = [Column(name, f"c{chance.randrange(WIDTH)}") for name in tables["report"]]
-    return Made(len(edges), len(columns), typical, Column("spark_catalog.core.t0", "c0"))
+    typical = [GraphColumn(name, f"c{chance.randrange(WIDTH)}") for name in tables["report"]]
+    return Made(len(edges), len(columns), typical, GraphColumn("spark_catalog.core.t0", "c0"))
 
 
-def statements(count: int, *, seed: int = 1) -> list[Seen]:
+def statements(count: int, *, seed: int = 1) -> list[SeenStatement]:
     """Return statements as a day has them.
 
     Six of ten are queries of dashboards (8 columns and 5 conditions, a thousand of them), three of ten are
@@ -165,7 +165,7 @@ def statements(count: int, *, seed: int = 1) -> list[Seen]:
             lineage = _lineage(kind, which, random.Random(f"{kind} {which}"))
             made[kind, which] = pickle.dumps(lineage)
         found.append(
-            Seen(
+            SeenStatement(
                 statement_id=uuid.UUID(int=chance.getrandbits(128)),
                 time=BEGAN + timedelta(days=800, seconds=number),
                 user="bi" if kind == "dashboard" else "etl" if kind == "job" else f"user{number % 50}",

@@ -12,8 +12,8 @@ import pytest
 
 from gateway.app.lineage_import import BATCH
 from gateway.database.migrate import migrate
-from gateway.lineage.graph import Answer, Column, Direction, everything, walk
-from gateway.lineage.store import Known, bring
+from gateway.lineage.graph import Direction, GraphAnswer, GraphColumn, everything, walk
+from gateway.lineage.store import KnownIds, bring
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from tests.bench.figures import Record
@@ -68,10 +68,10 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
     postgres = psutil.Process(await connection.fetchval("SELECT pg_backend_pid()"))
     gateway = psutil.Process()
 
-    async def some(columns: Sequence[Column]) -> frozenset[Column]:
+    async def some(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
         return frozenset(columns)
 
-    async def best_of_three(column: Column, direction: Direction) -> tuple[float, Answer]:
+    async def best_of_three(column: GraphColumn, direction: Direction) -> tuple[float, GraphAnswer]:
         tries = []
         for _ in range(3):
             began = time.perf_counter()
@@ -114,7 +114,7 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
     )
     record.begin("Lineage: statements are brought")
     found = statements(1_000 if quick else 10_000)
-    known = Known()
+    known = KnownIds()
     before = cpu_s(gateway), cpu_s(postgres)
     for first in range(0, len(found), BATCH):
         await bring(connection, found[first : first + BATCH], known)

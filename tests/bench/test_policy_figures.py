@@ -38,7 +38,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, RangerAdminSettings
-from gateway.sources.ranger_client import Kind
+from gateway.sources.ranger_client import DownloadKind
 from tests.app.readers import ReaderThatCounts
 from tests.bench.figures import Record
 from tests.policy.scenarios import definitions
@@ -279,9 +279,9 @@ async def test_a_ranger_admin_with_many_policies(record: Record, tmp_path: Path)
     """The whole way, from the question to the Admin until the new policies are in force."""
     record.begin("Policies: a Ranger Admin with many policies")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    admin = FakeAdmin(content={Kind.POLICIES: {"policyVersion": 1}, Kind.ROLES: roles(1)})
+    admin = FakeAdmin(content={DownloadKind.POLICIES: {"policyVersion": 1}, DownloadKind.ROLES: roles(1)})
     whole = orjson.dumps(service_policies(1, *[raw_policy(i) for i in range(1, MANY + 1)]))
-    admin.next(Kind.POLICIES, web.Response(body=whole))
+    admin.next(DownloadKind.POLICIES, web.Response(body=whole))
     async with running(admin):
         source = RangerAdminSettings(service=SERVICE, urls=(admin.url,), cache=tmp_path)
         settings = PolicySettings(ranger=(source,), catalogs={"hive": SERVICE})
@@ -305,8 +305,8 @@ async def test_a_ranger_admin_with_many_policies(record: Record, tmp_path: Path)
             service = rules._services[0]
             for version in range(2, 9):
                 news = [(1, raw_policy(version * 1000 + k) | {"version": version}) for k in range(10)]
-                admin.deltas[Kind.POLICIES, version - 1] = changed(version, *news)
-                admin.content[Kind.POLICIES] = {"policyVersion": version}
+                admin.deltas[DownloadKind.POLICIES, version - 1] = changed(version, *news)
+                admin.content[DownloadKind.POLICIES] = {"policyVersion": version}
                 service._due = dict.fromkeys(service._due, float("-inf"))
                 await asyncio.sleep(0.05)
                 gaps[:] = [0.0]

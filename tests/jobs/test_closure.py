@@ -18,7 +18,7 @@ from gateway.app.jobs import jobs
 from gateway.app.recommending import recommend_options
 from gateway.database.migrate import migrate
 from gateway.jobs.closure_frames import CARRIES
-from gateway.lineage.graph import Column, Direction, everything, walk
+from gateway.lineage.graph import Direction, GraphColumn, everything, walk
 from gateway.lineage.propagation import spread
 from gateway.policy.propagation import load_propagation
 from gateway.settings import load_settings
@@ -114,7 +114,7 @@ async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     )
     expected = set()
     for row in columns:
-        column = Column(row["dataset"], row["name"])
+        column = GraphColumn(row["dataset"], row["name"])
         answer = await walk(place.connection, [column], Direction.UP, everything, depth=100)
         assert not answer.cut_off
         for one in answer.reached:
@@ -160,7 +160,7 @@ async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
         )
 
 
-def _pair(column: Column) -> tuple[str, str]:
+def _pair(column: GraphColumn) -> tuple[str, str]:
     return column.dataset, column.name
 
 

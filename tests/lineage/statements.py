@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 from gateway.model.lineage import (
     ColumnVertex,
     Dataset,
@@ -49,11 +49,11 @@ def edge(line: str) -> LineageEdge:
 
 def seen(
     *lines: str, minute: int = 0, outcome: str = "finished", statement_id: uuid.UUID | None = None
-) -> Seen:
+) -> SeenStatement:
     """Return a statement that was run so many minutes after the beginning."""
     edges = tuple(edge(line) for line in lines)
     targets = {v: None for e in edges for v in e.targets}
-    return Seen(
+    return SeenStatement(
         statement_id=statement_id or uuid.uuid4(),
         time=BEGINNING + timedelta(minutes=minute),
         user="bob",

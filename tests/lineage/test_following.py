@@ -25,9 +25,9 @@ from gateway.database.migrate import migrate
 from gateway.lineage.following import Follower, FollowerLimits
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import Known, NotOurTurn, bring
+from gateway.lineage.store import KnownIds, NotOurTurn, bring
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -60,9 +60,9 @@ class Sink:
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
         self.calls = 0
-        self.seen: list[Seen] = []
+        self.seen: list[SeenStatement] = []
 
-    async def put(self, seen: Sequence[Seen]) -> None:
+    async def put(self, seen: Sequence[SeenStatement]) -> None:
         self.calls += 1
         if self.failures:
             self.failures -= 1
@@ -506,7 +506,7 @@ async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
     slow = await world.ran(insert())
     await world.ran(insert())
 
-    async def brought(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+    async def brought(connection: Any, seen: Sequence[SeenStatement], known: KnownIds) -> int:
         if slow in {one.statement_id for one in seen}:
             raise TimeoutError
         return await bring(connection, seen, known)
@@ -522,7 +522,7 @@ async def test_who_waits_for_another_gateway_gives_nothing_up(
 ) -> None:
     await world.ran(insert())
 
-    async def busy(connection: Any, seen: Sequence[Seen], known: Known) -> int:
+    async def busy(connection: Any, seen: Sequence[SeenStatement], known: KnownIds) -> int:
         raise NotOurTurn
 
     with monkeypatch.context() as patched:

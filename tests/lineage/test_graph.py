@@ -14,8 +14,18 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.lineage.graph import Answer, Carries, Column, Direction, Ways, everything, find, walk, ways
-from gateway.lineage.store import Known, bring
+from gateway.lineage.graph import (
+    Carries,
+    Direction,
+    GraphAnswer,
+    GraphColumn,
+    Ways,
+    everything,
+    find,
+    walk,
+    ways,
+)
+from gateway.lineage.store import KnownIds, bring
 from gateway.model.lineage import Dataset, DatasetKind, Operation, StatementLineage
 from tests.lineage.statements import BEGINNING, seen, table, vertex
 
@@ -30,12 +40,12 @@ async def graph(database: str) -> AsyncIterator[Any]:
     await connection.close()
 
 
-def column(name: str) -> Column:
+def column(name: str) -> GraphColumn:
     of, _, last = name.rpartition(".")
-    return Column(f"spark_catalog.lab.{of}", last)
+    return GraphColumn(f"spark_catalog.lab.{of}", last)
 
 
-def reached(answer: Answer) -> dict[str, tuple[int, str]]:
+def reached(answer: GraphAnswer) -> dict[str, tuple[int, str]]:
     return {
         str(one.column).removeprefix("spark_catalog.lab."): (one.distance, one.carries.name.lower())
         for one in answer.reached
@@ -126,7 +136,7 @@ async def test_a_name_of_any_length_is_there_and_is_its_own(graph: Any) -> None:
 
 async def test_what_is_remembered_of_large_statements_is_bounded(graph: Any) -> None:
     sources = ", ".join(f"a.x{i}" for i in range(150))
-    known = Known()
+    known = KnownIds()
     for number in range(3):
         edges = (f"{sources} -> b.y{i}: x + {number} TRANSFORMATION" for i in range(100))
         await bring(graph, [seen(*edges)], known)
@@ -173,7 +183,7 @@ async def test_what_the_asker_may_not_know_of_hides_what_lies_behind_it(graph: A
         [seen("a.x -> b.x: x IDENTITY"), seen("b.x -> c.x: x IDENTITY"), seen("a.x -> d.x: x IDENTITY")],
     )
 
-    async def all_but_b(columns: Sequence[Column]) -> frozenset[Column]:
+    async def all_but_b(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
         return frozenset(columns) - {column("b.x")}
 
     assert reached(await walk(graph, [column("a.x")], DOWN, all_but_b)) == {"d.x": (1, "values")}

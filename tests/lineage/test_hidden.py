@@ -11,8 +11,18 @@ import asyncpg
 
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.lineage.graph import Column, Direction, Knows, everything, find, search, statement, walk, ways
-from gateway.lineage.store import Known, bring
+from gateway.lineage.graph import (
+    Direction,
+    GraphColumn,
+    Knows,
+    everything,
+    find,
+    search,
+    statement,
+    walk,
+    ways,
+)
+from gateway.lineage.store import KnownIds, bring
 from gateway.model.lineage import Operation, StatementLineage
 from tests.effort import tries
 from tests.lineage.statements import seen, table
@@ -46,7 +56,7 @@ async def told(graph: Any, knows: Knows, ids: Sequence[Any], asked: random.Rando
             found.append(fault.message)
             continue
         found.append(await ways(graph, start[0], end, knows, depth=depth, most=5))
-    after = Column("spark_catalog.lab.t1", "c2")
+    after = GraphColumn("spark_catalog.lab.t1", "c2")
     found.append(await search(graph, asked.choice(("t", "c1", "t3")), knows, limit=5))
     found.append(await search(graph, "", knows, after=after, limit=3))
     found += [await statement(graph, id_, knows) for id_ in ids]
@@ -74,7 +84,7 @@ async def test_answers_are_those_of_a_graph_without_what_is_hidden(database: str
         await bring(graph, batch)
         of_hidden_table = f"spark_catalog.lab.t{chance.randrange(TABLES)}"
         hidden = {
-            Column(row["dataset"], row["name"])
+            GraphColumn(row["dataset"], row["name"])
             for row in await graph.fetch(
                 "SELECT d.name AS dataset, c.name FROM sluice.lineage_column c"
                 " JOIN sluice.lineage_dataset d ON d.id = c.dataset ORDER BY 1, 2"
@@ -82,7 +92,9 @@ async def test_answers_are_those_of_a_graph_without_what_is_hidden(database: str
             if chance.random() < 0.2 or row["dataset"] == of_hidden_table
         }
 
-        async def knows(columns: Sequence[Column], hidden: set[Column] = hidden) -> frozenset[Column]:
+        async def knows(
+            columns: Sequence[GraphColumn], hidden: set[GraphColumn] = hidden
+        ) -> frozenset[GraphColumn]:
             return frozenset(columns) - hidden
 
         ids = [one.statement_id for one in batch[:3]]
@@ -100,7 +112,7 @@ async def test_answers_are_those_of_a_graph_without_what_is_hidden(database: str
 async def test_a_graph_that_was_emptied_is_filled_again(database: str) -> None:
     graph = await asyncpg.connect(database)
     await migrate(graph)
-    known = Known()
+    known = KnownIds()
     lines = "a.x -> b.x: x IDENTITY", "a.y -> b.x: y > 0 FILTER"
     for _ in range(2):
         await bring(graph, [seen(*lines)], known)

@@ -15,7 +15,7 @@ import pytest
 from gateway.app.propagation_rules import propagation_rules
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
-from gateway.lineage.propagation import Node
+from gateway.lineage.propagation import PropagationNode
 from gateway.lineage.proposals import (
     ACCEPTED,
     BY_ORIGIN,
@@ -57,7 +57,7 @@ class World:
     def tag(self, column: str, *tags: str, **attributes: str) -> None:
         self.tags[column] = [Tag(type=tag, attributes=attributes) for tag in tags]
 
-    async def tags_of(self, nodes: Sequence[Node]) -> Sequence[Sequence[Tag]]:
+    async def tags_of(self, nodes: Sequence[PropagationNode]) -> Sequence[Sequence[Tag]]:
         return [
             [*self.tags.get(f"{n.parts[2]}.{n.name}", ()), *self.tags.get(f"{n.parts[2]}.*", ())]
             for n in nodes
@@ -342,7 +342,7 @@ async def test_a_look_beside_a_decision_leaves_it_alone(world: World) -> None:
     await bring(world.graph, [seen("raw.ssn -> b.id: ssn IDENTITY")])
     tags_of = world.tags_of
 
-    async def decided_meanwhile(nodes: Sequence[Node]) -> Sequence[Sequence[Tag]]:
+    async def decided_meanwhile(nodes: Sequence[PropagationNode]) -> Sequence[Sequence[Tag]]:
         world.tags_of = tags_of  # type: ignore[method-assign]
         await decide(world.graph, [1], REJECTED, "ann")
         return await tags_of(nodes)

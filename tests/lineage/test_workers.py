@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway.lineage.gathering import Gathered, Gatherer
+from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import Operation
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SQL = "CREATE TABLE ln.copy AS SELECT a.ssn, b.p FROM a JOIN b ON a.i = b.i"
 
 
-async def gathered(reader: ReaderPool, sql: str) -> Gathered:
+async def gathered(reader: ReaderPool, sql: str) -> GatheredLineage:
     snapshot = CatalogSnapshot(version=1, catalogs=frozenset({"spark_catalog"}), tables=tables())
 
     async def look_up(names: list[TableName]) -> CatalogSnapshot:
@@ -33,7 +33,7 @@ async def gathered(reader: ReaderPool, sql: str) -> Gathered:
 
     gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=snapshot.catalogs)
     found = await gatherer.gather(sql, SessionContext(namespace=(DATABASE,)), {}, {})
-    assert isinstance(found, Gathered)
+    assert isinstance(found, GatheredLineage)
     return found
 
 

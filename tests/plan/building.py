@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from gateway.model.statement import PlanRequest
 from gateway.plan.reading import Malformed, PlanReading
-from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, Field, Refused, short_name
+from gateway.plan.table import OPTIONAL_ONEOFS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.walk import read_plan
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
 from gateway.sql.wants import NotGovernable
@@ -36,7 +36,7 @@ def places() -> Iterator[Place]:
             yield Place(descriptor, field)
 
 
-def kind_of(place: Place) -> Field | Refused:
+def kind_of(place: Place) -> FieldRule | RefusedField:
     return TABLE[short_name(place.message.full_name)][place.field.name]
 
 
@@ -70,7 +70,7 @@ def _ways() -> dict[str, tuple[Any, tuple[FieldDescriptor, ...]]]:
         for field in descriptor.fields:
             inner = value_type(field)
             if inner is not None:
-                refused = isinstance(kind_of(Place(descriptor, field)), Refused)
+                refused = isinstance(kind_of(Place(descriptor, field)), RefusedField)
                 (later if refused else pending).append((root, inner, (*way, field)))
     return ways
 

@@ -12,7 +12,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 from gateway.plan.guard import Edits, bind_identities, bytes_of, guard_read, pin_read
 from gateway.plan.prove import _ASIDE, _COUNTED, _check, _leads, proved
 from gateway.plan.reading import PlanReading
-from gateway.plan.table import TABLE, Field, short_name
+from gateway.plan.table import TABLE, FieldRule, short_name
 from gateway.plan.walk_steps import ROOTS, STEPS, message_types
 from gateway.wire.connect import MAX_DEPTH, descriptor_of, parse, pb, serialize
 from tests.plan.frames import message, sql, table
@@ -238,7 +238,15 @@ def test_a_target_is_what_was_written(command: Callable[[pb.Plan], None]) -> Non
 
 
 LOOKED_AT = frozenset(
-    {Field.TABLE, Field.SQL, Field.TEXT, Field.FORMAT, Field.PATH, Field.CODE, Field.HANDLE}
+    {
+        FieldRule.TABLE,
+        FieldRule.SQL,
+        FieldRule.TEXT,
+        FieldRule.FORMAT,
+        FieldRule.PATH,
+        FieldRule.CODE,
+        FieldRule.HANDLE,
+    }
 )
 """What in a message makes it one that reads data, or code."""
 
@@ -274,7 +282,7 @@ def test_targets_that_are_not_looked_at_name_no_table() -> None:
         f"{name}.{field}"
         for name, row in TABLE.items()
         for field, kind in row.items()
-        if kind is Field.TARGET and _check(TYPES[name]) is None
+        if kind is FieldRule.TARGET and _check(TYPES[name]) is None
     }
     assert {place for place in left if place.endswith(("_name", "path"))} == {
         "DropGlobalTempView.view_name",

@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from gateway.model.spark_minors import NEWEST
 from gateway.plan import walk_steps
-from gateway.plan.table import OPTIONAL_ONEOFS, REQUEST_EXTENSIONS, TABLE, Field, Refused, short_name
+from gateway.plan.table import OPTIONAL_ONEOFS, REQUEST_EXTENSIONS, TABLE, FieldRule, RefusedField, short_name
 from gateway.plan.table_fields import row
 from gateway.plan.walk_state import FIELD_READERS, MESSAGE_READERS, READ
 from gateway.plan.walk_steps import Op, message_types, real_oneofs
@@ -19,17 +19,17 @@ from tests.plan.building import Place, is_map, kind_of, places, value_type
 TYPES = {short_name(each.full_name): each for each in message_types(*walk_steps.ROOTS)}
 READ_BY_READERS = frozenset(
     {
-        Field.ROWS,
-        Field.COLUMN,
-        Field.TABLE,
-        Field.SQL,
-        Field.TEXT,
-        Field.FUNCTION,
-        Field.OPTIONS,
-        Field.FORMAT,
-        Field.PATH,
-        Field.CODE,
-        Field.HANDLE,
+        FieldRule.ROWS,
+        FieldRule.COLUMN,
+        FieldRule.TABLE,
+        FieldRule.SQL,
+        FieldRule.TEXT,
+        FieldRule.FUNCTION,
+        FieldRule.OPTIONS,
+        FieldRule.FORMAT,
+        FieldRule.PATH,
+        FieldRule.CODE,
+        FieldRule.HANDLE,
     }
 )
 
@@ -53,12 +53,12 @@ def test_a_field_is_of_a_class_that_its_type_can_be() -> None:
         inner = value_type(field)
         text = field.type == field.TYPE_STRING or is_map(field)
         fits = {
-            Field.WALK: inner is not None,
-            Field.PLAIN: inner is None,
-            Field.NAMES: inner is None and text,
-            Field.SCHEMA: field.type == field.TYPE_STRING and not field.is_repeated,
+            FieldRule.WALK: inner is not None,
+            FieldRule.PLAIN: inner is None,
+            FieldRule.NAMES: inner is None and text,
+            FieldRule.SCHEMA: field.type == field.TYPE_STRING and not field.is_repeated,
         }
-        if isinstance(kind, Field) and not fits.get(kind, True):
+        if isinstance(kind, FieldRule) and not fits.get(kind, True):
             wrong.append(place.name)
     assert wrong == []
 
@@ -66,7 +66,7 @@ def test_a_field_is_of_a_class_that_its_type_can_be() -> None:
 def test_a_message_within_a_message_is_walked_whatever_else_it_is() -> None:
     """A class with a meaning of its own does not keep the messages below from being asked what they are."""
     for place in places():
-        if value_type(place.field) is not None and not isinstance(kind_of(place), Refused):
+        if value_type(place.field) is not None and not isinstance(kind_of(place), RefusedField):
             op, *_ = walk_steps.STEPS[_class(place.message)].fields[place.field]
             assert op in (Op.ONE, Op.MANY, Op.VALUES), place.name
 
@@ -95,7 +95,7 @@ def test_every_any_is_refused() -> None:
         for field in each.fields
         if field.message_type is not None and field.message_type.full_name == "google.protobuf.Any"
     }
-    refused = {place.name for place in places() if isinstance(kind_of(place), Refused)}
+    refused = {place.name for place in places() if isinstance(kind_of(place), RefusedField)}
     assert len(sites) >= 12
     assert sites - refused == REQUEST_EXTENSIONS
 

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 
 from gateway.plan.reading import Malformed, PlanReading
-from gateway.plan.table import OPTIONAL_ONEOFS, Field, Refused, short_name
+from gateway.plan.table import OPTIONAL_ONEOFS, FieldRule, RefusedField, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, real_oneofs
 from gateway.sql.wants import NotGovernable
 from gateway.wire.connect import pb
@@ -48,7 +48,7 @@ def _is_refused_place(place: Place) -> bool:
     """Whether the table refuses the field, or one on every way to it."""
     _, way = WAYS[place.message.full_name]
     steps = [Place(field.containing_type, field) for field in (*way, place.field)]
-    return any(isinstance(kind_of(step), Refused) for step in steps)
+    return any(isinstance(kind_of(step), RefusedField) for step in steps)
 
 
 def _plant_table(relation: Any) -> None:
@@ -123,7 +123,7 @@ def test_only_pipelines_refuse_places_for_relations_and_expressions() -> None:
     assert len(_places_of(pb.Expression)) >= 60
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.CODE], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.CODE], ids=_named)
 def test_code_is_found_wherever_it_may_stand(place: Place) -> None:
     top, message = message_at(place.message)
     set_scalar(message, place.field, "evil")
@@ -136,7 +136,7 @@ def test_code_is_found_wherever_it_may_stand(place: Place) -> None:
         assert isinstance(found, NotGovernable)
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.PATH], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.PATH], ids=_named)
 def test_a_path_is_found_wherever_it_may_stand(place: Place) -> None:
     top, message = message_at(place.message)
     set_scalar(message, place.field, "/secret")
@@ -146,7 +146,7 @@ def test_a_path_is_found_wherever_it_may_stand(place: Place) -> None:
     assert [use.url for use in found.urls] == ["/secret"]
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.OPTIONS], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.OPTIONS], ids=_named)
 @pytest.mark.parametrize("key", ["path", "PATH", "paths", "dbtable", "avroSchemaUrl", "data_source"])
 def test_an_option_that_points_at_other_data_is_found_or_refused(place: Place, key: str) -> None:
     top, message = message_at(place.message)
@@ -158,7 +158,7 @@ def test_an_option_that_points_at_other_data_is_found_or_refused(place: Place, k
         assert [use.url for use in found.urls] == ["/secret"] or changes
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.FORMAT], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.FORMAT], ids=_named)
 @pytest.mark.parametrize("name", ["jdbc", "org.apache.spark.sql.jdbc", "binaryFile", "kafka", "memory"])
 def test_a_format_that_is_not_known_to_be_harmless_is_refused(place: Place, name: str) -> None:
     top, message = message_at(place.message)
@@ -169,7 +169,7 @@ def test_a_format_that_is_not_known_to_be_harmless_is_refused(place: Place, name
     assert isinstance(outcome(top), NotGovernable)
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.HANDLE], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.HANDLE], ids=_named)
 def test_a_handle_is_found_wherever_it_may_stand(place: Place) -> None:
     top, message = message_at(place.message)
     set_scalar(message, place.field, "abc")
@@ -179,7 +179,7 @@ def test_a_handle_is_found_wherever_it_may_stand(place: Place) -> None:
     assert found.handles[0].handle in ("relation:abc", "query:abc")
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.NAMES], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.NAMES], ids=_named)
 def test_a_column_is_found_wherever_it_is_a_string(place: Place) -> None:
     top, message = message_at(place.message)
     if is_map(place.field):
@@ -192,7 +192,7 @@ def test_a_column_is_found_wherever_it_is_a_string(place: Place) -> None:
     assert "salary" in found.names
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.SCHEMA], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.SCHEMA], ids=_named)
 @pytest.mark.parametrize(
     "schema",
     [
@@ -215,7 +215,7 @@ def test_a_schema_that_names_a_class_or_holds_an_expression_is_refused(place: Pl
     assert isinstance(outcome(top), NotGovernable)
 
 
-@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is Field.SCHEMA], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if kind_of(p) is FieldRule.SCHEMA], ids=_named)
 @pytest.mark.parametrize(
     "schema",
     [
@@ -234,7 +234,7 @@ def test_other_schemas_pass(place: Place, schema: str) -> None:
         assert isinstance(outcome(top), PlanReading)
 
 
-@pytest.mark.parametrize("place", [p for p in places() if isinstance(kind_of(p), Refused)], ids=_named)
+@pytest.mark.parametrize("place", [p for p in places() if isinstance(kind_of(p), RefusedField)], ids=_named)
 def test_a_refused_field_is_refused(place: Place) -> None:
     top, message = message_at(place.message)
     if value_type(place.field) is not None:
@@ -259,7 +259,7 @@ def test_an_unknown_field_is_found_in_every_message(descriptor: Any) -> None:
     found = outcome(top)
     assert isinstance(found, NotGovernable | Malformed), found
     _, way = WAYS[descriptor.full_name]
-    if not any(isinstance(kind_of(Place(field.containing_type, field)), Refused) for field in way):
+    if not any(isinstance(kind_of(Place(field.containing_type, field)), RefusedField) for field in way):
         assert "4004" in (found.why)
 
 
@@ -309,7 +309,7 @@ def test_a_table_is_found_however_deep_and_wherever(seed: int) -> None:
             field
             for field in message.DESCRIPTOR.fields
             if value_type(field) is not None
-            and not isinstance(kind_of(Place(message.DESCRIPTOR, field)), Refused)
+            and not isinstance(kind_of(Place(message.DESCRIPTOR, field)), RefusedField)
             and _leads_to_a_relation(value_type(field))
         ]
         if not inner:

@@ -20,8 +20,8 @@ from aiohttp.test_utils import TestServer
 from gateway.errors import Faults
 from gateway.model.policy import AccessTypeDef, ResourceDef, ServiceDef
 from gateway.sources.cache import Cache
-from gateway.sources.ranger_client import AdminOptions, Kind, RangerClient
-from gateway.sources.ranger_content import Held
+from gateway.sources.ranger_client import AdminOptions, DownloadKind, RangerClient
+from gateway.sources.ranger_content import CachedService
 from gateway.sources.ranger_service import RangerService, ServiceOptions
 
 SERVICE = "dev_hive"
@@ -57,18 +57,18 @@ TAG_DEFINITION: dict[str, Any] = {
     "accessTypes": [{"itemId": 1, "name": "hive:select"}],
 }
 _KINDS = {
-    "plugins": Kind.POLICIES,
-    "roles": Kind.ROLES,
-    "tags": Kind.TAGS,
-    "xusers": Kind.USERS,
-    "gds": Kind.SHARING,
+    "plugins": DownloadKind.POLICIES,
+    "roles": DownloadKind.ROLES,
+    "tags": DownloadKind.TAGS,
+    "xusers": DownloadKind.USERS,
+    "gds": DownloadKind.SHARING,
 }
 _VERSIONS = {
-    Kind.POLICIES: ("lastKnownVersion", "policyVersion"),
-    Kind.TAGS: ("lastKnownVersion", "tagVersion"),
-    Kind.ROLES: ("lastKnownRoleVersion", "roleVersion"),
-    Kind.USERS: ("lastKnownUserStoreVersion", "userStoreVersion"),
-    Kind.SHARING: ("lastKnownGdsVersion", "gdsVersion"),
+    DownloadKind.POLICIES: ("lastKnownVersion", "policyVersion"),
+    DownloadKind.TAGS: ("lastKnownVersion", "tagVersion"),
+    DownloadKind.ROLES: ("lastKnownRoleVersion", "roleVersion"),
+    DownloadKind.USERS: ("lastKnownUserStoreVersion", "userStoreVersion"),
+    DownloadKind.SHARING: ("lastKnownGdsVersion", "gdsVersion"),
 }
 
 
@@ -153,7 +153,7 @@ def roles(version: int, **members: str) -> dict[str, Any]:
 class Asked:
     """One question that came."""
 
-    kind: Kind
+    kind: DownloadKind
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
@@ -163,20 +163,20 @@ class Asked:
 class FakeAdmin:
     """Answers with `content`, 304 when that is no newer; a `script` entry is given first, once."""
 
-    content: dict[Kind, dict[str, Any]] = field(default_factory=dict)
-    deltas: dict[tuple[Kind, int], dict[str, Any]] = field(default_factory=dict)
+    content: dict[DownloadKind, dict[str, Any]] = field(default_factory=dict)
+    deltas: dict[tuple[DownloadKind, int], dict[str, Any]] = field(default_factory=dict)
     """(kind, known version) → changes since then."""
-    script: dict[Kind, deque[web.StreamResponse | str]] = field(default_factory=dict)
+    script: dict[DownloadKind, deque[web.StreamResponse | str]] = field(default_factory=dict)
     """Responses, or `truncated`, `silent`, `endless`."""
     asked: list[Asked] = field(default_factory=list)
     url: str = ""
     server: TestServer | None = None
 
-    def next(self, kind: Kind, answer: web.StreamResponse | str) -> None:
+    def next(self, kind: DownloadKind, answer: web.StreamResponse | str) -> None:
         """Have one question answered otherwise."""
         self.script.setdefault(kind, deque()).append(answer)
 
-    def questions(self, kind: Kind) -> list[Asked]:
+    def questions(self, kind: DownloadKind) -> list[Asked]:
         """Return the questions for a kind."""
         return [asked for asked in self.asked if asked.kind is kind]
 
@@ -257,10 +257,10 @@ class Clocks:
 class Taker:
     """Takes what is offered, unless a test has it refuse."""
 
-    taken: list[Held] = field(default_factory=list)
+    taken: list[CachedService] = field(default_factory=list)
     refuse: tuple[str, ...] = ()
 
-    async def __call__(self, held: Held) -> None:
+    async def __call__(self, held: CachedService) -> None:
         """Take it, or raise Faults."""
         if self.refuse and held.service.policies:
             raise Faults(list(self.refuse))

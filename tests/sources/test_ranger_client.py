@@ -15,8 +15,8 @@ from gateway.errors import Faults
 from gateway.sources.ranger_client import (
     AdminOptions,
     Body,
+    DownloadKind,
     Gone,
-    Kind,
     NoAnswer,
     RangerClient,
     Unchanged,
@@ -35,13 +35,18 @@ def client_of(*urls: str, **more: Any) -> RangerClient:
 
 
 def full() -> FakeAdmin:
-    return FakeAdmin(content={Kind.POLICIES: service_policies(7, policy(1, "orders")), Kind.ROLES: roles(2)})
+    return FakeAdmin(
+        content={
+            DownloadKind.POLICIES: service_policies(7, policy(1, "orders")),
+            DownloadKind.ROLES: roles(2),
+        }
+    )
 
 
 async def test_every_question_is_a_plugins() -> None:
     async with running(full()) as admin, client_of(admin.url, cluster="c1") as client:
-        assert isinstance(await client.ask(Kind.POLICIES, -1, deltas=True, activated_ms=5), Body)
-        for kind in (Kind.ROLES, Kind.TAGS, Kind.USERS):
+        assert isinstance(await client.ask(DownloadKind.POLICIES, -1, deltas=True, activated_ms=5), Body)
+        for kind in (DownloadKind.ROLES, DownloadKind.TAGS, DownloadKind.USERS):
             await client.ask(kind, 3)
     first, *others = admin.asked
     assert first.path == "/service/plugins/policies/download/dev_hive"
@@ -70,8 +75,8 @@ async def test_a_login_uses_the_secure_paths_and_keeps_the_session() -> None:
         running(full()) as admin,
         client_of(admin.url, user="spärk", password=lambda: next(passwords), secure=True) as client,
     ):
-        await client.ask(Kind.POLICIES, -1)
-        await client.ask(Kind.POLICIES, -1)
+        await client.ask(DownloadKind.POLICIES, -1)
+        await client.ask(DownloadKind.POLICIES, -1)
     first, second = admin.asked
     assert first.path == "/service/plugins/secure/policies/download/dev_hive"
     assert first.headers["Authorization"] == "Basic " + base64.b64encode("spärk:geheim".encode()).decode()
@@ -81,7 +86,7 @@ async def test_a_login_uses_the_secure_paths_and_keeps_the_session() -> None:
 
 async def test_a_service_is_one_step_of_the_path_whatever_its_name() -> None:
     async with running(full()) as admin, client_of(admin.url, service="a b/../c?d#e") as client:
-        await client.ask(Kind.TAGS, -1)
+        await client.ask(DownloadKind.TAGS, -1)
     assert admin.asked[0].path == "/service/tags/download/a b/../c?d#e"
     assert "x" not in admin.asked[0].query
 
@@ -91,8 +96,8 @@ async def test_a_service_is_one_step_of_the_path_whatever_its_name() -> None:
 )
 async def test_answers_without_a_body(status: int, answer: object) -> None:
     async with running(full()) as admin, client_of(admin.url) as client:
-        admin.next(Kind.POLICIES, web.Response(status=status))
-        assert await client.ask(Kind.POLICIES, 7) == answer
+        admin.next(DownloadKind.POLICIES, web.Response(status=status))
+        assert await client.ask(DownloadKind.POLICIES, 7) == answer
 
 
 @pytest.mark.parametrize(
@@ -112,9 +117,9 @@ async def test_answers_without_a_body(status: int, answer: object) -> None:
 )
 async def test_everything_else_is_no_answer(response: web.Response, words: str) -> None:
     async with running(full()) as admin, client_of(admin.url) as client:
-        admin.next(Kind.POLICIES, response)
+        admin.next(DownloadKind.POLICIES, response)
         with pytest.raises(NoAnswer) as caught:
-            await client.ask(Kind.POLICIES, 7)
+            await client.ask(DownloadKind.POLICIES, 7)
         assert words in caught.value.message
         assert "\n" not in caught.value.message
         assert not caught.value.silent
@@ -123,35 +128,35 @@ async def test_everything_else_is_no_answer(response: web.Response, words: str) 
 
 async def test_a_body_that_breaks_off_is_no_answer() -> None:
     async with running(full()) as admin, client_of(admin.url) as client:
-        admin.next(Kind.POLICIES, "truncated")
+        admin.next(DownloadKind.POLICIES, "truncated")
         with pytest.raises(NoAnswer, match="broke off its answer"):
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
 
 
 async def test_an_answer_has_a_size_limit_whether_it_tells_its_size_or_not() -> None:
     async with running(full()) as admin, client_of(admin.url, max_bytes=100_000) as client:
-        admin.next(Kind.POLICIES, "endless")
-        admin.next(Kind.POLICIES, web.Response(body=b" " * 100_001))
+        admin.next(DownloadKind.POLICIES, "endless")
+        admin.next(DownloadKind.POLICIES, web.Response(body=b" " * 100_001))
         for _ in range(2):
             with pytest.raises(NoAnswer, match="answers with more than 100000 bytes"):
-                await client.ask(Kind.POLICIES, -1)
+                await client.ask(DownloadKind.POLICIES, -1)
 
 
 async def test_an_answer_is_measured_after_it_was_unpacked() -> None:
     async with running(full()) as admin, client_of(admin.url, max_bytes=1_000_000) as client:
         bomb = web.Response(body=b" " * 50_000_000)
         bomb.enable_compression()
-        admin.next(Kind.POLICIES, bomb)
+        admin.next(DownloadKind.POLICIES, bomb)
         with pytest.raises(NoAnswer, match="answers with more than 1000000 bytes"):
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
 
 
 @pytest.mark.parametrize("limit", ["read_timeout_s", "total_timeout_s"])
 async def test_silence_has_an_end(limit: str) -> None:
     async with running(full()) as admin, client_of(admin.url, **{limit: 0.05}) as client:
-        admin.next(Kind.POLICIES, "silent")
+        admin.next(DownloadKind.POLICIES, "silent")
         with pytest.raises(NoAnswer, match="does not answer in time") as caught:
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
         assert caught.value.silent
 
 
@@ -159,11 +164,11 @@ async def test_the_next_address_is_asked_and_stays_the_first_choice() -> None:
     async with running(full()) as dead, running(full()) as alive:
         await dead.kill()
         async with client_of(dead.url, alive.url) as client:
-            assert isinstance(await client.ask(Kind.POLICIES, -1), Body)
-            assert isinstance(await client.ask(Kind.POLICIES, 7), Unchanged)
+            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
+            assert isinstance(await client.ask(DownloadKind.POLICIES, 7), Unchanged)
         async with client_of(dead.url) as client:
             with pytest.raises(NoAnswer, match="cannot be reached") as caught:
-                await client.ask(Kind.POLICIES, -1)
+                await client.ask(DownloadKind.POLICIES, -1)
             assert caught.value.silent
             assert dead.url in caught.value.message
 
@@ -171,10 +176,10 @@ async def test_the_next_address_is_asked_and_stays_the_first_choice() -> None:
 async def test_a_service_is_gone_only_when_nobody_has_it() -> None:
     async with running(FakeAdmin()) as without, running(full()) as having:
         async with client_of(without.url, having.url) as client:
-            assert isinstance(await client.ask(Kind.POLICIES, -1), Body)
-        having.next(Kind.POLICIES, web.Response(status=500))
+            assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
+        having.next(DownloadKind.POLICIES, web.Response(status=500))
         async with client_of(without.url, having.url) as client:
-            assert await client.ask(Kind.POLICIES, -1) == Gone()
+            assert await client.ask(DownloadKind.POLICIES, -1) == Gone()
 
 
 async def test_what_speaks_no_http_is_no_answer() -> None:
@@ -187,7 +192,7 @@ async def test_what_speaks_no_http_is_no_answer() -> None:
     port = server.sockets[0].getsockname()[1]
     async with server, client_of(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(NoAnswer, match="speaks no proper HTTP"):
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
 
 
 async def test_a_password_that_cannot_be_had_is_told_and_not_a_crash() -> None:
@@ -196,7 +201,7 @@ async def test_a_password_that_cannot_be_had_is_told_and_not_a_crash() -> None:
 
     async with running(full()) as admin, client_of(admin.url, user="u", password=password) as client:
         with pytest.raises(NoAnswer, match="`X` is not set"):
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
     assert admin.asked == []
 
 
@@ -210,7 +215,7 @@ def server_tls() -> ssl.SSLContext:
 async def test_tls_with_an_authority_and_a_certificate_of_ones_own() -> None:
     context = tls_context(ca_file=CERTIFICATE, certificate=CERTIFICATE, key=KEY)
     async with running(full(), server_tls()) as admin, client_of(admin.url, tls=context) as client:
-        assert isinstance(await client.ask(Kind.POLICIES, -1), Body)
+        assert isinstance(await client.ask(DownloadKind.POLICIES, -1), Body)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +225,7 @@ async def test_tls_that_does_not_hold_is_no_answer(context: Any) -> None:
     tls = None if context is None else context()
     async with running(full(), server_tls()) as admin, client_of(admin.url, tls=tls) as client:
         with pytest.raises(NoAnswer):
-            await client.ask(Kind.POLICIES, -1)
+            await client.ask(DownloadKind.POLICIES, -1)
     assert admin.asked == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from gateway.sources.cache import Cache
-from gateway.sources.ranger_client import Kind
+from gateway.sources.ranger_client import DownloadKind
 from tests.sources.fake_admin import (
     SERVICE,
     Bench,
@@ -36,9 +36,9 @@ def admin_with(*tables: str, version: int = 7) -> FakeAdmin:
     policies = [policy(n, table) for n, table in enumerate(tables, 1)]
     return FakeAdmin(
         content={
-            Kind.POLICIES: service_policies(version, *policies),
-            Kind.ROLES: roles(3, clerks="ann"),
-            Kind.USERS: {"userStoreVersion": 9, "userAttrMapping": {"ann": {"dept": "hr"}}},
+            DownloadKind.POLICIES: service_policies(version, *policies),
+            DownloadKind.ROLES: roles(3, clerks="ann"),
+            DownloadKind.USERS: {"userStoreVersion": 9, "userAttrMapping": {"ann": {"dept": "hr"}}},
         }
     )
 
@@ -52,7 +52,11 @@ async def test_the_first_look_takes_everything_at_once_roles_before_policies() -
             "roles and policies of service `dev_hive` have never been loaded from a Ranger Admin"
         )
         await one.service.start()
-        assert [asked.kind for asked in admin.asked] == [Kind.ROLES, Kind.POLICIES, Kind.USERS]
+        assert [asked.kind for asked in admin.asked] == [
+            DownloadKind.ROLES,
+            DownloadKind.POLICIES,
+            DownloadKind.USERS,
+        ]
         assert one.service.stale() is None
         assert one.service.contact_age_s == 0
         assert one.tables == {"orders"}
@@ -60,7 +64,7 @@ async def test_the_first_look_takes_everything_at_once_roles_before_policies() -
         assert [role.name for role in held.roles] == ["clerks"]
         assert held.users is not None
         assert held.users.users["ann"] == {"dept": "hr"}
-        assert held.versions == {Kind.ROLES: 3, Kind.POLICIES: 7, Kind.USERS: 9}
+        assert held.versions == {DownloadKind.ROLES: 3, DownloadKind.POLICIES: 7, DownloadKind.USERS: 9}
         assert held.service.version == 7
 
 
@@ -68,12 +72,12 @@ async def test_later_looks_tell_what_is_known_and_take_nothing_that_is_not_newer
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         assert not await one.later(30)
-        asked = admin.questions(Kind.POLICIES)[-1]
+        asked = admin.questions(DownloadKind.POLICIES)[-1]
         assert asked.query["lastKnownVersion"] == "7"
         assert asked.query["supportsPolicyDeltas"] == "true"
         assert int(asked.query["lastActivationTime"]) == round((one.clocks.wall - 30) * 1000)
-        assert admin.questions(Kind.ROLES)[-1].query["lastKnownRoleVersion"] == "3"
-        assert len(admin.questions(Kind.USERS)) == 1  # not due for an hour
+        assert admin.questions(DownloadKind.ROLES)[-1].query["lastKnownRoleVersion"] == "3"
+        assert len(admin.questions(DownloadKind.USERS)) == 1  # not due for an hour
         assert len(one.taker.taken) == 1
         assert one.service.contact_age_s == 0
 
@@ -90,7 +94,7 @@ async def test_nothing_is_asked_before_it_is_due() -> None:
 async def test_a_newer_version_is_in_force_at_the_next_look() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        admin.content[Kind.POLICIES] = service_policies(8, policy(1, "orders"), policy(2, "leads"))
+        admin.content[DownloadKind.POLICIES] = service_policies(8, policy(1, "orders"), policy(2, "leads"))
         assert await one.later(30)
         assert one.tables == {"orders", "leads"}
 
@@ -99,19 +103,19 @@ async def test_an_admin_that_went_back_is_followed() -> None:
     """Restored from a backup: what it has is what holds."""
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        admin.content[Kind.POLICIES] = service_policies(2, policy(1, "leads"))
+        admin.content[DownloadKind.POLICIES] = service_policies(2, policy(1, "leads"))
         assert await one.later(30)
         assert one.tables == {"leads"}
         await one.later(30)
-        assert admin.questions(Kind.POLICIES)[-1].query["lastKnownVersion"] == "2"
+        assert admin.questions(DownloadKind.POLICIES)[-1].query["lastKnownVersion"] == "2"
 
 
 async def test_the_same_answer_again_is_nothing_new() -> None:
     """Some servers never say 304."""
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        body = orjson.dumps(admin.content[Kind.POLICIES])
-        admin.next(Kind.POLICIES, web.Response(body=body))
+        body = orjson.dumps(admin.content[DownloadKind.POLICIES])
+        admin.next(DownloadKind.POLICIES, web.Response(body=body))
         assert not await one.later(30)
         assert len(one.taker.taken) == 1
         assert one.service.contact_age_s == 0
@@ -120,7 +124,7 @@ async def test_the_same_answer_again_is_nothing_new() -> None:
 async def test_204_is_as_good_as_304() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        admin.next(Kind.POLICIES, web.Response(status=204))
+        admin.next(DownloadKind.POLICIES, web.Response(status=204))
         assert not await one.later(30)
         assert one.service.contact_age_s == 0
         assert one.service.troubles == ()
@@ -130,7 +134,7 @@ async def test_roles_alone_may_change() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         before = one.service.held.service.policies
-        admin.content[Kind.ROLES] = roles(4, clerks="bob")
+        admin.content[DownloadKind.ROLES] = roles(4, clerks="bob")
         assert await one.later(30)
         assert one.service.held.roles[0].users == {"bob"}
         assert one.service.held.service.policies[0] is before[0]  # not converted a second time
@@ -139,7 +143,7 @@ async def test_roles_alone_may_change() -> None:
 async def test_an_admin_without_roles_and_users_has_none() -> None:
     """Older Admins have no such downloads."""
     admin = admin_with("orders")
-    del admin.content[Kind.ROLES], admin.content[Kind.USERS]
+    del admin.content[DownloadKind.ROLES], admin.content[DownloadKind.USERS]
     async with running(admin), bench(admin.url) as one:
         await one.service.start()
         assert one.service.stale() is None
@@ -152,9 +156,9 @@ async def test_an_admin_without_roles_and_users_has_none() -> None:
 async def test_nothing_newer_than_nothing_does_not_mean_that_there_is_none(status: int) -> None:
     """A denial for a role would be lost: there are roles, and an Admin that is busy does not send them."""
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
-        for kind in (Kind.ROLES, Kind.USERS):
+        for kind in (DownloadKind.ROLES, DownloadKind.USERS):
             admin.next(kind, web.Response(status=status))
-        admin.content[Kind.ROLES] = roles(3, clerks="bob")
+        admin.content[DownloadKind.ROLES] = roles(3, clerks="bob")
         await one.service.start()
         assert one.tables == {"orders"}
         assert one.service.stale() == (
@@ -162,17 +166,20 @@ async def test_nothing_newer_than_nothing_does_not_mean_that_there_is_none(statu
         )
         assert any("nothing is newer than nothing" in trouble for trouble in one.service.troubles)
         assert await one.later(30)
-        assert [asked.query["lastKnownRoleVersion"] for asked in admin.questions(Kind.ROLES)] == ["-1", "-1"]
+        assert [asked.query["lastKnownRoleVersion"] for asked in admin.questions(DownloadKind.ROLES)] == [
+            "-1",
+            "-1",
+        ]
         assert one.service.held.roles[0].users == {"bob"}
         assert one.service.stale() is None
 
 
 async def test_what_is_switched_off_is_never_asked() -> None:
     admin = admin_with("orders")
-    admin.content[Kind.POLICIES]["tagPolicies"] = tag_policies()
+    admin.content[DownloadKind.POLICIES]["tagPolicies"] = tag_policies()
     async with running(admin), bench(admin.url, tags_s=None, users_s=None) as one:
         await one.service.start()
-        assert {asked.kind for asked in admin.asked} == {Kind.ROLES, Kind.POLICIES}
+        assert {asked.kind for asked in admin.asked} == {DownloadKind.ROLES, DownloadKind.POLICIES}
         assert one.service.stale() is None
 
 
@@ -183,31 +190,31 @@ async def test_changes_alone_make_the_same_as_a_whole_download() -> None:
     async with running(admin_with("orders", "leads", "old")) as admin, bench(admin.url) as one:
         await one.service.start()
         kept = one.service.held.service.policies[0]
-        admin.deltas[(Kind.POLICIES, 7)] = changed(
+        admin.deltas[(DownloadKind.POLICIES, 7)] = changed(
             8,
             (0, policy(4, "new")),
             (1, policy(2, "leads2", version=2)),
             (2, {"id": 3, "policyType": 0}),
         )
-        admin.content[Kind.POLICIES]["policyVersion"] = 8
+        admin.content[DownloadKind.POLICIES]["policyVersion"] = 8
         assert await one.later(30)
         assert one.tables == {"orders", "leads2", "new"}
         assert one.service.held.service.policies[0] is kept
         assert one.service.held.service.version == 8
         await one.later(30)
-        assert admin.questions(Kind.POLICIES)[-1].query["lastKnownVersion"] == "8"
+        assert admin.questions(DownloadKind.POLICIES)[-1].query["lastKnownVersion"] == "8"
 
 
 async def test_nonsense_in_a_change_is_followed_by_a_whole_download() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        admin.deltas[(Kind.POLICIES, 7)] = changed(8, (5, {"id": 1}))
-        admin.content[Kind.POLICIES] = service_policies(8, policy(1, "leads"))
+        admin.deltas[(DownloadKind.POLICIES, 7)] = changed(8, (5, {"id": 1}))
+        admin.content[DownloadKind.POLICIES] = service_policies(8, policy(1, "leads"))
         assert not await one.later(30)
         assert one.tables == {"orders"}
         assert one.service.troubles
         assert await one.later(2)
-        asked = admin.questions(Kind.POLICIES)[-1]
+        asked = admin.questions(DownloadKind.POLICIES)[-1]
         assert (asked.query["lastKnownVersion"], asked.query["supportsPolicyDeltas"]) == ("-1", "false")
         assert one.tables == {"leads"}
         assert one.service.troubles == ()
@@ -217,7 +224,9 @@ async def test_changes_are_not_asked_for_when_they_are_switched_off() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url, deltas=False) as one:
         await one.service.start()
         await one.later(30)
-        assert {asked.query["supportsPolicyDeltas"] for asked in admin.questions(Kind.POLICIES)} == {"false"}
+        assert {asked.query["supportsPolicyDeltas"] for asked in admin.questions(DownloadKind.POLICIES)} == {
+            "false"
+        }
 
 
 # -- tags ----------------------------------------------------------------------------------------------------
@@ -236,37 +245,39 @@ TAGGED = {
 async def test_tags_are_asked_for_once_there_are_policies_on_them() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        assert admin.questions(Kind.TAGS) == []
-        admin.content[Kind.TAGS] = TAGGED
-        admin.content[Kind.POLICIES] = service_policies(8, policy(1, "orders"), tagPolicies=tag_policies())
+        assert admin.questions(DownloadKind.TAGS) == []
+        admin.content[DownloadKind.TAGS] = TAGGED
+        admin.content[DownloadKind.POLICIES] = service_policies(
+            8, policy(1, "orders"), tagPolicies=tag_policies()
+        )
         assert await one.later(30)
-        assert len(admin.questions(Kind.TAGS)) == 1
+        assert len(admin.questions(DownloadKind.TAGS)) == 1
         (tagged,) = one.service.held.service.tagged
         assert tagged.tags[0].type == "PII"
-        assert one.service.held.versions[Kind.TAGS] == 5
+        assert one.service.held.versions[DownloadKind.TAGS] == 5
         assert len(one.taker.taken) == 2  # policies and tags in one swap
 
 
 async def test_policies_on_tags_do_not_hold_without_the_tags() -> None:
     """A denial on a tag that nobody carries yet would let through what it is there to stop."""
     admin = admin_with("orders")
-    admin.content[Kind.POLICIES]["tagPolicies"] = tag_policies()
+    admin.content[DownloadKind.POLICIES]["tagPolicies"] = tag_policies()
     async with running(admin), bench(admin.url) as one:
         await one.service.start()
         assert one.service.stale() == "tags of service `dev_hive` have never been loaded from a Ranger Admin"
         assert "has no tags (404)" in one.service.troubles[0]
-        admin.content[Kind.TAGS] = TAGGED
+        admin.content[DownloadKind.TAGS] = TAGGED
         await one.later(2)
         assert one.service.stale() is None
 
 
 async def test_tags_that_are_gone_are_kept() -> None:
     admin = admin_with("orders")
-    admin.content[Kind.POLICIES]["tagPolicies"] = tag_policies()
-    admin.content[Kind.TAGS] = TAGGED
+    admin.content[DownloadKind.POLICIES]["tagPolicies"] = tag_policies()
+    admin.content[DownloadKind.TAGS] = TAGGED
     async with running(admin), bench(admin.url) as one:
         await one.service.start()
-        del admin.content[Kind.TAGS]
+        del admin.content[DownloadKind.TAGS]
         await one.later(60)
         assert one.service.held.service.tagged
         assert "no longer (404)" in one.service.troubles[0]
@@ -291,7 +302,7 @@ async def test_tags_that_are_gone_are_kept() -> None:
 async def test_an_answer_that_is_none_changes_nothing(body: bytes, fault: str) -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
-        admin.next(Kind.POLICIES, web.Response(body=body))
+        admin.next(DownloadKind.POLICIES, web.Response(body=body))
         assert not await one.later(30)
         assert one.tables == {"orders"}
         assert fault in one.service.troubles[0]
@@ -304,7 +315,7 @@ async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         bad = policy(1, "leads", denyPolicyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
-        admin.content[Kind.POLICIES] = service_policies(8, bad, policy(2, "orders"))
+        admin.content[DownloadKind.POLICIES] = service_policies(8, bad, policy(2, "orders"))
         assert not await one.later(30)
         assert one.tables == {"orders"}
         assert "`selct`" in one.service.troubles[0]
@@ -316,7 +327,7 @@ async def test_an_access_type_that_nobody_knows_keeps_no_policies_from_being_tak
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         newer = policy(1, "leads", policyItems=[{"accesses": [{"type": "selct"}], "users": ["ann"]}])
-        admin.content[Kind.POLICIES] = service_policies(8, newer, policy(2, "orders"))
+        admin.content[DownloadKind.POLICIES] = service_policies(8, newer, policy(2, "orders"))
         assert await one.later(30)
         assert one.tables == {"leads", "orders"}
         assert one.service.troubles == ()
@@ -328,21 +339,28 @@ async def test_what_is_not_taken_is_offered_again_and_then_in_force() -> None:
         one.taker.refuse = ("no parser",)
         await one.service.start()
         assert one.service.troubles == ("no parser",)
-        assert one.service.held.versions == {Kind.ROLES: 3, Kind.USERS: 9}
+        assert one.service.held.versions == {DownloadKind.ROLES: 3, DownloadKind.USERS: 9}
         assert "policies of service" in str(one.service.stale())
         one.taker.refuse = ()
         assert await one.later(2)
         assert one.tables == {"orders"}
-        assert [q.query["lastKnownRoleVersion"] for q in admin.questions(Kind.ROLES)] == ["-1", "3"]
+        assert [q.query["lastKnownRoleVersion"] for q in admin.questions(DownloadKind.ROLES)] == ["-1", "3"]
 
 
 async def test_bad_tags_do_not_hold_back_good_policies() -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
-        admin.content[Kind.POLICIES]["tagPolicies"] = tag_policies()
-        admin.content[Kind.TAGS] = TAGGED
+        admin.content[DownloadKind.POLICIES]["tagPolicies"] = tag_policies()
+        admin.content[DownloadKind.TAGS] = TAGGED
         await one.service.start()
-        admin.content[Kind.POLICIES] = service_policies(8, policy(1, "leads"), tagPolicies=tag_policies())
-        admin.content[Kind.TAGS] = {**TAGGED, "tagVersion": 6, "resourceToTagIds": {"1": [77]}, "tags": 3}
+        admin.content[DownloadKind.POLICIES] = service_policies(
+            8, policy(1, "leads"), tagPolicies=tag_policies()
+        )
+        admin.content[DownloadKind.TAGS] = {
+            **TAGGED,
+            "tagVersion": 6,
+            "resourceToTagIds": {"1": [77]},
+            "tags": 3,
+        }
         assert await one.later(61)
         assert one.tables == {"leads"}
         assert one.service.held.service.tagged
@@ -396,8 +414,8 @@ async def test_a_single_kind_that_fails_holds_up_no_other_but_ages_the_service()
     async with running(admin_with("orders")) as admin, bench(admin.url) as one:
         await one.service.start()
         for _ in range(2):
-            admin.next(Kind.ROLES, web.Response(status=500))
-        admin.content[Kind.POLICIES] = service_policies(8, policy(1, "leads"))
+            admin.next(DownloadKind.ROLES, web.Response(status=500))
+        admin.content[DownloadKind.POLICIES] = service_policies(8, policy(1, "leads"))
         assert await one.later(30)
         assert one.tables == {"leads"}
         assert one.service.contact_age_s == 30
@@ -407,7 +425,7 @@ async def test_users_age_the_service_only_where_policies_ask_for_attributes() ->
     async with running(admin_with("orders")) as admin, bench(admin.url, max_stale_s=7200, users_s=10) as one:
         await one.service.start()
         for _ in range(3):
-            admin.next(Kind.USERS, web.Response(status=500))
+            admin.next(DownloadKind.USERS, web.Response(status=500))
         await one.later(7201)
         assert one.service.stale() is None
         asking = policy(1, "orders", conditions=[{"type": "expression", "values": ["USER.dept == 'hr'"]}])
@@ -419,7 +437,7 @@ async def test_users_age_the_service_only_where_policies_ask_for_attributes() ->
                 "evaluator": "org.apache.ranger.plugin.conditionevaluator.RangerScriptConditionEvaluator",
             }
         ]
-        admin.content[Kind.POLICIES] = told
+        admin.content[DownloadKind.POLICIES] = told
         await one.later(31)
         assert "7232 seconds ago" in str(one.service.stale())
         await one.later(121)
@@ -454,8 +472,8 @@ async def test_scripts_that_ask_for_attributes_need_users(script: str, asks: boo
         }
     ]
     admin = admin_with()
-    admin.content[Kind.POLICIES] = told
-    admin.next(Kind.USERS, web.Response(status=500))
+    admin.content[DownloadKind.POLICIES] = told
+    admin.next(DownloadKind.USERS, web.Response(status=500))
     async with running(admin), bench(admin.url) as one:
         await one.service.start()
         expected = "users of service `dev_hive` have never been loaded from a Ranger Admin" if asks else None
@@ -465,7 +483,7 @@ async def test_scripts_that_ask_for_attributes_need_users(script: str, asks: boo
 async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: Path) -> None:
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()
-        content = admin.content.pop(Kind.POLICIES)
+        content = admin.content.pop(DownloadKind.POLICIES)
         assert await one.later(30)
         assert one.taker.taken[-1].service.policies == ()
         assert one.taker.taken[-1].service.definition.name == "hive"
@@ -482,10 +500,10 @@ async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: 
         ]
         assert not await one.later(30)
         assert len(one.taker.taken) == 2
-        asked = admin.questions(Kind.POLICIES)[-1]
+        asked = admin.questions(DownloadKind.POLICIES)[-1]
         assert asked.query["lastKnownVersion"] == "-1"
 
-        admin.content[Kind.POLICIES] = content
+        admin.content[DownloadKind.POLICIES] = content
         assert await one.later(30)
         assert one.tables == {"orders"}
         assert one.service.held.users is not None
@@ -499,8 +517,8 @@ async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: 
 async def test_a_start_without_the_admin_uses_the_cache_and_its_age(tmp_path: Path) -> None:
     clocks = Clocks()
     admin = admin_with("orders")
-    admin.content[Kind.POLICIES]["tagPolicies"] = tag_policies()
-    admin.content[Kind.TAGS] = TAGGED
+    admin.content[DownloadKind.POLICIES]["tagPolicies"] = tag_policies()
+    admin.content[DownloadKind.TAGS] = TAGGED
     async with running(admin), bench(admin.url, cache=tmp_path, clocks=clocks) as one:
         await one.service.start()
         await one.later(60)
@@ -524,7 +542,7 @@ async def test_after_a_start_from_the_cache_only_news_are_asked_for(tmp_path: Pa
             await one.service.start()
         async with bench(admin.url, cache=tmp_path) as again:
             await again.service.start()
-            assert admin.questions(Kind.POLICIES)[-1].query["lastKnownVersion"] == "7"
+            assert admin.questions(DownloadKind.POLICIES)[-1].query["lastKnownVersion"] == "7"
             assert len(again.taker.taken) == 1
 
 
@@ -532,8 +550,8 @@ async def test_what_changes_made_is_in_the_cache_complete(tmp_path: Path) -> Non
     async with running(admin_with("orders", "leads")) as admin:
         async with bench(admin.url, cache=tmp_path) as one:
             await one.service.start()
-            admin.deltas[(Kind.POLICIES, 7)] = changed(8, (0, policy(3, "new")))
-            admin.content[Kind.POLICIES]["policyVersion"] = 8
+            admin.deltas[(DownloadKind.POLICIES, 7)] = changed(8, (0, policy(3, "new")))
+            admin.content[DownloadKind.POLICIES]["policyVersion"] = 8
             await one.later(30)
         await admin.kill()
         async with bench(admin.url, cache=tmp_path) as again:
@@ -574,7 +592,7 @@ async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: 
     (tmp_path / "sluice_dev_hive.json").write_bytes(orjson.dumps(service_policies(7, bad)))
     async with running(admin_with("orders")) as admin, bench(admin.url, cache=tmp_path) as one:
         await one.service.start()
-        assert admin.questions(Kind.POLICIES)[0].query["lastKnownVersion"] == "-1"
+        assert admin.questions(DownloadKind.POLICIES)[0].query["lastKnownVersion"] == "-1"
         assert one.tables == {"orders"}
         assert one.service.troubles == ()
 
@@ -612,7 +630,7 @@ async def test_times_that_cannot_be_read_are_those_of_the_files(tmp_path: Path) 
             await one.service.start()
         await admin.kill()
         cache = Cache(tmp_path, "sluice", SERVICE)
-        for kind in (Kind.POLICIES, Kind.ROLES):
+        for kind in (DownloadKind.POLICIES, DownloadKind.ROLES):
             clocks.wall = cache.path(kind).stat().st_mtime + 500
         for content in (b"{", None):
             if content is None:
@@ -650,7 +668,7 @@ async def test_run_sleeps_until_something_is_due_and_then_looks() -> None:
         with pytest.raises(Enough):
             await one.service.run()
         assert all(26 < seconds <= 30 for seconds in slept)
-        assert len(admin.questions(Kind.POLICIES)) == 4
+        assert len(admin.questions(DownloadKind.POLICIES)) == 4
 
 
 # -- data sharing --------------------------------------------------------------------------------------------
@@ -701,18 +719,18 @@ def shared(one: Bench) -> set[str]:
 
 async def test_data_sharing_is_asked_for_and_put_in_force() -> None:
     admin = admin_with("orders")
-    admin.content[Kind.SHARING] = sharing(4)
+    admin.content[DownloadKind.SHARING] = sharing(4)
     async with running(admin), bench(admin.url, sharing_s=60.0) as one:
         await one.service.start()
-        (asked,) = admin.questions(Kind.SHARING)
+        (asked,) = admin.questions(DownloadKind.SHARING)
         assert asked.path == f"/service/gds/download/{SERVICE}"
         assert asked.query["lastKnownGdsVersion"] == "-1"
         assert "supportsPolicyDeltas" not in asked.query
         assert shared(one) == {"campaign"}
-        assert one.service.held.versions[Kind.SHARING] == 4
+        assert one.service.held.versions[DownloadKind.SHARING] == 4
         assert await one.later() is False
-        assert admin.questions(Kind.SHARING)[-1].query["lastKnownGdsVersion"] == "4"
-        admin.content[Kind.SHARING] = sharing(5, datasets=[], dshids=[])
+        assert admin.questions(DownloadKind.SHARING)[-1].query["lastKnownGdsVersion"] == "4"
+        admin.content[DownloadKind.SHARING] = sharing(5, datasets=[], dshids=[])
         assert await one.later() is True
         assert shared(one) == set()
 
@@ -721,14 +739,14 @@ async def test_plugins_that_log_in_ask_elsewhere() -> None:
     admin = admin_with("orders")
     async with running(admin), bench(admin.url, sharing_s=60.0, client={"secure": True}) as one:
         await one.service.start()
-        assert admin.questions(Kind.SHARING)[0].path == f"/service/gds/secure/download/{SERVICE}"
+        assert admin.questions(DownloadKind.SHARING)[0].path == f"/service/gds/secure/download/{SERVICE}"
 
 
 async def test_an_admin_without_an_address_for_it_shares_nothing() -> None:
     admin = admin_with("orders")
     async with running(admin), bench(admin.url, sharing_s=60.0) as one:
         await one.service.start()
-        assert admin.questions(Kind.SHARING)
+        assert admin.questions(DownloadKind.SHARING)
         assert (one.service.stale(), one.service.troubles) == (None, ())
         assert (one.tables, shared(one)) == ({"orders"}, set())
 
@@ -749,7 +767,7 @@ async def test_an_admin_without_an_address_for_it_shares_nothing() -> None:
 )
 async def test_data_sharing_that_cannot_be_had_refuses_everything(answer: web.Response) -> None:
     admin = admin_with("orders")
-    admin.next(Kind.SHARING, answer)
+    admin.next(DownloadKind.SHARING, answer)
     async with running(admin), bench(admin.url, sharing_s=60.0) as one:
         await one.service.start()
         assert "sharing of service `dev_hive` have never been loaded" in (one.service.stale() or "")
@@ -758,10 +776,10 @@ async def test_data_sharing_that_cannot_be_had_refuses_everything(answer: web.Re
 
 async def test_what_was_shared_stays_while_the_admin_says_otherwise_and_grows_stale() -> None:
     admin = admin_with("orders")
-    admin.content[Kind.SHARING] = sharing(4)
+    admin.content[DownloadKind.SHARING] = sharing(4)
     async with running(admin), bench(admin.url, sharing_s=60.0, max_stale_s=300) as one:
         await one.service.start()
-        del admin.content[Kind.SHARING]
+        del admin.content[DownloadKind.SHARING]
         await one.later()
         assert shared(one) == {"campaign"}
         assert "no longer (404)" in one.service.troubles[0]
@@ -771,7 +789,7 @@ async def test_what_was_shared_stays_while_the_admin_says_otherwise_and_grows_st
 
 async def test_data_sharing_is_kept_in_rangers_file_and_taken_from_it(tmp_path: Path) -> None:
     admin = admin_with("orders")
-    admin.content[Kind.SHARING] = sharing(4)
+    admin.content[DownloadKind.SHARING] = sharing(4)
     async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
         await one.service.start()
     assert f"sluice_{SERVICE}_gds.json" in names(tmp_path)
@@ -784,13 +802,13 @@ async def test_that_nothing_is_shared_is_remembered_over_a_restart(tmp_path: Pat
     admin = admin_with("orders")
     async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
         await one.service.start()
-        assert Kind.SHARING not in one.service.held.versions
+        assert DownloadKind.SHARING not in one.service.held.versions
         await one.later()
         assert one.service.troubles == ()
     async with bench("http://localhost:1", cache=tmp_path, sharing_s=60.0) as one:
         await one.service.start()
         assert (one.tables, one.service.stale()) == ({"orders"}, None)
-    admin.content[Kind.SHARING] = sharing(1)
+    admin.content[DownloadKind.SHARING] = sharing(1)
     async with running(admin), bench(admin.url, cache=tmp_path, sharing_s=60.0) as one:
         await one.service.start()
         assert shared(one) == {"campaign"}
@@ -798,10 +816,10 @@ async def test_that_nothing_is_shared_is_remembered_over_a_restart(tmp_path: Pat
 
 async def test_data_sharing_that_asks_for_attributes_needs_users() -> None:
     admin = admin_with("orders")
-    admin.content[Kind.SHARING] = sharing(
+    admin.content[DownloadKind.SHARING] = sharing(
         4, resources=[{**sharing(4)["resources"][0], "conditionExpr": "USER.dept == 'hr'"}]
     )
-    admin.next(Kind.USERS, web.Response(status=500))
+    admin.next(DownloadKind.USERS, web.Response(status=500))
     async with running(admin), bench(admin.url, sharing_s=60.0) as one:
         await one.service.start()
         assert "users" in (one.service.stale() or "")

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from gateway.lineage.drawing import edge_as_json
-from gateway.lineage.graph import Answer, Carries, Column, Edge, StatementEdges, Ways
+from gateway.lineage.graph import Carries, Edge, GraphAnswer, GraphColumn, StatementEdges, Ways
 
 _ON_DROP = {True: "fails", False: "stale"}
 _ON_RETAG = {Carries.VALUES: "follows", Carries.MASKED: "masked", Carries.INFLUENCE: "none"}
 
 
-def column_as_json(column: Column) -> dict[str, Any]:
+def column_as_json(column: GraphColumn) -> dict[str, Any]:
     return {"dataset": column.dataset, "column": column.name, "name": str(column)}
 
 
-def impact_as_json(answer: Answer) -> dict[str, Any]:
+def impact_as_json(answer: GraphAnswer) -> dict[str, Any]:
     """Return what dropping the start would do to each column that it feeds, and whether a tag on it would
     follow."""
     return {
@@ -36,7 +36,7 @@ def impact_as_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def ways_as_json(source: Sequence[Column], target: Sequence[Column], ways: Ways) -> dict[str, Any]:
+def ways_as_json(source: Sequence[GraphColumn], target: Sequence[GraphColumn], ways: Ways) -> dict[str, Any]:
     return {
         "from": [str(column) for column in source],
         "to": [str(column) for column in target],

@@ -32,10 +32,10 @@ from gateway.lineage.graph import (
     MOST_DEPTH,
     MOST_EDGES,
     Ambiguous,
-    Answer,
-    Column,
     Direction,
     Edge,
+    GraphAnswer,
+    GraphColumn,
     Knows,
     Ways,
     everything,
@@ -131,7 +131,7 @@ class _Asked:
             raise BadRequest(f"parameter `{name}` is none of {', '.join(f'`{one}`' for one in choices)}")
         return text
 
-    async def columns(self, name: str) -> tuple[Column, ...]:
+    async def columns(self, name: str) -> tuple[GraphColumn, ...]:
         """Return the columns that a parameter means. Raises BadRequest, NotFound."""
         try:
             return await find(self.connection, self.text(name), self.knows)
@@ -203,14 +203,14 @@ async def _columns(asked: _Asked) -> web.Response:
     )
 
 
-def _after(text: str) -> Column | None:
+def _after(text: str) -> GraphColumn | None:
     if not text:
         return None
     try:
         match orjson.loads(text):
             case [str() as dataset, str() as name]:
                 if "\0" not in dataset + name:
-                    return Column(dataset, name)
+                    return GraphColumn(dataset, name)
     except orjson.JSONDecodeError:
         pass
     raise BadRequest("parameter `after` is not what an earlier answer has as `next`")
@@ -229,7 +229,7 @@ def _walking(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]
     return handle
 
 
-async def _walk(asked: _Asked, direction: Direction) -> Answer:
+async def _walk(asked: _Asked, direction: Direction) -> GraphAnswer:
     depth = asked.number("depth", DEPTH, MOST_DEPTH)
     limit = asked.number("limit", LIMIT, MOST_EDGES)
     start = await asked.columns("column")

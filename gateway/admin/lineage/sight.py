@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.lineage.graph import Column, Edge
+from gateway.lineage.graph import Edge, GraphColumn
 from gateway.lineage.rows import OWN
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
@@ -73,11 +73,11 @@ class Sight:
         self._kept: dict[str, _Kept] = {}
         self._tables: dict[str, _Table | None] = {}
         """By dataset; None: not a table or view."""
-        self._columns: dict[Column, bool] = {}
+        self._columns: dict[GraphColumn, bool] = {}
         self._decided = 0
         self._owners_asked = 0
 
-    async def knows(self, columns: Sequence[Column]) -> frozenset[Column]:
+    async def knows(self, columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
         """Return those of the columns of which the asker may know; a whole table (`*`) where SHOW TABLES
         would name it. Raises what asyncpg raises."""
         await self._look_at({column.dataset for column in columns})
@@ -140,7 +140,7 @@ class Sight:
             table = kept.table(name)
             self._tables[name] = None if table is None else _Table(table)
 
-    async def _visible(self, column: Column) -> bool:
+    async def _visible(self, column: GraphColumn) -> bool:
         kept, table = self._kept[column.dataset], self._tables[column.dataset]
         if table is not None:
             if column.name == ANY_COLUMN:
@@ -206,7 +206,7 @@ class Sight:
             if len(row["names"]) == len(row["datasets"])
         }
 
-    async def _feeding(self, targets: set[Column]) -> dict[Column, list[Column]] | None:
+    async def _feeding(self, targets: set[GraphColumn]) -> dict[GraphColumn, list[GraphColumn]] | None:
         """Return all that columns have ever been made of; None when that is too much to look at."""
         in_order = sorted(targets)
         rows = await self._connection.fetch(
@@ -214,10 +214,10 @@ class Sight:
         )
         if len(rows) > MOST_TEXTS:
             return None
-        feeding: dict[Column, list[Column]] = {}
+        feeding: dict[GraphColumn, list[GraphColumn]] = {}
         for row in rows:
-            source = Column(row["source_dataset"], row["source_name"])
-            feeding.setdefault(Column(row["dataset"], row["name"]), []).append(source)
+            source = GraphColumn(row["source_dataset"], row["source_name"])
+            feeding.setdefault(GraphColumn(row["dataset"], row["name"]), []).append(source)
         return feeding
 
     async def _barred(self, datasets: Iterable[str]) -> dict[str, set[str]] | None:
@@ -232,8 +232,8 @@ class Sight:
         )
         if len(rows) > MOST_TEXTS:
             return None
-        columns = [Column(row["dataset"], row["name"]) for row in rows]
-        columns += [Column(dataset, ANY_COLUMN) for dataset in names]
+        columns = [GraphColumn(row["dataset"], row["name"]) for row in rows]
+        columns += [GraphColumn(dataset, ANY_COLUMN) for dataset in names]
         known = await self.knows(columns)
         found: dict[str, set[str]] = {dataset: set() for dataset in names}
         for column in columns:
@@ -241,7 +241,7 @@ class Sight:
                 found[column.dataset].add(column.name)
         return found
 
-    async def _obliged(self, column: Column) -> bool:
+    async def _obliged(self, column: GraphColumn) -> bool:
         """Whether a mask may lie on a column; of `*`, whether a filter may lie on the rows."""
         table = self._tables[column.dataset]
         if table is None:
@@ -258,7 +258,7 @@ class Sight:
         return False
 
 
-def _is_plain(column: Column, barred: Mapping[str, set[str]]) -> bool:
+def _is_plain(column: GraphColumn, barred: Mapping[str, set[str]]) -> bool:
     """Whether the asker is shown the values of a column as they are, in every row."""
     names = barred[column.dataset]
     return not names if column.name == ANY_COLUMN else not names & {column.name, ANY_COLUMN}

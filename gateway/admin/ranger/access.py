@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from gateway.admin.ranger.kinds import Body, Kind, Version, What
+from gateway.admin.ranger.kinds import Body, ObjectKind, Version, What
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -34,21 +34,21 @@ _STRANGE = "\ue000\ue001"
 """Characters for private use: no name of a table has them, so that only a wildcard can match them."""
 
 
-class Instant(Protocol):
+class StoreInstant(Protocol):
     """What of the store is looked at: `Reading` has it."""
 
     remembered: dict[object, Any]
 
     @property
     def committed(self) -> bool: ...
-    async def all(self, kind: Kind) -> list[Body]: ...
+    async def all(self, kind: ObjectKind) -> list[Body]: ...
     async def delegating(self, service: str, zone: str) -> list[Body]: ...
-    async def named(self, kind: Kind, name: str) -> Body | None: ...
+    async def named(self, kind: ObjectKind, name: str) -> Body | None: ...
     async def version(self, service: str, what: What) -> Version: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
+class AdminRights:
     """Who has rights everywhere, from the settings."""
 
     administrators: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class _Delegated:
 class Access:
     """Answers what a principal may do; keeps engines of the delegated policies it was asked about."""
 
-    rights: Rights
+    rights: AdminRights
     _kept: OrderedDict[tuple[str, str], tuple[tuple[Version, Version], _Delegated | None]] = field(
         default_factory=OrderedDict
     )
@@ -114,7 +114,7 @@ class Access:
         return self.is_administrator(principal) or principal.user in self.rights.plugins
 
     async def may_change(
-        self, instant: Instant, principal: Principal, service: Body, policy: Mapping[str, Any]
+        self, instant: StoreInstant, principal: Principal, service: Body, policy: Mapping[str, Any]
     ) -> bool:
         """Whether the principal may create, change or delete this policy of the service."""
         if await self._governs(instant, principal, service, policy.get("zoneName") or ""):
@@ -122,7 +122,7 @@ class Access:
         wanted = accesses_of(policy)
         if policy.get("isDenyAllElse"):
             # It denies every access type, whatever its items list.
-            definition = await instant.named(Kind.SERVICE_DEF, service["type"]) or {}
+            definition = await instant.named(ObjectKind.SERVICE_DEF, service["type"]) or {}
             wanted |= {str(entry.get("name")).lower() for entry in definition.get("accessTypes") or ()}
         delegated = await self._delegated(instant, service, policy.get("zoneName") or "")
         if delegated is None or not wanted:
@@ -130,7 +130,7 @@ class Access:
         return await asyncio.to_thread(_holds, delegated, principal, policy, wanted)
 
     async def may_override(
-        self, instant: Instant, principal: Principal, service: Body, policy: Mapping[str, Any]
+        self, instant: StoreInstant, principal: Principal, service: Body, policy: Mapping[str, Any]
     ) -> bool:
         """Whether the policy's priority is no obstacle for a principal that may change it otherwise.
 
@@ -141,7 +141,7 @@ class Access:
         return await self._governs(instant, principal, service, policy.get("zoneName") or "")
 
     async def readable(
-        self, instant: Instant, principal: Principal, service: Body, policies: Collection[Body]
+        self, instant: StoreInstant, principal: Principal, service: Body, policies: Collection[Body]
     ) -> list[Body]:
         """Return those of the service's policies that the principal may read."""
         found: list[Body] = []
@@ -159,16 +159,16 @@ class Access:
         return [policy for policy in policies if id(policy) in wanted]
 
     async def _governs(
-        self, instant: Instant, principal: Principal, service: Body, zone: str, *, reading: bool = False
+        self, instant: StoreInstant, principal: Principal, service: Body, zone: str, *, reading: bool = False
     ) -> bool:
         if self.administers_service(principal, service):
             return True
         if not zone:
             return False
-        body = await instant.named(Kind.ZONE, zone)
+        body = await instant.named(ObjectKind.ZONE, zone)
         return self.audits_zone(principal, body) if reading else self.administers_zone(principal, body)
 
-    async def _delegated(self, instant: Instant, service: Body, zone: str) -> _Delegated | None:
+    async def _delegated(self, instant: StoreInstant, service: Body, zone: str) -> _Delegated | None:
         """Return what a service's policies delegate in a zone; None when they cannot be read.
 
         Within one change it is what was delegated when the change first asked.
@@ -179,7 +179,7 @@ class Access:
         found: _Delegated | None = instant.remembered[key]
         return found
 
-    async def _delegated_now(self, instant: Instant, service: Body, zone: str) -> _Delegated | None:
+    async def _delegated_now(self, instant: StoreInstant, service: Body, zone: str) -> _Delegated | None:
         name = service["name"]
         stamp = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
         # A change under way may yet be taken back, and its versions then stand for something else.
@@ -188,9 +188,9 @@ class Access:
         if committed and kept is not None and kept[0] == stamp:
             self._kept.move_to_end((name, zone))
             return kept[1]
-        definition = await instant.named(Kind.SERVICE_DEF, service["type"])
+        definition = await instant.named(ObjectKind.SERVICE_DEF, service["type"])
         policies = await instant.delegating(name, zone)
-        roles = await instant.all(Kind.ROLE)
+        roles = await instant.all(ObjectKind.ROLE)
         found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
         if committed:
             self._kept[name, zone] = (stamp, found)

@@ -24,7 +24,15 @@ from gateway.admin.ranger import (
     zones,
 )
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.calls import Call, RestError, Route, bad_request, error_answer, forbidden, not_found
+from gateway.admin.ranger.calls import (
+    Call,
+    RangerError,
+    Route,
+    bad_request,
+    error_answer,
+    forbidden,
+    not_found,
+)
 from gateway.admin.ranger.kinds import Conflict
 from gateway.admin.ranger.merging import NotMergeable
 from gateway.admin.ranger.searching import BadParameter
@@ -102,25 +110,25 @@ class RangerApi:
         return handle
 
 
-def as_rest_error(error: Exception) -> RestError:
+def as_rest_error(error: Exception) -> RangerError:
     """Return what a caller is told of an exception; what nobody expected is logged."""
     match error:
-        case RestError():
+        case RangerError():
             return error
         case Conflict():
-            return RestError(
+            return RangerError(
                 409,
                 f"the object was changed meanwhile: version {error.stored} is stored, the body has version"
                 f" {error.given}; read it again and repeat the change",
             )
         case NotAuthenticated():
-            return RestError(401, str(error))
+            return RangerError(401, str(error))
         case FromAnotherSite():
             return forbidden(str(error))
         case web.HTTPNotFound():
             return not_found()
         case web.HTTPException():
-            return RestError(error.status, error.reason)
+            return RangerError(error.status, error.reason)
         case BadParameter() | NotMergeable():
             return bad_request(str(error))
         case asyncpg.UniqueViolationError():
@@ -130,13 +138,13 @@ def as_rest_error(error: Exception) -> RestError:
         case asyncpg.DataError() | UnicodeError() | json.JSONDecodeError():
             return bad_request("the request holds a value that cannot be stored")
         case asyncpg.QueryCanceledError() | TimeoutError():
-            return RestError(503, "the request took too long")
+            return RangerError(503, "the request took too long")
         case OSError() | asyncpg.PostgresError() | asyncpg.InterfaceError() | asyncpg.InternalClientError():
             _log.error("ranger_store_unavailable", error=type(error).__name__)
-            return RestError(503, "the database of policies is not available")
+            return RangerError(503, "the database of policies is not available")
         case _:
             _log.error("ranger_request_failed", exc_info=error)
-            return RestError(500, "an error that should not happen; the gateway's log has the details")
+            return RangerError(500, "an error that should not happen; the gateway's log has the details")
 
 
 def _told(request: web.Request, error: Exception) -> web.Response:

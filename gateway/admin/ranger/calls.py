@@ -11,10 +11,10 @@ import orjson
 from aiohttp import web
 
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.json_fields import Field, read, show
-from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.json_fields import JsonField, read, show
+from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.store import Store
-from gateway.admin.ranger.transactions import Reading
+from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.admin.ranger.validation import Failure, message, messages, unreadable
 from gateway.admin.requests import TooLarge, body_of
 from gateway.model.principal import Principal
@@ -32,7 +32,7 @@ _SHORT_BYTES = 16 * 1024
 """What is looked at at once; more is done beside the event loop, which statements wait for."""
 
 
-class RestError(Exception):
+class RangerError(Exception):
     """An answer in Ranger's error shape. `status` is HTTP's; `code` Ranger's own, by default the same."""
 
     def __init__(
@@ -50,7 +50,7 @@ class RestError(Exception):
         self.messages = tuple(messages)
 
 
-class Invalid(RestError):
+class Invalid(RangerError):
     """An object breaks rules of validation: `failures`."""
 
     def __init__(self, failures: Sequence[Failure]) -> None:
@@ -58,18 +58,18 @@ class Invalid(RestError):
         self.failures = tuple(failures)
 
 
-def not_found(message: str = "Not found") -> RestError:
+def not_found(message: str = "Not found") -> RangerError:
     """Ranger's client takes it as None."""
-    return RestError(404, message)
+    return RangerError(404, message)
 
 
-def bad_request(message: str) -> RestError:
+def bad_request(message: str) -> RangerError:
     """A generic failure: Ranger answers these with 400 and its own code 1."""
-    return RestError(400, message, code=1)
+    return RangerError(400, message, code=1)
 
 
-def forbidden(message: str) -> RestError:
-    return RestError(403, message)
+def forbidden(message: str) -> RangerError:
+    return RangerError(403, message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +122,14 @@ class Call:
         try:
             return await body_of(self.request, limit)
         except TooLarge as error:
-            raise RestError(413, str(error)) from None
+            raise RangerError(413, str(error)) from None
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
         """Return the body, a JSON object. Raises RestError 400 or 413 otherwise."""
         return await self._parsed(limit, MAX_VALUES, _object)
 
     async def checked(
-        self, shape: Field, limit: int = MAX_BODY_BYTES, *, most_values: int | None = MAX_VALUES
+        self, shape: JsonField, limit: int = MAX_BODY_BYTES, *, most_values: int | None = MAX_VALUES
     ) -> Body:
         """Return the body with Ranger's defaults filled in. Raises RestError 400 or 413."""
         return await self._parsed(limit, most_values, lambda found: checked(shape, _object(found)))
@@ -161,7 +161,7 @@ def _object(found: Any) -> Body:
     return found
 
 
-def checked(shape: Field, value: object) -> Body:
+def checked(shape: JsonField, value: object) -> Body:
     """Return an object with Ranger's defaults filled in. Raises RestError 400 that tells every wrong type."""
     found, faults = read(shape, value)
     refuse(unreadable(faults))
@@ -185,7 +185,7 @@ def no_content() -> web.Response:
     return web.Response(status=204)
 
 
-def error_answer(error: RestError) -> web.Response:
+def error_answer(error: RangerError) -> web.Response:
     """Return an error in Ranger's shape."""
     shape: dict[str, Any] = {"statusCode": error.code, "msgDesc": error.message}
     if error.messages:
@@ -220,7 +220,7 @@ def one_object(
     ]
 
 
-async def named(call: Call, reading: Reading, kind: Kind) -> Body:
+async def named(call: Call, reading: ReadTransaction, kind: ObjectKind) -> Body:
     """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RestError 404."""
     match call.request.match_info:
         case {"name": name}:
@@ -255,7 +255,7 @@ def _require_holdable(document: Any, most_values: int | None) -> None:
         level = below
 
 
-def _id(text: str, error: RestError) -> int:
+def _id(text: str, error: RangerError) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > MAX_ID:
         raise error
     return int(text)

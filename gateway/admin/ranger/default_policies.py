@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.kinds import Body
 
 
-def default_policies(service: Mapping[str, Any], definition: Definition, creator: str) -> Iterator[Body]:
+def default_policies(service: Mapping[str, Any], definition: ServiceType, creator: str) -> Iterator[Body]:
     """Yield one policy `all - database, table, column` for each complete hierarchy of the definition."""
     user = (service.get("configs") or {}).get("username") or creator
     ways = definition.hierarchies()

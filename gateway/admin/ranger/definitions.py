@@ -20,7 +20,7 @@ def _flag(value: object, default: bool) -> bool:
     return value if isinstance(value, bool) else default
 
 
-class Definition:
+class ServiceType:
     """A service definition that policies are checked against; reading a faulty one never raises."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import Call, Route, answer, bad_request, forbidden
 from gateway.admin.ranger.downloads import (
+    DownloadPart,
     Extent,
-    Part,
     extent,
     policy_deltas,
     ranger_roles,
@@ -18,9 +18,9 @@ from gateway.admin.ranger.downloads import (
     service_tags,
     user_store,
 )
-from gateway.admin.ranger.kinds import Body, Kind, Version, What
+from gateway.admin.ranger.kinds import Body, ObjectKind, Version, What
 from gateway.admin.ranger.sending import send
-from gateway.admin.ranger.transactions import Reading
+from gateway.admin.ranger.transactions import ReadTransaction
 from gateway.policy.json_writing import Texts
 
 LONGEST_PLUGIN_ID = 255
@@ -33,7 +33,7 @@ _KEYS = {
 """What is downloaded → parameter with the version that the plugin has, prefix of what is noted of the
 plugin, and the service's configuration that names who else may download it."""
 
-Assemble = Callable[[Call, Reading, Body, Version, int], Awaitable[Body]]
+Assemble = Callable[[Call, ReadTransaction, Body, Version, int], Awaitable[Body]]
 
 
 def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.StreamResponse]]:
@@ -47,7 +47,7 @@ def _download(what: What, assemble: Assemble) -> Callable[[Call], Awaitable[web.
         if len(plugin) > LONGEST_PLUGIN_ID:
             raise bad_request(f"`pluginId` has more than {LONGEST_PLUGIN_ID} characters")
         async with call.store.reading() as reading:
-            service = await reading.named(Kind.SERVICE, name)
+            service = await reading.named(ObjectKind.SERVICE, name)
             if service is None or not call.access.may_download(call.principal, service, config):
                 if service is None and call.access.is_plugin(call.principal):
                     return _no_service(name)
@@ -83,19 +83,23 @@ def _no_service(name: str) -> web.Response:
     return answer(f"RANGER_ERROR_SERVICE_NOT_FOUND: ServiceName={name}", 404)
 
 
-async def _policies(call: Call, reading: Reading, service: Body, version: Version, known: int) -> Body:
-    zones = await reading.all(Kind.ZONE)
+async def _policies(
+    call: Call, reading: ReadTransaction, service: Body, version: Version, known: int
+) -> Body:
+    zones = await reading.all(ObjectKind.ZONE)
     if call.flag("supportsPolicyDeltas"):
         changes = await reading.changes(service["name"], known)
         if extent(known, version.number, deltas=True, changes=changes) is Extent.DELTA:
-            part = Part(service=service, definition=await _definition(reading, service), version=version)
+            part = DownloadPart(
+                service=service, definition=await _definition(reading, service), version=version
+            )
             return policy_deltas(part, changes, zones, tag_service=service.get("tagService") or "")
-    part = Part(service=service, definition=await _definition(reading, service), version=version)
+    part = DownloadPart(service=service, definition=await _definition(reading, service), version=version)
     tags, of_tags = None, None
     if service.get("tagService"):
-        of_tags = await reading.named(Kind.SERVICE, service["tagService"])
+        of_tags = await reading.named(ObjectKind.SERVICE, service["tagService"])
     if of_tags is not None:
-        tags = Part(
+        tags = DownloadPart(
             service=of_tags,
             definition=await _definition(reading, of_tags),
             version=await reading.version(of_tags["name"], What.POLICY),
@@ -113,24 +117,26 @@ async def _policies(call: Call, reading: Reading, service: Body, version: Versio
     return document
 
 
-async def _definition(reading: Reading, service: Body) -> Body:
-    return await reading.named(Kind.SERVICE_DEF, service["type"]) or {}
+async def _definition(reading: ReadTransaction, service: Body) -> Body:
+    return await reading.named(ObjectKind.SERVICE_DEF, service["type"]) or {}
 
 
-async def _tags(_call: Call, reading: Reading, service: Body, version: Version, _known: int) -> Body:
-    stored = await reading.named(Kind.TAGS, service["name"])
+async def _tags(_call: Call, reading: ReadTransaction, service: Body, version: Version, _known: int) -> Body:
+    stored = await reading.named(ObjectKind.TAGS, service["name"])
     return service_tags(stored, service=service["name"], version=version)
 
 
-async def _roles(_call: Call, reading: Reading, service: Body, version: Version, _known: int) -> Body:
-    return ranger_roles(await reading.all(Kind.ROLE), service=service["name"], version=version)
+async def _roles(_call: Call, reading: ReadTransaction, service: Body, version: Version, _known: int) -> Body:
+    return ranger_roles(await reading.all(ObjectKind.ROLE), service=service["name"], version=version)
 
 
-async def _users(_call: Call, reading: Reading, _service: Body, version: Version, _known: int) -> Body:
+async def _users(
+    _call: Call, reading: ReadTransaction, _service: Body, version: Version, _known: int
+) -> Body:
     return user_store(
-        await reading.all(Kind.USER),
-        await reading.all(Kind.GROUP),
-        await reading.all(Kind.GROUP_USER),
+        await reading.all(ObjectKind.USER),
+        await reading.all(ObjectKind.GROUP),
+        await reading.all(ObjectKind.GROUP_USER),
         version=version,
     )
 

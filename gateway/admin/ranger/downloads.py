@@ -14,7 +14,7 @@ import orjson
 
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import Object
-from gateway.admin.ranger.kinds import NEVER, Change, Changed, Version
+from gateway.admin.ranger.kinds import NEVER, Changed, ObjectChange, Version
 
 _Body = Mapping[str, Any]
 _TAG = "tag"
@@ -33,7 +33,7 @@ class Extent(enum.Enum):
     FULL = "full"
 
 
-def extent(known: int, current: int, *, deltas: bool, changes: Sequence[Change] = ()) -> Extent:
+def extent(known: int, current: int, *, deltas: bool, changes: Sequence[ObjectChange] = ()) -> Extent:
     """Return what a plugin gets that has the version `known` (−1: none).
 
     `changes` are those after that version. 304 is for the same version only: a plugin that is ahead of the
@@ -49,7 +49,7 @@ def extent(known: int, current: int, *, deltas: bool, changes: Sequence[Change] 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class DownloadPart:
     """One service with what its download is made of."""
 
     service: _Body
@@ -58,7 +58,7 @@ class Part:
     version: Version = NEVER
 
 
-def service_policies(part: Part, tags: Part | None, zones: Iterable[_Body]) -> Object:
+def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Iterable[_Body]) -> Object:
     """Return Ranger's ServicePolicies: enabled policies, a zone's with the zone, those on tags beside."""
     name = part.service["name"]
     found = _head(part)
@@ -92,13 +92,13 @@ def service_policies(part: Part, tags: Part | None, zones: Iterable[_Body]) -> O
 
 
 def policy_deltas(
-    part: Part, changes: Sequence[Change], zones: Iterable[_Body], *, tag_service: str
+    part: DownloadPart, changes: Sequence[ObjectChange], zones: Iterable[_Body], *, tag_service: str
 ) -> Object:
     """Return ServicePolicies that tell what changed: the last change of every policy.
 
     A policy that is switched off is deleted for a plugin. An update may be of one that it does not have.
     """
-    last: dict[int, Change] = {}
+    last: dict[int, ObjectChange] = {}
     for change in changes:
         if change.policy is not None:
             last.pop(change.policy["id"], None)
@@ -125,7 +125,7 @@ def policy_deltas(
     return found
 
 
-def _delta(change: Change, part: Part) -> Object:
+def _delta(change: ObjectChange, part: DownloadPart) -> Object:
     policy = change.policy or {}
     gone = change.change == Changed.DELETED or policy.get("isEnabled") is False
     kind = policy.get("serviceType") or part.service.get("type")
@@ -146,7 +146,7 @@ def _delta(change: Change, part: Part) -> Object:
     }
 
 
-def _head(part: Part) -> Object:
+def _head(part: DownloadPart) -> Object:
     return {
         "serviceName": part.service["name"],
         "serviceId": part.service.get("id"),

@@ -10,14 +10,14 @@ from aiohttp import web
 
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, forbidden, not_found
-from gateway.admin.ranger.definitions import Definition
-from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.definitions import ServiceType
+from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import create_policy, update_policy
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.roles import groups_of
 from gateway.admin.ranger.shapes import GRANT_REVOKE, POLICY
 from gateway.admin.ranger.signature import policy_signature
-from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.admin.ranger.zone_shapes import zones_of
 from gateway.model.principal import Principal
 
@@ -26,11 +26,11 @@ def _route(*, grants: bool) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         request = await call.checked(GRANT_REVOKE)
         async with call.store.writing(call.user) as writing:
-            service = await writing.named(Kind.SERVICE, call.path("service"))
+            service = await writing.named(ObjectKind.SERVICE, call.path("service"))
             if service is None:
                 raise not_found(f"there is no service `{call.path('service')}`")
             grantor = await _grantor(call, writing, service, request)
-            definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+            definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
             body = await _body(writing, service, definition, request)
             if grants:
                 await _grant(call, writing, grantor, request, body)
@@ -41,7 +41,9 @@ def _route(*, grants: bool) -> Callable[[Call], Any]:
     return handle
 
 
-async def _grantor(call: Call, writing: Writing, service: Body, request: Mapping[str, Any]) -> Principal:
+async def _grantor(
+    call: Call, writing: WriteTransaction, service: Body, request: Mapping[str, Any]
+) -> Principal:
     """Return who grants: the caller, or whom a service's own administrator says that it acts for."""
     name = request.get("grantor") or call.user
     if name == call.user:
@@ -49,11 +51,13 @@ async def _grantor(call: Call, writing: Writing, service: Body, request: Mapping
     if not call.access.administers_service(call.principal, service):
         raise forbidden(f"user `{call.user}` may not grant or revoke for user `{name}`")
     groups = frozenset({*filter(None, request["grantorGroups"]), *await groups_of(writing, name)})
-    roles = roles_of(await writing.all(Kind.ROLE), name, groups)
+    roles = roles_of(await writing.all(ObjectKind.ROLE), name, groups)
     return replace(call.principal, user=name, groups=groups, roles=frozenset(roles))
 
 
-async def _body(writing: Writing, service: Body, definition: Definition, request: Mapping[str, Any]) -> Body:
+async def _body(
+    writing: WriteTransaction, service: Body, definition: ServiceType, request: Mapping[str, Any]
+) -> Body:
     """Return the policy that a grant would make. Raises RestError 400."""
     if not any(filter(None, [*request["users"], *request["groups"], *request["roles"]])):
         raise bad_request("a grant needs users, groups or roles")
@@ -66,7 +70,7 @@ async def _body(writing: Writing, service: Body, definition: Definition, request
     zone = request["zoneName"]
     if not zone:
         asked = {name: one["values"][0] for name, one in resources.items() if one["values"]}
-        zones = zones_of(service["name"], asked, await writing.all(Kind.ZONE), definition)
+        zones = zones_of(service["name"], asked, await writing.all(ObjectKind.ZONE), definition)
         zone = zones[0] if len(zones) == 1 else ""
     made = merging.granting(
         {**request, "zoneName": zone},
@@ -78,13 +82,13 @@ async def _body(writing: Writing, service: Body, definition: Definition, request
     return checked(POLICY, made)
 
 
-async def _existing(writing: Writing, body: Body) -> Body | None:
+async def _existing(writing: WriteTransaction, body: Body) -> Body | None:
     found = await writing.signed(body["service"], policy_signature(body))
     return found[0] if found else None
 
 
 async def _grant(
-    call: Call, writing: Writing, grantor: Principal, request: Mapping[str, Any], body: Body
+    call: Call, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:
@@ -94,17 +98,19 @@ async def _grant(
     await update_policy(writing, call.access, grantor, stored, changed, check_version=False)
 
 
-async def _unique(writing: Writing, body: Body) -> Body:
+async def _unique(writing: WriteTransaction, body: Body) -> Body:
     """Return the policy under a name that is free: two grants may fall into one millisecond."""
     name, number = body["name"], 1
-    while await writing.named(Kind.POLICY, body["name"], service=body["service"], zone=body["zoneName"]):
+    while await writing.named(
+        ObjectKind.POLICY, body["name"], service=body["service"], zone=body["zoneName"]
+    ):
         number += 1
         body = {**body, "name": f"{name}-{number}"}
     return body
 
 
 async def _revoke(
-    call: Call, writing: Writing, grantor: Principal, request: Mapping[str, Any], body: Body
+    call: Call, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
     stored = await _existing(writing, body)
     if stored is None:

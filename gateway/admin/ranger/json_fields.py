@@ -30,7 +30,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class JsonField:
     """How one value is read, and what stands for an absent one (called anew each time)."""
 
     read: Callable[[object, str, list[str]], Any]
@@ -93,7 +93,7 @@ def _anything(value: object, path: str, faults: list[str]) -> Any:
     return value
 
 
-def list_of(of: Field, *, nulls: bool = False) -> Field:
+def list_of(of: JsonField, *, nulls: bool = False) -> JsonField:
     def read(value: object, path: str, faults: list[str]) -> list[Any] | None:
         if value is None:
             return []
@@ -108,10 +108,10 @@ def list_of(of: Field, *, nulls: bool = False) -> Field:
             found.append(of.read(entry, f"{path}[{i}]", faults))
         return found
 
-    return Field(read, list)
+    return JsonField(read, list)
 
 
-def map_of(of: Field, *, drop_null: bool = False) -> Field:
+def map_of(of: JsonField, *, drop_null: bool = False) -> JsonField:
     def read(value: object, path: str, faults: list[str]) -> Object:
         if value is None:
             return {}
@@ -121,10 +121,10 @@ def map_of(of: Field, *, drop_null: bool = False) -> Field:
         entries = {str(k): v for k, v in value.items() if not (drop_null and v is None)}
         return {k: of.read(v, f"{path}.{k}" if path else k, faults) for k, v in entries.items()}
 
-    return Field(read, dict)
+    return JsonField(read, dict)
 
 
-def object_of(fields: Mapping[str, Field], *, rest: bool = False) -> Field:
+def object_of(fields: Mapping[str, JsonField], *, rest: bool = False) -> JsonField:
     """Read an object of these fields; with `rest` unknown fields are kept as they are."""
 
     def read(value: object, path: str, faults: list[str]) -> Object | None:
@@ -143,18 +143,18 @@ def object_of(fields: Mapping[str, Field], *, rest: bool = False) -> Field:
             found[name] = field.default() if got is None else got
         return found
 
-    return Field(read)
+    return JsonField(read)
 
 
-def defaulting(field: Field, value: Any) -> Field:
-    return Field(field.read, lambda: value)
+def defaulting(field: JsonField, value: Any) -> JsonField:
+    return JsonField(field.read, lambda: value)
 
 
-TEXT = Field(_text)
-WHOLE = Field(_whole)
-FLAG = Field(_flag)
-DATE = Field(_date)
-ANY = Field(_anything)
+TEXT = JsonField(_text)
+WHOLE = JsonField(_whole)
+FLAG = JsonField(_flag)
+DATE = JsonField(_date)
+ANY = JsonField(_anything)
 NAME = defaulting(TEXT, "")
 OFF = defaulting(FLAG, value=False)
 ON = defaulting(FLAG, value=True)
@@ -175,11 +175,11 @@ _KEPT_EMPTY = frozenset({"filterExpr"})
 """An empty filter means no filter, an absent one means no answer."""
 
 
-class Kept(list[Any]):
+class ShownEmpty(list[Any]):
     """A list that is shown when it is empty, too: what a search found."""
 
 
-def read(shape: Field, value: object) -> tuple[Object, list[str]]:
+def read(shape: JsonField, value: object) -> tuple[Object, list[str]]:
     """Return the object with defaults filled in, and what is wrong with it."""
     faults: list[str] = []
     if not isinstance(value, Mapping):
@@ -198,7 +198,7 @@ def show(value: Any) -> Any:
                 kept: Any = {k: v for k, v in entry.items() if v is not None}
             else:
                 kept = show(entry)
-            if isinstance(entry, Kept):
+            if isinstance(entry, ShownEmpty):
                 shown[key] = [show(one) for one in entry]
                 continue
             empty = kept is None or (kept in ("", [], {}) and not isinstance(kept, bool | int))

@@ -14,7 +14,7 @@ GATEWAY = "sluice"
 """Who made what was there from the beginning."""
 
 
-class Kind(enum.StrEnum):
+class ObjectKind(enum.StrEnum):
     """What a row is."""
 
     SERVICE_DEF = "service-def"
@@ -70,7 +70,7 @@ NEVER = Version(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """One change to a service's policies. `policy` is None when it was not about one policy."""
 
     version: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from gateway.admin.ranger.definitions import ACCESS, Definition
+from gateway.admin.ranger.definitions import ACCESS, ServiceType
 from gateway.model.policy import ResourceDef
 from gateway.policy.globs import LOST_STAR, glob
 from gateway.policy.hierarchy import HERE, MatchType
@@ -66,7 +66,7 @@ def values_match(level: ResourceDef, one: Mapping[str, Any], value: str) -> bool
 
 
 def match(
-    resources: Mapping[str, Any], request: Mapping[str, str], definition: Definition, type_: int = ACCESS
+    resources: Mapping[str, Any], request: Mapping[str, str], definition: ServiceType, type_: int = ACCESS
 ) -> MatchType:
     """Return how a policy's resource map relates to a requested resource: Ranger's walk down."""
     way = _way(set(resources), set(request), definition, type_)
@@ -99,7 +99,7 @@ def _narrowed(
     return found
 
 
-def _way(policy: set[str], request: set[str], definition: Definition, type_: int) -> tuple[str, ...] | None:
+def _way(policy: set[str], request: set[str], definition: ServiceType, type_: int) -> tuple[str, ...] | None:
     """Return the hierarchy by which the two are compared; neither may have a gap in it."""
     ways = sorted(definition.hierarchies(type_), key=len)
     for way in ways:
@@ -110,7 +110,7 @@ def _way(policy: set[str], request: set[str], definition: Definition, type_: int
 
 
 def overlap(
-    one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]], definition: Definition
+    one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]], definition: ServiceType
 ) -> bool:
     """Say whether some resource lies in both of two zones' resource maps."""
     levels = definition.levels()

@@ -9,7 +9,7 @@ import structlog
 from aiohttp import web
 
 from gateway.admin.ranger.calls import PUBLIC, Call, Route, answer, bad_request
-from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.kinds import Body, ObjectKind
 
 _log = structlog.get_logger(__name__)
 
@@ -25,8 +25,8 @@ _LEVELS = frozenset({"ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", 
 
 async def _list(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        services = {one["name"]: one for one in await reading.all(Kind.SERVICE)}
-        definitions = {one["name"]: one for one in await reading.all(Kind.SERVICE_DEF)}
+        services = {one["name"]: one for one in await reading.all(ObjectKind.SERVICE)}
+        definitions = {one["name"]: one for one in await reading.all(ObjectKind.SERVICE_DEF)}
     found = []
     for row in await call.store.plugins():
         service = services.get(row["service"])

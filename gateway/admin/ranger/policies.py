@@ -17,7 +17,7 @@ from gateway.admin.ranger.calls import (
     not_found,
     one_object,
 )
-from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import apply_policy, delete_policy, offer_policy, update_policy
 from gateway.admin.ranger.policy_search import (
     known_beside,
@@ -28,7 +28,7 @@ from gateway.admin.ranger.policy_search import (
 from gateway.admin.ranger.searching import resource_of
 from gateway.admin.ranger.sending import send
 from gateway.admin.ranger.shapes import POLICY
-from gateway.admin.ranger.transactions import Reading
+from gateway.admin.ranger.transactions import ReadTransaction
 
 _MANY = 500
 """Policies beyond which an answer goes out in pieces."""
@@ -60,7 +60,7 @@ async def _list_of_service(call: Call) -> web.StreamResponse:
 
 async def _page_of_service(call: Call) -> web.StreamResponse:
     async with call.store.reading() as reading:
-        service = await reading.get(Kind.SERVICE, call.path_id())
+        service = await reading.get(ObjectKind.SERVICE, call.path_id())
     if service is None:
         raise not_found()
     parameters = {**call.parameters(), "serviceName": service["name"]}
@@ -69,14 +69,14 @@ async def _page_of_service(call: Call) -> web.StreamResponse:
 
 async def _require_service(call: Call, name: str) -> None:
     async with call.store.reading() as reading:
-        if await reading.named(Kind.SERVICE, name) is None:
+        if await reading.named(ObjectKind.SERVICE, name) is None:
             raise not_found(f"there is no service `{name}`")
 
 
 async def _for_resource(call: Call) -> web.Response:
     definition, resource = call.path("definition"), resource_of(call.parameters())
     async with call.store.reading() as reading:
-        if await reading.named(Kind.SERVICE_DEF, definition) is None:
+        if await reading.named(ObjectKind.SERVICE_DEF, definition) is None:
             raise not_found(f"there is no service definition `{definition}`")
         service = call.parameter("serviceName")
         return answer(await policies_for_resource(call, reading, definition, service, resource))
@@ -85,7 +85,7 @@ async def _for_resource(call: Call) -> web.Response:
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
         policy = await _named(call, reading)
-        service = await reading.named(Kind.SERVICE, policy["service"]) or {}
+        service = await reading.named(ObjectKind.SERVICE, policy["service"]) or {}
         if not await call.access.readable(reading, call.principal, service, [policy]):
             raise forbidden(f"user `{call.user}` may not read policy {policy['id']}")
         return answer(policy)
@@ -144,7 +144,9 @@ async def _delete_by_parameters(call: Call) -> web.Response:
     if not service or not name:
         raise bad_request("deleting a policy by name needs `servicename` and `policyname`")
     async with call.store.writing(call.user) as writing:
-        stored = await writing.named(Kind.POLICY, name, service=service, zone=call.parameter("zoneName"))
+        stored = await writing.named(
+            ObjectKind.POLICY, name, service=service, zone=call.parameter("zoneName")
+        )
         if stored is None:
             raise not_found()
         await delete_policy(writing, call.access, call.principal, stored)
@@ -157,7 +159,7 @@ async def _delete_many(call: Call) -> web.Response:
     if not parameters.get("serviceName"):
         raise bad_request("deleting policies in bulk needs `serviceName`")
     async with call.store.writing(call.user) as writing:
-        if await writing.named(Kind.SERVICE, parameters["serviceName"]) is None:
+        if await writing.named(ObjectKind.SERVICE, parameters["serviceName"]) is None:
             raise not_found(f"there is no service `{parameters['serviceName']}`")
         portions = matching(writing, parameters, await known_beside(writing))
         found = [policy async for portion in portions for policy in portion]
@@ -169,7 +171,7 @@ async def _delete_many(call: Call) -> web.Response:
 async def _history(call: Call) -> web.Response:
     """Tell the policy as it was at a version or at a time."""
     async with call.store.reading() as reading:
-        past = await reading.history(Kind.POLICY, call.path_id())
+        past = await reading.history(ObjectKind.POLICY, call.path_id())
         states = [entry for entry in past if entry.after is not None]
         match call.request.match_info:
             case {"version": _}:
@@ -181,7 +183,7 @@ async def _history(call: Call) -> web.Response:
         policy = states[-1].after if states else None
         if policy is None:
             raise not_found()
-        service = await reading.named(Kind.SERVICE, policy["service"])
+        service = await reading.named(ObjectKind.SERVICE, policy["service"])
         if service is None:
             call.require_administrator("read policies of a service that is gone")
         elif not await call.access.readable(reading, call.principal, service, [policy]):
@@ -192,21 +194,25 @@ async def _history(call: Call) -> web.Response:
 async def _versions(call: Call) -> web.Response:
     call.require_administrator("read the history of policies")
     async with call.store.reading() as reading:
-        past = await reading.history(Kind.POLICY, call.path_id())
+        past = await reading.history(ObjectKind.POLICY, call.path_id())
     versions = [str(entry.version) for entry in past if entry.after is not None]
     return answer({"value": ",".join(versions)})
 
 
-async def _named(call: Call, reading: Reading) -> Body:
+async def _named(call: Call, reading: ReadTransaction) -> Body:
     """Return the policy that the path names. Raises RestError 404."""
     match call.request.match_info:
         case {"service": service, "name": name}:
-            found = await reading.named(Kind.POLICY, name, service=service, zone=call.parameter("zoneName"))
+            found = await reading.named(
+                ObjectKind.POLICY, name, service=service, zone=call.parameter("zoneName")
+            )
         case {"guid": guid}:
             zone = call.parameter("zoneName") or call.parameter("ZoneName")
-            found = await reading.by_guid(Kind.POLICY, guid, service=call.parameter("serviceName"), zone=zone)
+            found = await reading.by_guid(
+                ObjectKind.POLICY, guid, service=call.parameter("serviceName"), zone=zone
+            )
         case _:
-            found = await reading.get(Kind.POLICY, call.path_id())
+            found = await reading.get(ObjectKind.POLICY, call.path_id())
     if found is None:
         raise not_found()
     return found

@@ -14,12 +14,12 @@ from typing import Any
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.calls import bad_request, checked, forbidden, refuse
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Changed, Kind, What
+from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
 from gateway.model.principal import Principal
@@ -28,26 +28,26 @@ TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
 
 
-async def service_of(reading: Reading, name: object) -> Body:
+async def service_of(reading: ReadTransaction, name: object) -> Body:
     """Return the service that a policy names. Raises RestError 400 with Ranger's code when there is none."""
-    service = await reading.named(Kind.SERVICE, name) if isinstance(name, str) and name else None
+    service = await reading.named(ObjectKind.SERVICE, name) if isinstance(name, str) and name else None
     if service is None:
         refuse([Failure(3007, f"there is no service `{name}`", "service")])
         raise AssertionError  # refuse() does not return
     return service
 
 
-async def create_policy(writing: Writing, access: Access, principal: Principal, body: Body) -> Body:
+async def create_policy(writing: WriteTransaction, access: Access, principal: Principal, body: Body) -> Body:
     """Check and store a new policy. Raises RestError 400 with every fault, or 403."""
     service = await service_of(writing, body.get("service"))
     policy = await _judged(writing, access, principal, service, body, stored=None)
-    made = await writing.create(Kind.POLICY, policy, signature=_signature_column(policy))
+    made = await writing.create(ObjectKind.POLICY, policy, signature=_signature_column(policy))
     await note(writing, service, made, Changed.CREATED)
     return made
 
 
 async def update_policy(
-    writing: Writing,
+    writing: WriteTransaction,
     access: Access,
     principal: Principal,
     stored: Body,
@@ -64,14 +64,14 @@ async def update_policy(
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
     policy = await _judged(writing, access, principal, service, body, stored=stored)
     made = await writing.update(
-        Kind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
+        ObjectKind.POLICY, stored, policy, signature=_signature_column(policy), check_version=check_version
     )
     await note(writing, service, made, Changed.UPDATED)
     return made
 
 
 async def offer_policy(
-    writing: Writing,
+    writing: WriteTransaction,
     access: Access,
     principal: Principal,
     body: Body,
@@ -99,7 +99,7 @@ async def offer_policy(
 
 
 async def apply_policy(
-    writing: Writing, access: Access, principal: Principal, body: Body, *, overwrite: bool
+    writing: WriteTransaction, access: Access, principal: Principal, body: Body, *, overwrite: bool
 ) -> Body:
     """Create the policy when none has its resources; else merge it into that one, or overwrite that one."""
     existing = await _existing(writing, body, by_name=False)
@@ -107,50 +107,56 @@ async def apply_policy(
         change = _overwrite if overwrite else _merge
         return await change(writing, access, principal, existing, body)
     name, service, zone = body.get("name"), body.get("service"), body.get("zoneName") or ""
-    if name and await writing.named(Kind.POLICY, name, service=service or "", zone=zone) is not None:
+    if name and await writing.named(ObjectKind.POLICY, name, service=service or "", zone=zone) is not None:
         body = {**body, "name": f"{name} {writing.now_ms}"}
     return await create_policy(writing, access, principal, body)
 
 
-async def _existing(writing: Writing, body: Body, *, by_name: bool) -> Body | None:
+async def _existing(writing: WriteTransaction, body: Body, *, by_name: bool) -> Body | None:
     """Return the stored policy that a body stands for. Raises RestError 400 when there are several."""
     service = await service_of(writing, body.get("service"))
     if by_name:
         zone = body.get("zoneName") or ""
-        return await writing.named(Kind.POLICY, body.get("name") or "", service=service["name"], zone=zone)
-    definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+        return await writing.named(
+            ObjectKind.POLICY, body.get("name") or "", service=service["name"], zone=zone
+        )
+    definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
     found = await writing.signed(service["name"], policy_signature(normalised(body, definition)))
     if len(found) > 1:
         raise bad_request("several policies have these resources")
     return found[0] if found else None
 
 
-async def _merge(writing: Writing, access: Access, principal: Principal, stored: Body, body: Body) -> Body:
+async def _merge(
+    writing: WriteTransaction, access: Access, principal: Principal, stored: Body, body: Body
+) -> Body:
     merged = checked(POLICY, merging.merge(stored, body))
     return await update_policy(writing, access, principal, stored, merged, check_version=False)
 
 
 async def _overwrite(
-    writing: Writing, access: Access, principal: Principal, stored: Body, body: Body
+    writing: WriteTransaction, access: Access, principal: Principal, stored: Body, body: Body
 ) -> Body:
     replaced = merging.replaced(stored, body)
     return await update_policy(writing, access, principal, stored, replaced, check_version=False)
 
 
-async def delete_policy(writing: Writing, access: Access, principal: Principal, stored: Body) -> None:
+async def delete_policy(
+    writing: WriteTransaction, access: Access, principal: Principal, stored: Body
+) -> None:
     """Remove a policy. Raises RestError 403."""
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
     await remove(writing, service, stored)
 
 
-async def remove(writing: Writing, service: Body, stored: Body) -> None:
+async def remove(writing: WriteTransaction, service: Body, stored: Body) -> None:
     """Remove a policy whose going follows from something that was allowed, such as its zone's."""
-    await writing.delete(Kind.POLICY, stored)
+    await writing.delete(ObjectKind.POLICY, stored)
     await note(writing, service, stored, Changed.DELETED)
 
 
-async def note(writing: Writing, service: Body, policy: Body, changed: Changed) -> None:
+async def note(writing: WriteTransaction, service: Body, policy: Body, changed: Changed) -> None:
     """Raise the policy version of the service, and of services that use it for their tags."""
     await writing.bump(What.POLICY, [service["name"]], changed, policy)
     if service["type"] == TAG_TYPE:
@@ -158,7 +164,7 @@ async def note(writing: Writing, service: Body, policy: Body, changed: Changed) 
 
 
 async def _judged(
-    writing: Writing,
+    writing: WriteTransaction,
     access: Access,
     principal: Principal,
     service: Body,
@@ -167,7 +173,7 @@ async def _judged(
     stored: Mapping[str, Any] | None,
 ) -> Body:
     """Return the policy as it is to be stored. Raises RestError 403, or 400 with all that is wrong."""
-    definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+    definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
     policy, signature = await asyncio.to_thread(_signed, body, service, definition)
     # First of all: what is wrong with it takes long to say, and is nobody's business who may not write it.
     await _require_right(writing, access, principal, service, policy)
@@ -175,13 +181,13 @@ async def _judged(
     around = Surroundings(
         service=service,
         definition=definition,
-        zone=await writing.named(Kind.ZONE, zone) if zone else None,
+        zone=await writing.named(ObjectKind.ZONE, zone) if zone else None,
         updating=stored is not None,
         stored=stored,
         administrator=access.administers_service(principal, service),
     )
     if isinstance(name, str) and name:
-        same = await writing.named(Kind.POLICY, name, service=service["name"], zone=zone)
+        same = await writing.named(ObjectKind.POLICY, name, service=service["name"], zone=zone)
         around = replace(around, same_name=_another(same, stored))
     for same in await writing.signed(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
@@ -189,7 +195,7 @@ async def _judged(
     return {**show(policy), "isEnabled": policy["isEnabled"]}
 
 
-def _signed(body: Body, service: Body, definition: Definition) -> tuple[Body, str]:
+def _signed(body: Body, service: Body, definition: ServiceType) -> tuple[Body, str]:
     """Return the policy in the definition's spelling, with its signature."""
     policy = normalised({**body, "serviceType": service["type"]}, definition)
     policy["resourceSignature"] = signature = policy_signature(policy)
@@ -206,7 +212,7 @@ def _signature_column(policy: Body) -> str | None:
 
 
 async def _require_right(
-    writing: Writing, access: Access, principal: Principal, service: Body, policy: Body
+    writing: WriteTransaction, access: Access, principal: Principal, service: Body, policy: Body
 ) -> None:
     if not await access.may_change(writing, principal, service, policy):
         raise forbidden(

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.admin.ranger.calls import Call
-from gateway.admin.ranger.definitions import Definition
-from gateway.admin.ranger.kinds import Body, Kind
-from gateway.admin.ranger.searching import Known, Page, find_policies, for_resource, page
-from gateway.admin.ranger.transactions import Reading
+from gateway.admin.ranger.definitions import ServiceType
+from gateway.admin.ranger.kinds import Body, ObjectKind
+from gateway.admin.ranger.searching import Page, SearchContext, find_policies, for_resource, page
+from gateway.admin.ranger.transactions import ReadTransaction
 
 _UNBOUNDED = 1_000_000
 _ORDERING = frozenset({"startIndex", "pageSize", "sortBy", "sortType"})
@@ -31,7 +31,7 @@ async def search_policies(call: Call, parameters: Mapping[str, str]) -> Page:
 
 
 async def policies_for_resource(
-    call: Call, reading: Reading, definition: str, service: str, resource: Mapping[str, str]
+    call: Call, reading: ReadTransaction, definition: str, service: str, resource: Mapping[str, str]
 ) -> list[Body]:
     """Return what the caller may read of the policies that touch a resource."""
     known = await known_beside(reading)
@@ -44,7 +44,7 @@ async def policies_for_resource(
 
 
 async def matching(
-    reading: Reading, parameters: Mapping[str, str], known: Known
+    reading: ReadTransaction, parameters: Mapping[str, str], known: SearchContext
 ) -> AsyncIterator[list[Body]]:
     """Yield the policies that the parameters ask for, whatever part of them. Raises BadParameter."""
     unpaged = {name: text for name, text in parameters.items() if name not in _ORDERING}
@@ -57,7 +57,9 @@ async def matching(
         yield found.items
 
 
-async def readable(call: Call, reading: Reading, policies: Sequence[Body], known: Known) -> Sequence[Body]:
+async def readable(
+    call: Call, reading: ReadTransaction, policies: Sequence[Body], known: SearchContext
+) -> Sequence[Body]:
     """Return those of the policies that the caller may read."""
     if call.access.is_administrator(call.principal):
         return policies
@@ -72,12 +74,12 @@ async def readable(call: Call, reading: Reading, policies: Sequence[Body], known
     return found
 
 
-async def known_beside(reading: Reading) -> Known:
+async def known_beside(reading: ReadTransaction) -> SearchContext:
     """Return what searches look up beside the policies."""
-    return Known(
-        definitions={one["name"]: Definition(one) for one in await reading.all(Kind.SERVICE_DEF)},
-        services={one["name"]: one for one in await reading.all(Kind.SERVICE)},
-        zones={one["name"]: one for one in await reading.all(Kind.ZONE)},
+    return SearchContext(
+        definitions={one["name"]: ServiceType(one) for one in await reading.all(ObjectKind.SERVICE_DEF)},
+        services={one["name"]: one for one in await reading.all(ObjectKind.SERVICE)},
+        zones={one["name"]: one for one in await reading.all(ObjectKind.ZONE)},
     )
 
 
@@ -86,7 +88,7 @@ def _selects(parameters: Mapping[str, str]) -> bool:
     return any(text and name not in _PAGING for name, text in parameters.items())
 
 
-async def _page_of_all(reading: Reading, parameters: Mapping[str, str]) -> Page:
+async def _page_of_all(reading: ReadTransaction, parameters: Mapping[str, str]) -> Page:
     shape = page([], parameters, "policy")
     items, total = await reading.page_of_policies(
         shape.start, shape.size, service=parameters.get("serviceName") or None

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.admin.ranger.kinds import Body, Changed, Kind, What
+from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
 from gateway.admin.ranger.policy_changes import note
 from gateway.admin.ranger.role_changes import without_members
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 
 _ZONE_LISTS: Mapping[str, Sequence[str]] = {
@@ -21,32 +21,34 @@ _ZONE_LISTS: Mapping[str, Sequence[str]] = {
 }
 
 
-async def used_by(reading: Reading, kind: str, name: str) -> str | None:
+async def used_by(reading: ReadTransaction, kind: str, name: str) -> str | None:
     """Return, in words, something that names one of the `users` or `groups`; None when nothing does."""
-    for role in await reading.all(Kind.ROLE):
+    for role in await reading.all(ObjectKind.ROLE):
         if _in_role(role, kind, name):
             return f"role `{role['name']}`"
-    for zone in await reading.all(Kind.ZONE):
+    for zone in await reading.all(ObjectKind.ZONE):
         if any(name in (zone.get(key) or ()) for key in _ZONE_LISTS[kind]):
             return f"zone `{zone['name']}`"
-    found = await asyncio.to_thread(_naming, await reading.all(Kind.POLICY), kind, name)
+    found = await asyncio.to_thread(_naming, await reading.all(ObjectKind.POLICY), kind, name)
     return f"policy `{found[0]['name']}` of service `{found[0]['service']}`" if found else None
 
 
-async def forget(writing: Writing, kind: str, name: str) -> None:
+async def forget(writing: WriteTransaction, kind: str, name: str) -> None:
     """Take the name out of every role, zone and policy. An item that is left with nobody goes."""
-    for role in await writing.all(Kind.ROLE):
+    for role in await writing.all(ObjectKind.ROLE):
         if _in_role(role, kind, name):
-            await writing.update(Kind.ROLE, role, without_members(role, {kind: [name]}), check_version=False)
+            await writing.update(
+                ObjectKind.ROLE, role, without_members(role, {kind: [name]}), check_version=False
+            )
             await writing.bump_all(What.ROLE)
-    for zone in await writing.all(Kind.ZONE):
+    for zone in await writing.all(ObjectKind.ZONE):
         if any(name in (zone.get(key) or ()) for key in _ZONE_LISTS[kind]):
             left = {key: [one for one in zone.get(key) or () if one != name] for key in _ZONE_LISTS[kind]}
-            await writing.update(Kind.ZONE, zone, {**zone, **left}, check_version=False)
-    services = {one["name"]: one for one in await writing.all(Kind.SERVICE)}
-    for policy in await asyncio.to_thread(_naming, await writing.all(Kind.POLICY), kind, name):
+            await writing.update(ObjectKind.ZONE, zone, {**zone, **left}, check_version=False)
+    services = {one["name"]: one for one in await writing.all(ObjectKind.SERVICE)}
+    for policy in await asyncio.to_thread(_naming, await writing.all(ObjectKind.POLICY), kind, name):
         changed = await writing.update(
-            Kind.POLICY,
+            ObjectKind.POLICY,
             policy,
             _without(policy, kind, name),
             signature=policy.get("resourceSignature") if policy.get("isEnabled", True) else None,

@@ -25,7 +25,7 @@ from gateway.admin.ranger.calls import (
     refuse,
 )
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.kinds import Body, ObjectKind, What
 from gateway.admin.ranger.role_changes import (
     KINDS,
     roles_of,
@@ -35,7 +35,7 @@ from gateway.admin.ranger.role_changes import (
 )
 from gateway.admin.ranger.searching import MAX_PAGE, find
 from gateway.admin.ranger.shapes import GRANT_REVOKE_ROLE, MEMBERS_CHANGE, ROLE
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 from gateway.admin.ranger.validation_role import role_failures
 
@@ -54,9 +54,9 @@ async def _page(call: Call) -> web.Response:
     return answer(find("role", roles, call.parameters()).wrapped("roles"))
 
 
-async def _readable(call: Call, reading: Reading) -> list[Body]:
+async def _readable(call: Call, reading: ReadTransaction) -> list[Body]:
     """Return the roles that the caller may see: an administrator all, others those they are in or keep."""
-    roles = await reading.all(Kind.ROLE)
+    roles = await reading.all(ObjectKind.ROLE)
     if call.access.is_administrator(call.principal):
         return roles
     own = roles_of(roles, call.user, call.principal.groups)
@@ -66,7 +66,7 @@ async def _readable(call: Call, reading: Reading) -> list[Body]:
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        role = await named(call, reading, Kind.ROLE)
+        role = await named(call, reading, ObjectKind.ROLE)
         if role["name"] not in {one["name"] for one in await _readable(call, reading)}:
             raise forbidden(f"user `{call.user}` may not read role `{role['name']}`")
         return answer(role)
@@ -79,10 +79,10 @@ async def _create(call: Call) -> web.Response:
         return answer(await create_role(writing, body))
 
 
-async def create_role(writing: Writing, body: Body) -> Body:
+async def create_role(writing: WriteTransaction, body: Body) -> Body:
     """Check and store a new role. Raises RestError 400."""
-    refuse(role_failures(body, others=await writing.all(Kind.ROLE)))
-    made = await writing.create(Kind.ROLE, {**show(body), "createdByUser": writing.who})
+    refuse(role_failures(body, others=await writing.all(ObjectKind.ROLE)))
+    made = await writing.create(ObjectKind.ROLE, {**show(body), "createdByUser": writing.who})
     await writing.bump_all(What.ROLE)
     return made
 
@@ -91,20 +91,22 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change roles")
     body = await call.checked(ROLE)
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, Kind.ROLE)
+        stored = await named(call, writing, ObjectKind.ROLE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("roleID mismatch: the path and the body name two roles")
         return answer(await replace_role(writing, stored, body))
 
 
-async def replace_role(writing: Writing, stored: Body, body: Body, *, check_version: bool = True) -> Body:
+async def replace_role(
+    writing: WriteTransaction, stored: Body, body: Body, *, check_version: bool = True
+) -> Body:
     """Check a role and put it in the place of the stored one. Raises RestError 400 and Conflict."""
-    others = [one for one in await writing.all(Kind.ROLE) if one["id"] != stored["id"]]
+    others = [one for one in await writing.all(ObjectKind.ROLE) if one["id"] != stored["id"]]
     body = {**body, "id": stored["id"], "createdByUser": stored.get("createdByUser")}
     refuse(role_failures(body, others=others, stored=stored, updating=True))
     if body["name"] != stored["name"]:
         await _refuse_used(writing, stored["name"], "renamed")
-    made = await writing.update(Kind.ROLE, stored, show(body), check_version=check_version)
+    made = await writing.update(ObjectKind.ROLE, stored, show(body), check_version=check_version)
     await writing.bump_all(What.ROLE)
     return made
 
@@ -112,22 +114,22 @@ async def replace_role(writing: Writing, stored: Body, body: Body, *, check_vers
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete roles")
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, Kind.ROLE)
+        stored = await named(call, writing, ObjectKind.ROLE)
         await _refuse_used(writing, stored["name"], "deleted")
-        await writing.delete(Kind.ROLE, stored)
+        await writing.delete(ObjectKind.ROLE, stored)
         await writing.bump_all(What.ROLE)
     return no_content()
 
 
-async def _refuse_used(writing: Writing, name: str, what: str) -> None:
+async def _refuse_used(writing: WriteTransaction, name: str, what: str) -> None:
     """Raise RestError 400 while something names the role: what it grants must not change hands unseen."""
-    for role in await writing.all(Kind.ROLE):
+    for role in await writing.all(ObjectKind.ROLE):
         if any(member["name"] == name for member in role.get("roles") or ()):
             raise bad_request(f"role `{name}` cannot be {what}: role `{role['name']}` contains it")
-    for zone in await writing.all(Kind.ZONE):
+    for zone in await writing.all(ObjectKind.ZONE):
         if name in [*(zone.get("adminRoles") or ()), *(zone.get("auditRoles") or ())]:
             raise bad_request(f"role `{name}` cannot be {what}: zone `{zone['name']}` names it")
-    policy = await asyncio.to_thread(_naming, name, await writing.all(Kind.POLICY))
+    policy = await asyncio.to_thread(_naming, name, await writing.all(ObjectKind.POLICY))
     if policy is not None:
         where = f"policy `{policy['name']}` of service `{policy['service']}`"
         raise bad_request(f"role `{name}` cannot be {what}: {where} names it")
@@ -156,7 +158,7 @@ async def _names(call: Call) -> web.Response:
         if user and user != call.user:
             await _require_trust(call, reading, call.parameter("serviceName"), user)
             if user not in call.access.rights.administrators:
-                names = roles_of(await reading.all(Kind.ROLE), user, await groups_of(reading, user))
+                names = roles_of(await reading.all(ObjectKind.ROLE), user, await groups_of(reading, user))
                 return answer(sorted(names))
     return answer(sorted(role["name"] for role in roles))
 
@@ -169,23 +171,23 @@ async def _names_of_user(call: Call) -> web.Response:
         groups = await groups_of(reading, user)
         if user == call.user:
             groups |= call.principal.groups
-        return answer(sorted(roles_of(await reading.all(Kind.ROLE), user, groups)))
+        return answer(sorted(roles_of(await reading.all(ObjectKind.ROLE), user, groups)))
 
 
-async def groups_of(reading: Reading, user: str) -> frozenset[str]:
+async def groups_of(reading: ReadTransaction, user: str) -> frozenset[str]:
     """Return the groups that the store knows a user to be in."""
-    stored = await reading.named(Kind.USER, user)
+    stored = await reading.named(ObjectKind.USER, user)
     if stored is None:
         return frozenset()
-    memberships = await reading.all(Kind.GROUP_USER)
+    memberships = await reading.all(ObjectKind.GROUP_USER)
     return frozenset(str(m["name"]) for m in memberships if m.get("userId") == stored["id"])
 
 
-async def _require_trust(call: Call, reading: Reading, service_name: str, user: str) -> None:
+async def _require_trust(call: Call, reading: ReadTransaction, service_name: str, user: str) -> None:
     """Raise RestError 403 unless the caller may speak for another user: a service's own administrator may."""
     if call.access.is_administrator(call.principal):
         return
-    service = await reading.named(Kind.SERVICE, service_name) if service_name else None
+    service = await reading.named(ObjectKind.SERVICE, service_name) if service_name else None
     if service is None or not call.access.administers_service(call.principal, service):
         raise forbidden(f"user `{call.user}` may not ask or act for user `{user}`")
 
@@ -198,8 +200,10 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
         members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
         options = {"admin": bool(body["isAdmin"])} if admin else {}
         async with call.store.writing(call.user) as writing:
-            stored = await named(call, writing, Kind.ROLE)
-            _require_keeper(call, stored, call.user, call.principal.groups, await writing.all(Kind.ROLE))
+            stored = await named(call, writing, ObjectKind.ROLE)
+            _require_keeper(
+                call, stored, call.user, call.principal.groups, await writing.all(ObjectKind.ROLE)
+            )
             changed = checked(ROLE, change(stored, members, **options))
             return answer(await replace_role(writing, stored, changed, check_version=False))
 
@@ -228,8 +232,8 @@ def _grant_route(*, grants: bool) -> Callable[[Call], Any]:
     return handle
 
 
-async def _grant(call: Call, writing: Writing, request: Mapping[str, Any], *, grants: bool) -> None:
-    if await writing.named(Kind.SERVICE, call.path("service")) is None:
+async def _grant(call: Call, writing: WriteTransaction, request: Mapping[str, Any], *, grants: bool) -> None:
+    if await writing.named(ObjectKind.SERVICE, call.path("service")) is None:
         raise not_found(f"there is no service `{call.path('service')}`")
     grantor = request.get("grantor") or call.user
     groups: Iterable[str] = call.principal.groups
@@ -244,10 +248,10 @@ async def _grant(call: Call, writing: Writing, request: Mapping[str, Any], *, gr
     if not targets or not any(members.values()):
         raise bad_request("a grant needs target roles, and users, groups or roles to put into them")
     for name in targets:
-        stored = await writing.named(Kind.ROLE, name)
+        stored = await writing.named(ObjectKind.ROLE, name)
         if stored is None:
             raise bad_request(f"there is no role `{name}`")
-        _require_keeper(call, stored, grantor, groups, await writing.all(Kind.ROLE))
+        _require_keeper(call, stored, grantor, groups, await writing.all(ObjectKind.ROLE))
         changed = _granted(stored, members, request) if grants else _revoked(stored, members, request)
         await replace_role(writing, stored, checked(ROLE, changed), check_version=False)
 

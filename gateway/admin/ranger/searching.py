@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admin.ranger.definitions import ACCESS, Definition
-from gateway.admin.ranger.json_fields import Kept, Object
+from gateway.admin.ranger.definitions import ACCESS, ServiceType
+from gateway.admin.ranger.json_fields import Object, ShownEmpty
 from gateway.admin.ranger.matching import SCOPES, match, values_match
 from gateway.admin.ranger.validation_policy import ALL_ITEM_LISTS
 
@@ -46,15 +46,15 @@ class Page:
             "sortType": self.sort_type,
             "sortBy": self.sort_by,
             "queryTimeMS": query_ms,
-            name: Kept(self.items),
+            name: ShownEmpty(self.items),
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class SearchContext:
     """What searches for policies and zones look up beside the objects themselves."""
 
-    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    definitions: Mapping[str, ServiceType] = field(default_factory=dict)
     """Service type → definition."""
     services: Mapping[str, _Body] = field(default_factory=dict)
     """Service name → service."""
@@ -263,7 +263,7 @@ _SORTS: Mapping[str, Mapping[str, str]] = {
 
 
 def find_policies(
-    policies: Iterable[_Body], parameters: Mapping[str, str], known: Known, *, size: int = PAGE_SIZE
+    policies: Iterable[_Body], parameters: Mapping[str, str], known: SearchContext, *, size: int = PAGE_SIZE
 ) -> Page:
     """Return the policies that match every parameter. Raises BadParameter."""
     tests = _tests(_POLICY, parameters)
@@ -288,12 +288,12 @@ def find_policies(
     return page(_matching(policies, tests), parameters, "policy", size=size)
 
 
-def for_resource(policies: Iterable[_Body], resource: Mapping[str, str], known: Known) -> list[_Body]:
+def for_resource(policies: Iterable[_Body], resource: Mapping[str, str], known: SearchContext) -> list[_Body]:
     """Return the policies that touch a resource: match it, lie above it or below it."""
     return [policy for policy in policies if _touches(policy, resource, "any", known)]
 
 
-def _zone_test(parameters: Mapping[str, str], known: Known) -> _Test | None:
+def _zone_test(parameters: Mapping[str, str], known: SearchContext) -> _Test | None:
     if not parameters.get("zoneName") and not parameters.get("zoneId"):
         return None
     name: str | None = parameters.get("zoneName")
@@ -315,7 +315,7 @@ def resource_of(parameters: Mapping[str, str]) -> dict[str, str]:
     return {k[len(RESOURCE) :]: v for k, v in parameters.items() if k.startswith(RESOURCE) and v}
 
 
-def _touches(policy: _Body, resource: Mapping[str, str], scope: str, known: Known) -> bool:
+def _touches(policy: _Body, resource: Mapping[str, str], scope: str, known: SearchContext) -> bool:
     definition = known.definitions.get(policy.get("serviceType") or "")
     if definition is None:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from gateway.admin.ranger.calls import PUBLIC, Call, Route, answer, bad_request, no_content, not_found
-from gateway.admin.ranger.kinds import Kind
+from gateway.admin.ranger.kinds import ObjectKind
 
 _HISTORY = "trx_records"
 _NOT_KEPT = ("login_records", "policy_export_logs")
@@ -26,7 +26,7 @@ async def _nothing_kept(call: Call) -> web.Response:
     call.require_administrator("drop old records")
     if "service" in call.request.match_info:
         async with call.store.reading() as reading:
-            if await reading.named(Kind.SERVICE, call.path("service")) is None:
+            if await reading.named(ObjectKind.SERVICE, call.path("service")) is None:
                 raise not_found()
     return no_content()
 

@@ -22,13 +22,13 @@ from gateway.admin.ranger.calls import (
 from gateway.admin.ranger.definition_use import left_behind
 from gateway.admin.ranger.definitions import completed
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import GATEWAY, Body, Changed, Kind, What
+from gateway.admin.ranger.kinds import GATEWAY, Body, Changed, ObjectKind, What
 from gateway.admin.ranger.policy_changes import TAG_TYPE
 from gateway.admin.ranger.searching import Page, find
 from gateway.admin.ranger.services import remove_service
 from gateway.admin.ranger.shapes import SERVICE_DEF
 from gateway.admin.ranger.tag_definition import with_components
-from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.admin.ranger.validation import Failure
 from gateway.admin.ranger.validation_service import service_def_failures
 from gateway.errors import Faults
@@ -48,21 +48,21 @@ async def _page(call: Call) -> web.Response:
 
 async def _search(call: Call) -> Page:
     async with call.store.reading() as reading:
-        return find("service-def", await reading.all(Kind.SERVICE_DEF), call.parameters())
+        return find("service-def", await reading.all(ObjectKind.SERVICE_DEF), call.parameters())
 
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(await named(call, reading, Kind.SERVICE_DEF))
+        return answer(await named(call, reading, ObjectKind.SERVICE_DEF))
 
 
 async def _create(call: Call) -> web.Response:
     call.require_administrator("create service definitions")
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
-        refuse(service_def_failures(body, others=await writing.all(Kind.SERVICE_DEF)))
+        refuse(service_def_failures(body, others=await writing.all(ObjectKind.SERVICE_DEF)))
         refuse(_unusable(body))
-        made = await writing.create(Kind.SERVICE_DEF, show(completed(body)))
+        made = await writing.create(ObjectKind.SERVICE_DEF, show(completed(body)))
         return answer(await refresh_tags(writing, made))
 
 
@@ -70,16 +70,16 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change service definitions")
     body = checked(SERVICE_DEF, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, Kind.SERVICE_DEF)
+        stored = await named(call, writing, ObjectKind.SERVICE_DEF)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceDefID mismatch: the path and the body name two service definitions")
         body["id"] = stored["id"]
-        others = [one for one in await writing.all(Kind.SERVICE_DEF) if one["id"] != stored["id"]]
+        others = [one for one in await writing.all(ObjectKind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
         refuse(_unusable(body))
         shown = show(completed(body))
         refuse(await left_behind(writing, shown))
-        made = await writing.update(Kind.SERVICE_DEF, stored, shown)
+        made = await writing.update(ObjectKind.SERVICE_DEF, stored, shown)
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
 
@@ -96,28 +96,28 @@ def _unusable(body: Body) -> list[Failure]:
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete service definitions")
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, Kind.SERVICE_DEF)
-        services = [s for s in await writing.all(Kind.SERVICE) if s["type"] == stored["name"]]
+        stored = await named(call, writing, ObjectKind.SERVICE_DEF)
+        services = [s for s in await writing.all(ObjectKind.SERVICE) if s["type"] == stored["name"]]
         if services and not call.flag("forceDelete"):
             names = ", ".join(f"`{service['name']}`" for service in services)
             raise bad_request(f"service definition `{stored['name']}` is used by {names}")
         for service in services:
             await remove_service(writing, service)
-        await writing.delete(Kind.SERVICE_DEF, stored)
+        await writing.delete(ObjectKind.SERVICE_DEF, stored)
         await refresh_tags(writing, stored)
     return no_content()
 
 
-async def ship(writing: Writing, definitions: Iterable[Mapping[str, Any]]) -> None:
+async def ship(writing: WriteTransaction, definitions: Iterable[Mapping[str, Any]]) -> None:
     """Put in the definitions that come with the gateway, and newer ones of them that nobody has changed."""
     for definition in definitions:
         body = show(completed(checked(SERVICE_DEF, definition)))
-        stored = await writing.named(Kind.SERVICE_DEF, body["name"])
+        stored = await writing.named(ObjectKind.SERVICE_DEF, body["name"])
         if stored is None:
-            await writing.create(Kind.SERVICE_DEF, body)
+            await writing.create(ObjectKind.SERVICE_DEF, body)
         elif body["name"] != TAG_TYPE and stored["updatedBy"] == GATEWAY and _differs(stored, body):
-            await _note(writing, await writing.update(Kind.SERVICE_DEF, stored, body))
-    tag = await writing.named(Kind.SERVICE_DEF, TAG_TYPE)
+            await _note(writing, await writing.update(ObjectKind.SERVICE_DEF, stored, body))
+    tag = await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE)
     if tag is not None:
         await refresh_tags(writing, tag)
 
@@ -126,21 +126,21 @@ def _differs(stored: Body, body: Body) -> bool:
     return any(stored.get(key) != value for key, value in body.items() if key not in _STAMPS)
 
 
-async def refresh_tags(writing: Writing, changed: Body) -> Body:
+async def refresh_tags(writing: WriteTransaction, changed: Body) -> Body:
     """Let the tag definition follow a change of another one; return what was changed, as it is now."""
-    tag = await writing.named(Kind.SERVICE_DEF, TAG_TYPE)
+    tag = await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE)
     if tag is None:
         return changed
-    now = show(completed(with_components(tag, await writing.all(Kind.SERVICE_DEF))))
+    now = show(completed(with_components(tag, await writing.all(ObjectKind.SERVICE_DEF))))
     if now == tag:
         return changed
-    made = await writing.update(Kind.SERVICE_DEF, tag, now, check_version=False)
+    made = await writing.update(ObjectKind.SERVICE_DEF, tag, now, check_version=False)
     await _note(writing, made)
     return made if changed["id"] == made["id"] else changed
 
 
-async def _note(writing: Writing, definition: Body) -> None:
-    for service in await writing.all(Kind.SERVICE):
+async def _note(writing: WriteTransaction, definition: Body) -> None:
+    for service in await writing.all(ObjectKind.SERVICE):
         if service["type"] == definition["name"]:
             names = [service["name"], *await writing.linked(service["name"])]
             await writing.bump(What.POLICY, names, Changed.SERVICE_DEF)

@@ -20,13 +20,13 @@ from gateway.admin.ranger.calls import (
     refuse,
 )
 from gateway.admin.ranger.default_policies import default_policies
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import NEVER, Body, Changed, Kind, What
+from gateway.admin.ranger.kinds import NEVER, Body, Changed, ObjectKind, What
 from gateway.admin.ranger.policy_changes import TAG_TYPE, create_policy, remove
 from gateway.admin.ranger.searching import Page, find
 from gateway.admin.ranger.shapes import POLICY, SERVICE
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_service import service_failures
 
 _HIDDEN = "*******"
@@ -51,14 +51,14 @@ async def _headers(call: Call) -> web.Response:
 
 async def _search(call: Call) -> Page:
     async with call.store.reading() as reading:
-        services = await reading.all(Kind.SERVICE)
+        services = await reading.all(ObjectKind.SERVICE)
         versions = await reading.versions()
     return find("service", [told(call, service, versions) for service in services], call.parameters())
 
 
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        service = await named(call, reading, Kind.SERVICE)
+        service = await named(call, reading, ObjectKind.SERVICE)
         return answer(told(call, service, await reading.versions()))
 
 
@@ -68,31 +68,31 @@ async def _create(call: Call) -> web.Response:
     async with call.store.writing(call.user) as writing:
         made = await create_service(writing, body)
         if call.flag("defaultPolicies"):
-            definition = Definition(await writing.named(Kind.SERVICE_DEF, made["type"]) or {})
+            definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, made["type"]) or {})
             for policy in default_policies(made, definition, call.user):
                 await create_policy(writing, call.access, call.principal, checked(POLICY, policy))
         return answer(told(call, made, await writing.versions()))
 
 
-async def create_service(writing: Writing, body: Body) -> Body:
+async def create_service(writing: WriteTransaction, body: Body) -> Body:
     """Check and store a service, with a tag service beside it when it names none. Raises RestError 400."""
     definition = await _definition(writing, body)
-    refuse(service_failures(body, definition=definition, others=await writing.all(Kind.SERVICE)))
+    refuse(service_failures(body, definition=definition, others=await writing.all(ObjectKind.SERVICE)))
     if body["type"] != TAG_TYPE and not body.get("tagService"):
         body = {**body, "tagService": await _tag_service(writing, body["name"])}
-    made = await writing.create(Kind.SERVICE, kept(body))
+    made = await writing.create(ObjectKind.SERVICE, kept(body))
     for what in What:
         await writing.bump(what, [made["name"]])
     return made
 
 
-async def _tag_service(writing: Writing, name: str) -> str | None:
+async def _tag_service(writing: WriteTransaction, name: str) -> str | None:
     """Return the tag service for a service: `dev_tag` for `dev_hive`, made when it is not there."""
-    if await writing.named(Kind.SERVICE_DEF, TAG_TYPE) is None:
+    if await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE) is None:
         return None
     stem = name.rpartition("_")[0] or name
     wanted = f"{stem}_tag"
-    found = await writing.named(Kind.SERVICE, wanted)
+    found = await writing.named(ObjectKind.SERVICE, wanted)
     if found is None:
         body = checked(SERVICE, {"name": wanted, "type": TAG_TYPE})
         found = await create_service(writing, body)
@@ -104,7 +104,7 @@ async def _update(call: Call) -> web.Response:
     call.require_administrator("change services")
     body = checked(SERVICE, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, Kind.SERVICE)
+        stored = await named(call, writing, ObjectKind.SERVICE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceID mismatch: the path and the body name two services")
         body["id"] = stored["id"]
@@ -112,8 +112,8 @@ async def _update(call: Call) -> web.Response:
         return answer(told(call, made, await writing.versions()))
 
 
-async def _replace(writing: Writing, stored: Body, body: Body) -> Body:
-    others = [one for one in await writing.all(Kind.SERVICE) if one["id"] != stored["id"]]
+async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
+    others = [one for one in await writing.all(ObjectKind.SERVICE) if one["id"] != stored["id"]]
     definition = await _definition(writing, body)
     refuse(
         service_failures(body, definition=definition, others=others, stored=stored, updating=True),
@@ -121,7 +121,7 @@ async def _replace(writing: Writing, stored: Body, body: Body) -> Body:
     if body["name"] != stored["name"]:
         await _refuse_zoned(writing, stored["name"], "renamed")
         await writing.rename_service(stored["name"], body["name"])
-    made = await writing.update(Kind.SERVICE, stored, kept(body))
+    made = await writing.update(ObjectKind.SERVICE, stored, kept(body))
     await writing.bump(What.POLICY, [made["name"], *await writing.linked(made["name"])], Changed.SERVICE)
     if made.get("tagService") != stored.get("tagService"):
         await writing.bump(What.TAG, [made["name"]])
@@ -131,39 +131,39 @@ async def _replace(writing: Writing, stored: Body, body: Body) -> Body:
 async def _delete(call: Call) -> web.Response:
     call.require_administrator("delete services")
     async with call.store.writing(call.user) as writing:
-        await remove_service(writing, await named(call, writing, Kind.SERVICE))
+        await remove_service(writing, await named(call, writing, ObjectKind.SERVICE))
     return no_content()
 
 
-async def remove_service(writing: Writing, service: Body) -> None:
+async def remove_service(writing: WriteTransaction, service: Body) -> None:
     """Delete a service with its policies and tags. Raises RestError 400 while a zone names it."""
     name = service["name"]
     await _refuse_zoned(writing, name, "deleted")
-    for policy in await writing.all(Kind.POLICY, service=name):
+    for policy in await writing.all(ObjectKind.POLICY, service=name):
         await remove(writing, service, policy)
     for linked in await writing.linked(name):
-        other = await writing.named(Kind.SERVICE, linked)
+        other = await writing.named(ObjectKind.SERVICE, linked)
         if other is not None:
             without = {key: value for key, value in other.items() if key != "tagService"}
-            await writing.update(Kind.SERVICE, other, without, check_version=False)
+            await writing.update(ObjectKind.SERVICE, other, without, check_version=False)
             await writing.bump(What.POLICY, [linked], Changed.SERVICE)
-    tags = await writing.named(Kind.TAGS, name)
+    tags = await writing.named(ObjectKind.TAGS, name)
     if tags is not None:
-        await writing.delete(Kind.TAGS, tags, name=name)
-    await writing.delete(Kind.SERVICE, service)
+        await writing.delete(ObjectKind.TAGS, tags, name=name)
+    await writing.delete(ObjectKind.SERVICE, service)
     await writing.forget_service(name)
 
 
-async def _refuse_zoned(reading: Reading, service: str, what: str) -> None:
-    for zone in await reading.all(Kind.ZONE):
+async def _refuse_zoned(reading: ReadTransaction, service: str, what: str) -> None:
+    for zone in await reading.all(ObjectKind.ZONE):
         if service in (zone.get("services") or {}) or service in (zone.get("tagServices") or ()):
             raise bad_request(f"service `{service}` cannot be {what}: zone `{zone['name']}` holds it")
 
 
-async def _definition(reading: Reading, body: Mapping[str, Any]) -> Definition | None:
+async def _definition(reading: ReadTransaction, body: Mapping[str, Any]) -> ServiceType | None:
     type_ = body.get("type")
-    found = await reading.named(Kind.SERVICE_DEF, type_) if type_ else None
-    return None if found is None else Definition(found)
+    found = await reading.named(ObjectKind.SERVICE_DEF, type_) if type_ else None
+    return None if found is None else ServiceType(found)
 
 
 def kept(body: Mapping[str, Any]) -> Body:

@@ -14,7 +14,7 @@ from gateway.admin.ranger.json_fields import (
     TEXTS,
     WHOLE,
     ZERO,
-    Field,
+    JsonField,
     Object,
     defaulting,
     list_of,
@@ -26,7 +26,7 @@ from gateway.admin.ranger.json_fields import (
 
 __all__ = ["Object", "read", "show"]
 
-BASE: dict[str, Field] = {
+BASE: dict[str, JsonField] = {
     "id": WHOLE,
     "guid": TEXT,
     "isEnabled": ON,
@@ -43,7 +43,7 @@ _CONDITION = object_of({"type": TEXT, "values": _WHOLE_TEXTS})
 _ACCESS = object_of({"type": TEXT, "isAllowed": ON})
 _VALUES = object_of({"values": TEXTS, "isExcludes": OFF, "isRecursive": OFF})
 RESOURCES = map_of(_VALUES)
-_ITEM: dict[str, Field] = {
+_ITEM: dict[str, JsonField] = {
     "accesses": list_of(_ACCESS),
     "users": TEXTS,
     "groups": TEXTS,
@@ -113,7 +113,7 @@ SERVICE = object_of(
         "tagUpdateTime": DATE,
     }
 )
-_NAMED: dict[str, Field] = {"itemId": WHOLE, "name": TEXT, "label": TEXT, "description": TEXT}
+_NAMED: dict[str, JsonField] = {"itemId": WHOLE, "name": TEXT, "label": TEXT, "description": TEXT}
 _ACCESS_DEF = list_of(object_of({**_NAMED, "impliedGrants": TEXTS, "category": TEXT}, rest=True))
 _RESOURCE_DEF = list_of(
     object_of(
@@ -191,7 +191,9 @@ ROLE = object_of(
         "createdByUser": TEXT,
     }
 )
-_STAMPS: dict[str, Field] = {n: BASE[n] for n in ("id", "createdBy", "updatedBy", "createTime", "updateTime")}
+_STAMPS: dict[str, JsonField] = {
+    n: BASE[n] for n in ("id", "createdBy", "updatedBy", "createTime", "updateTime")
+}
 ZONE = object_of(
     {
         **BASE,

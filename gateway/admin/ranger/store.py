@@ -16,7 +16,7 @@ import asyncpg
 import orjson
 
 from gateway.admin.ranger.kinds import GATEWAY
-from gateway.admin.ranger.transactions import Reading, Writing, as_text
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
 from gateway.database.migrate import migrate
 
 _LOCK = 0x736C756963652052
@@ -30,7 +30,7 @@ class Store:
         self,
         dsn: str,
         *,
-        prepare: Callable[[Writing], Awaitable[None]] | None = None,
+        prepare: Callable[[WriteTransaction], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
         connections: int = 8,
         timeout_s: float = 30.0,
@@ -50,22 +50,22 @@ class Store:
             pool.terminate()
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Reading]:
+    async def reading(self) -> AsyncIterator[ReadTransaction]:
         """Yield one instant to read from. Raises OSError, TimeoutError or asyncpg's errors."""
         pool = await self._open()
         async with (
             pool.acquire(timeout=self._timeout_s) as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            yield Reading(connection)
+            yield ReadTransaction(connection)
 
     @asynccontextmanager
-    async def writing(self, who: str) -> AsyncIterator[Writing]:
+    async def writing(self, who: str) -> AsyncIterator[WriteTransaction]:
         """Yield a change; it is committed when the block ends well. Other writers wait meanwhile."""
         pool = await self._open()
         async with pool.acquire(timeout=self._timeout_s) as connection, connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-            yield Writing(connection, who, int(self._clock() * 1000))
+            yield WriteTransaction(connection, who, int(self._clock() * 1000))
 
     async def saw_plugin(self, service: str, plugin: str, address: str, info: Mapping[str, Any]) -> None:
         """Note that a plugin asked; it has no history and waits for no writer."""
@@ -109,7 +109,7 @@ class Store:
                 if self._prepare is not None:
                     async with connection.transaction():
                         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-                        await self._prepare(Writing(connection, GATEWAY, int(self._clock() * 1000)))
+                        await self._prepare(WriteTransaction(connection, GATEWAY, int(self._clock() * 1000)))
         except BaseException:
             pool.terminate()
             raise

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import Object, show
 from gateway.admin.ranger.signature import resource_signature
 from gateway.admin.ranger.validation import MISSING, Failure
@@ -22,12 +22,12 @@ OPERATIONS = ("set", "add_or_update", "delete", "replace")
 UNKNOWN_OPERATION, UNKNOWN_TAG, BAD_TAG = 9040, 9041, 9042
 
 
-def tag_failures(given: Mapping[str, Any], service: str, definition: Definition) -> list[Failure]:
+def tag_failures(given: Mapping[str, Any], service: str, definition: ServiceType) -> list[Failure]:
     """Return everything that is wrong with an import that was read by `shapes`."""
     return list(_failures(given, service, definition))
 
 
-def _failures(given: Mapping[str, Any], service: str, definition: Definition) -> Iterator[Failure]:
+def _failures(given: Mapping[str, Any], service: str, definition: ServiceType) -> Iterator[Failure]:
     op = (given.get("op") or "").lower()
     if op not in OPERATIONS:
         yield Failure(UNKNOWN_OPERATION, f"`{op}` is no operation; known: {', '.join(OPERATIONS)}", "op")

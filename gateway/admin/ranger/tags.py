@@ -17,12 +17,12 @@ from gateway.admin.ranger.calls import (
     not_found,
     refuse,
 )
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.kinds import Body, ObjectKind, What
 from gateway.admin.ranger.shapes import SERVICE_TAGS
 from gateway.admin.ranger.tag_changes import imported, tag_failures
-from gateway.admin.ranger.transactions import Reading
+from gateway.admin.ranger.transactions import ReadTransaction
 
 MAX_TAGS_BYTES = 64 * 1024**2
 
@@ -30,7 +30,7 @@ MAX_TAGS_BYTES = 64 * 1024**2
 async def _get(call: Call) -> web.Response:
     async with call.store.reading() as reading:
         service = await _service(call, reading)
-        stored = await reading.named(Kind.TAGS, service["name"]) or {}
+        stored = await reading.named(ObjectKind.TAGS, service["name"]) or {}
         version = await reading.version(service["name"], What.TAG)
     return answer(
         {
@@ -56,14 +56,14 @@ async def _put(call: Call) -> web.Response:
         name = service["name"]
         if service["type"] == "tag":
             raise bad_request(f"`{name}` is a tag service; tags belong to the service that has the resources")
-        definition = Definition(await writing.named(Kind.SERVICE_DEF, service["type"]) or {})
+        definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         refuse(await asyncio.to_thread(tag_failures, given, name, definition))
-        stored = await writing.named(Kind.TAGS, name)
+        stored = await writing.named(ObjectKind.TAGS, name)
         body = await asyncio.to_thread(_merged, stored, given, name)
         if stored is None:
-            await writing.create(Kind.TAGS, body, name=name)
+            await writing.create(ObjectKind.TAGS, body, name=name)
         else:
-            await writing.update(Kind.TAGS, stored, body, name=name, check_version=False)
+            await writing.update(ObjectKind.TAGS, stored, body, name=name, check_version=False)
         await writing.bump(What.TAG, [name])
     return no_content()
 
@@ -73,9 +73,9 @@ def _merged(stored: Body | None, given: Body, service: str) -> Body:
     return merged
 
 
-async def _service(call: Call, reading: Reading) -> Body:
+async def _service(call: Call, reading: ReadTransaction) -> Body:
     """Return the service of the path. Raises RestError 404, and 403 for who does not administer it."""
-    service = await reading.named(Kind.SERVICE, call.path("service"))
+    service = await reading.named(ObjectKind.SERVICE, call.path("service"))
     if service is None:
         raise not_found(f"there is no service `{call.path('service')}`")
     if not call.access.administers_service(call.principal, service):

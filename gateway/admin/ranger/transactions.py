@@ -17,10 +17,10 @@ from gateway.admin.ranger.kinds import (
     GATEWAY,
     NEVER,
     Body,
-    Change,
     Changed,
     Conflict,
-    Kind,
+    ObjectChange,
+    ObjectKind,
     Past,
     Version,
     What,
@@ -33,7 +33,7 @@ _KEPT = ("id", "guid", "createdBy", "createTime")
 """What an update does not change."""
 
 
-class Reading:
+class ReadTransaction:
     """One instant of the store. Bodies that are returned are the caller's own."""
 
     def __init__(self, connection: Any) -> None:
@@ -46,22 +46,27 @@ class Reading:
         """Whether all that is read has come to stay."""
         return True
 
-    async def get(self, kind: Kind, id_: int) -> Body | None:
+    async def get(self, kind: ObjectKind, id_: int) -> Body | None:
         """Return the object with the id."""
         return _one(await self._rows("kind = $1 AND id = $2", kind, id_))
 
-    async def named(self, kind: Kind, name: str, *, service: str = "", zone: str = "") -> Body | None:
+    async def named(self, kind: ObjectKind, name: str, *, service: str = "", zone: str = "") -> Body | None:
         """Return the object of that name; service and zone are for policies."""
         where = "kind = $1 AND name = $2 AND service = $3 AND zone = $4"
         return _one(await self._rows(where, kind, name, service, zone))
 
-    async def by_guid(self, kind: Kind, guid: str, *, service: str = "", zone: str = "") -> Body | None:
+    async def by_guid(self, kind: ObjectKind, guid: str, *, service: str = "", zone: str = "") -> Body | None:
         """Return the object with the guid; of policies, an empty service or zone means any."""
         where = "kind = $1 AND guid = $2 AND $3 IN ('', service) AND $4 IN ('', zone)"
         return _one(await self._rows(where, kind, guid, service, zone))
 
     async def all(
-        self, kind: Kind, *, service: str | None = None, zone: str | None = None, name: str | None = None
+        self,
+        kind: ObjectKind,
+        *,
+        service: str | None = None,
+        zone: str | None = None,
+        name: str | None = None,
     ) -> list[Body]:
         """Return all objects of a kind, lowest id first; of policies those of a service, zone or name."""
         where = "kind = $1 AND ($2::text IS NULL OR service = $2) AND ($3::text IS NULL OR zone = $3)"
@@ -125,7 +130,7 @@ class Reading:
         )
         return [row["name"] for row in rows]
 
-    async def count(self, kind: Kind, *, service: str) -> int:
+    async def count(self, kind: ObjectKind, *, service: str) -> int:
         """Return how many objects of a kind a service has."""
         query = "SELECT count(*) FROM sluice.ranger_object WHERE kind = $1 AND service = $2"
         return int(await self._connection.fetchval(query, kind, service))
@@ -146,7 +151,7 @@ class Reading:
         )
         return {(r["service"], What(r["what"])): Version(r["version"], r["updated_ms"]) for r in rows}
 
-    async def changes(self, service: str, after: int) -> list[Change]:
+    async def changes(self, service: str, after: int) -> list[ObjectChange]:
         """Return what was changed after a version of a service's policies, oldest first."""
         rows = await self._connection.fetch(
             "SELECT version, change, body FROM sluice.ranger_change WHERE service = $1 AND version > $2"
@@ -154,9 +159,9 @@ class Reading:
             service,
             after,
         )
-        return [Change(row["version"], row["change"], _body(row["body"])) for row in rows]
+        return [ObjectChange(row["version"], row["change"], _body(row["body"])) for row in rows]
 
-    async def history(self, kind: Kind, object_id: int) -> list[Past]:
+    async def history(self, kind: ObjectKind, object_id: int) -> list[Past]:
         """Return what happened to one object, oldest first."""
         rows = await self._connection.fetch(
             "SELECT time, who, action, kind, object_id, name, service, version, before, after"
@@ -175,7 +180,7 @@ class Reading:
         return _decode(rows)
 
 
-class Writing(Reading):
+class WriteTransaction(ReadTransaction):
     """One change under way: it is seen by nobody until it ends well, and leaves nothing when it does not."""
 
     def __init__(self, connection: Any, who: str, now_ms: int) -> None:
@@ -190,7 +195,7 @@ class Writing(Reading):
         return not self._changed
 
     async def create(
-        self, kind: Kind, body: Body, *, name: str | None = None, signature: str | None = None
+        self, kind: ObjectKind, body: Body, *, name: str | None = None, signature: str | None = None
     ) -> Body:
         """Store a new object and return it with its id, guid, version 1, times and creator.
 
@@ -223,7 +228,7 @@ class Writing(Reading):
 
     async def update(
         self,
-        kind: Kind,
+        kind: ObjectKind,
         stored: Body,
         body: Body,
         *,
@@ -260,7 +265,7 @@ class Writing(Reading):
         await self._remember("update", kind, made, name, before=stored, after=made)
         return made
 
-    async def delete(self, kind: Kind, stored: Body, *, name: str | None = None) -> None:
+    async def delete(self, kind: ObjectKind, stored: Body, *, name: str | None = None) -> None:
         """Remove an object; its history stays."""
         await self._connection.execute(
             "DELETE FROM sluice.ranger_object WHERE kind = $1 AND id = $2", kind, stored["id"]
@@ -346,7 +351,7 @@ class Writing(Reading):
     def _time(self) -> datetime:
         return datetime.fromtimestamp(self.now_ms / 1000, UTC)
 
-    async def _next_id(self, kind: Kind, wanted: int | None) -> int:
+    async def _next_id(self, kind: ObjectKind, wanted: int | None) -> int:
         if wanted and await self.get(kind, wanted) is None:
             await self._connection.execute(
                 "INSERT INTO sluice.ranger_counter AS c (kind, last) VALUES ($1, $2)"
@@ -366,7 +371,7 @@ class Writing(Reading):
     async def _remember(
         self,
         action: str,
-        kind: Kind,
+        kind: ObjectKind,
         body: Body,
         name: str | None,
         *,
@@ -392,9 +397,9 @@ class Writing(Reading):
         )
 
 
-def _keys(kind: Kind, body: Body, name: str | None) -> tuple[str, str, str]:
+def _keys(kind: ObjectKind, body: Body, name: str | None) -> tuple[str, str, str]:
     """Return name, service and zone as the columns hold them."""
-    if kind is Kind.POLICY:
+    if kind is ObjectKind.POLICY:
         return body["name"], body["service"], body.get("zoneName") or ""
     return name or body["name"], "", ""
 

@@ -11,7 +11,16 @@ from aiohttp import BodyPartReader, ClientPayloadError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 import gateway
-from gateway.admin.ranger.calls import Call, Invalid, RestError, Route, bad_request, no_content, parse, refuse
+from gateway.admin.ranger.calls import (
+    Call,
+    Invalid,
+    RangerError,
+    Route,
+    bad_request,
+    no_content,
+    parse,
+    refuse,
+)
 from gateway.admin.ranger.importing import (
     Mapped,
     exported,
@@ -23,13 +32,13 @@ from gateway.admin.ranger.importing import (
     policies_of,
     roles_of,
 )
-from gateway.admin.ranger.kinds import Body, Kind
+from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import delete_policy, offer_policy
 from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import MAX_PAGE, find
 from gateway.admin.ranger.sending import send
-from gateway.admin.ranger.transactions import Writing
+from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.admin.ranger.validation import Failure
 
 MAX_FILE_BYTES = 64 * 1024**2
@@ -51,7 +60,7 @@ async def _export_policies(call: Call) -> web.StreamResponse:
 async def _export_roles(call: Call) -> web.StreamResponse:
     call.require_administrator("export roles")
     async with call.store.reading() as reading:
-        roles = await reading.all(Kind.ROLE)
+        roles = await reading.all(ObjectKind.ROLE)
     return await _file(
         call, find("role", roles, {"pageSize": str(MAX_PAGE), **call.parameters()}).items, "roles"
     )
@@ -90,10 +99,10 @@ async def _import_policies(call: Call) -> web.Response:
     return no_content()
 
 
-async def _taken(call: Call, writing: Writing, policies: Sequence[Body]) -> list[Body]:
+async def _taken(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
     """Return the policies that the request asks for: of some types of services, with some resource."""
     types = [t.strip() for t in call.parameter("serviceType").split(",") if t.strip()]
-    known = {one["name"]: one["type"] for one in await writing.all(Kind.SERVICE)}
+    known = {one["name"]: one["type"] for one in await writing.all(ObjectKind.SERVICE)}
     taken = limited(policies, service_types=known, wanted=types)
     resource = call.parameter("polResource").lower()
     if resource:
@@ -107,15 +116,15 @@ def _has_value(policy: Body, text: str) -> bool:
     )
 
 
-async def _make_room(call: Call, writing: Writing, policies: Sequence[Body]) -> None:
+async def _make_room(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> None:
     """Delete what the services have in the zones that the import fills."""
     places = {(policy["service"], policy["zoneName"]) for policy in policies}
     for service, zone in sorted(places):
-        for stored in await writing.all(Kind.POLICY, service=service, zone=zone):
+        for stored in await writing.all(ObjectKind.POLICY, service=service, zone=zone):
             await delete_policy(writing, call.access, call.principal, stored)
 
 
-async def _put(call: Call, writing: Writing, policies: Sequence[Body]) -> None:
+async def _put(call: Call, writing: WriteTransaction, policies: Sequence[Body]) -> None:
     """Store the policies. Raises RestError that tells what is wrong with every one of them."""
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
@@ -147,7 +156,7 @@ async def _import_roles(call: Call) -> web.Response:
     async with call.store.writing(call.user) as writing:
         for role in _inner_first(roles):
             fresh = {**role, "id": None, "guid": None, "version": None}
-            stored = await writing.named(Kind.ROLE, role.get("name") or "")
+            stored = await writing.named(ObjectKind.ROLE, role.get("name") or "")
             if stored is None:
                 await create_role(writing, fresh)
             elif call.flag("updateIfExists"):
@@ -202,7 +211,7 @@ async def _bytes(part: BodyPartReader, limit: int) -> bytes:
     while chunk := await part.read_chunk(256 * 1024):
         size += len(chunk)
         if size > limit:
-            raise RestError(413, f"`{part.name}` has more than {limit} bytes")
+            raise RangerError(413, f"`{part.name}` has more than {limit} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 

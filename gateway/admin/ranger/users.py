@@ -12,12 +12,12 @@ from aiohttp import web
 
 from gateway.admin.ranger.calls import Call, Route, answer, bad_request, checked, named, no_content, not_found
 from gateway.admin.ranger.downloads import other_attributes
-from gateway.admin.ranger.json_fields import Field, show
-from gateway.admin.ranger.kinds import Body, Kind, What
+from gateway.admin.ranger.json_fields import JsonField, show
+from gateway.admin.ranger.kinds import Body, ObjectKind, What
 from gateway.admin.ranger.principal_removal import forget, used_by
 from gateway.admin.ranger.searching import find
 from gateway.admin.ranger.shapes import GROUP, GROUP_USER, USER
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 
 _USERS, _GROUPS, _MEMBERS = "vXUsers", "vXGroups", "vXGroupUsers"
 _LONGEST_NAME = 767
@@ -27,8 +27,8 @@ _BASE = "/xusers"
 async def _list_users(call: Call) -> web.Response:
     call.require_administrator("list users")
     async with call.store.reading() as reading:
-        users = await reading.all(Kind.USER)
-        members = await reading.all(Kind.GROUP_USER)
+        users = await reading.all(ObjectKind.USER)
+        members = await reading.all(ObjectKind.GROUP_USER)
     page = find("user", _exact_first(users, call.parameter("name")), call.parameters())
     page.items[:] = [_with_groups(user, members) for user in page.items]
     return answer(page.wrapped(_USERS))
@@ -37,7 +37,7 @@ async def _list_users(call: Call) -> web.Response:
 async def _list_groups(call: Call) -> web.Response:
     call.require_administrator("list groups")
     async with call.store.reading() as reading:
-        groups = await reading.all(Kind.GROUP)
+        groups = await reading.all(ObjectKind.GROUP)
     return answer(
         find("group", _exact_first(groups, call.parameter("name")), call.parameters()).wrapped(_GROUPS)
     )
@@ -52,18 +52,18 @@ def _exact_first(found: Sequence[Body], name: str) -> Sequence[Body]:
 async def _list_members(call: Call) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
-        members = await reading.all(Kind.GROUP_USER)
+        members = await reading.all(ObjectKind.GROUP_USER)
     return answer(find("group-user", members, call.parameters()).wrapped(_MEMBERS))
 
 
 async def _members_of_group(call: Call) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
-        group = await reading.named(Kind.GROUP, call.path("name"))
+        group = await reading.named(ObjectKind.GROUP, call.path("name"))
         if group is None:
             raise not_found()
-        members = await reading.all(Kind.GROUP_USER)
-        users = await reading.all(Kind.USER)
+        members = await reading.all(ObjectKind.GROUP_USER)
+        users = await reading.all(ObjectKind.USER)
     inside = {m["userId"] for m in members if m["parentGroupId"] == group["id"]}
     return answer(
         {
@@ -82,11 +82,11 @@ def _with_groups(user: Body, members: Iterable[Mapping[str, Any]]) -> Body:
     }
 
 
-async def _told(reading: Reading, kind: Kind, body: Body) -> Body:
-    return _with_groups(body, await reading.all(Kind.GROUP_USER)) if kind is Kind.USER else body
+async def _told(reading: ReadTransaction, kind: ObjectKind, body: Body) -> Body:
+    return _with_groups(body, await reading.all(ObjectKind.GROUP_USER)) if kind is ObjectKind.USER else body
 
 
-def _get(kind: Kind) -> Callable[[Call], Any]:
+def _get(kind: ObjectKind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("read users and groups")
         async with call.store.reading() as reading:
@@ -95,7 +95,7 @@ def _get(kind: Kind) -> Callable[[Call], Any]:
     return handle
 
 
-def _create(kind: Kind) -> Callable[[Call], Any]:
+def _create(kind: ObjectKind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("create users and groups")
         given = await call.body()
@@ -104,7 +104,7 @@ def _create(kind: Kind) -> Callable[[Call], Any]:
             if await writing.named(kind, body["name"]) is not None:
                 raise bad_request(f"there is a {kind} `{body['name']}`")
             made = await writing.create(kind, _kept(body))
-            if kind is Kind.USER:
+            if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
             await writing.bump_all(What.USER_STORE)
             return answer(await _told(writing, kind, made))
@@ -112,7 +112,7 @@ def _create(kind: Kind) -> Callable[[Call], Any]:
     return handle
 
 
-def _update(kind: Kind) -> Callable[[Call], Any]:
+def _update(kind: ObjectKind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("change users and groups")
         given = await call.body()
@@ -124,7 +124,7 @@ def _update(kind: Kind) -> Callable[[Call], Any]:
             if body["name"] != stored["name"]:
                 raise bad_request(f"{kind} `{stored['name']}` cannot be renamed: policies name it")
             made = await writing.update(kind, stored, _kept(body), check_version=False)
-            if kind is Kind.USER:
+            if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
             await writing.bump_all(What.USER_STORE)
             return answer(await _told(writing, kind, made))
@@ -132,21 +132,21 @@ def _update(kind: Kind) -> Callable[[Call], Any]:
     return handle
 
 
-def _delete(kind: Kind) -> Callable[[Call], Any]:
+def _delete(kind: ObjectKind) -> Callable[[Call], Any]:
     async def handle(call: Call) -> web.Response:
         call.require_administrator("delete users and groups")
         async with call.store.writing(call.user) as writing:
             stored = await named(call, writing, kind)
-            list_name = "users" if kind is Kind.USER else "groups"
+            list_name = "users" if kind is ObjectKind.USER else "groups"
             if call.flag("forceDelete"):
                 await forget(writing, list_name, stored["name"])
             else:
                 user = await used_by(writing, list_name, stored["name"])
                 if user is not None:
                     raise bad_request(f"{kind} `{stored['name']}` cannot be deleted: {user} names it")
-            for member in await writing.all(Kind.GROUP_USER):
-                if member["userId" if kind is Kind.USER else "parentGroupId"] == stored["id"]:
-                    await writing.delete(Kind.GROUP_USER, member, name=_key(member))
+            for member in await writing.all(ObjectKind.GROUP_USER):
+                if member["userId" if kind is ObjectKind.USER else "parentGroupId"] == stored["id"]:
+                    await writing.delete(ObjectKind.GROUP_USER, member, name=_key(member))
             await writing.delete(kind, stored)
             await writing.bump_all(What.USER_STORE)
         return no_content()
@@ -154,9 +154,9 @@ def _delete(kind: Kind) -> Callable[[Call], Any]:
     return handle
 
 
-def _checked(kind: Kind, given: Body) -> Body:
+def _checked(kind: ObjectKind, given: Body) -> Body:
     """Return a user or group with defaults. Raises RestError 400."""
-    shape: Field = USER if kind is Kind.USER else GROUP
+    shape: JsonField = USER if kind is ObjectKind.USER else GROUP
     body = checked(shape, given)
     name = (body.get("name") or "").strip()
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -173,34 +173,34 @@ def _kept(body: Body) -> Body:
     return show({key: value for key, value in body.items() if key not in left_out})  # type: ignore[no-any-return]
 
 
-async def _join(writing: Writing, user: Body, given: Body, body: Body) -> None:
+async def _join(writing: WriteTransaction, user: Body, given: Body, body: Body) -> None:
     """Make the user's groups those that the body lists; a body that lists none leaves them alone."""
     wanted: dict[int, Body] = {}
     if given.get("groupIdList") is not None:
         for id_ in body["groupIdList"]:
-            wanted[id_] = await _group(writing, await writing.get(Kind.GROUP, id_ or 0), id_)
+            wanted[id_] = await _group(writing, await writing.get(ObjectKind.GROUP, id_ or 0), id_)
     elif given.get("groupNameList") is not None:
         for name in filter(None, body["groupNameList"]):
-            group = await _group(writing, await writing.named(Kind.GROUP, name), name)
+            group = await _group(writing, await writing.named(ObjectKind.GROUP, name), name)
             wanted[group["id"]] = group
     else:
         return
-    for member in await writing.all(Kind.GROUP_USER):
+    for member in await writing.all(ObjectKind.GROUP_USER):
         if member["userId"] == user["id"] and wanted.pop(member["parentGroupId"], None) is None:
-            await writing.delete(Kind.GROUP_USER, member, name=_key(member))
+            await writing.delete(ObjectKind.GROUP_USER, member, name=_key(member))
     for group in wanted.values():
         await _add_member(writing, group, user)
 
 
-async def _group(writing: Writing, found: Body | None, wanted: object) -> Body:
+async def _group(writing: WriteTransaction, found: Body | None, wanted: object) -> Body:
     if found is None:
         raise bad_request(f"there is no group `{wanted}`")
     return found
 
 
-async def _add_member(writing: Writing, group: Body, user: Body) -> Body:
+async def _add_member(writing: WriteTransaction, group: Body, user: Body) -> Body:
     body = {"name": group["name"], "parentGroupId": group["id"], "userId": user["id"]}
-    return await writing.create(Kind.GROUP_USER, body, name=_key(body))
+    return await writing.create(ObjectKind.GROUP_USER, body, name=_key(body))
 
 
 def _key(member: Mapping[str, Any]) -> str:
@@ -214,7 +214,7 @@ async def _create_member(call: Call) -> web.Response:
     async with call.store.writing(call.user) as writing:
         group, user = await _ends(writing, body)
         known = await writing.named(
-            Kind.GROUP_USER, _key({"parentGroupId": group["id"], "userId": user["id"]})
+            ObjectKind.GROUP_USER, _key({"parentGroupId": group["id"], "userId": user["id"]})
         )
         if known is not None:
             return answer(known)
@@ -227,23 +227,25 @@ async def _update_member(call: Call) -> web.Response:
     call.require_administrator("put users into groups")
     body = checked(GROUP_USER, await call.body())
     async with call.store.writing(call.user) as writing:
-        stored = await writing.get(Kind.GROUP_USER, body.get("id") or 0)
+        stored = await writing.get(ObjectKind.GROUP_USER, body.get("id") or 0)
         if stored is None:
             raise bad_request(f"there is no membership with id {body.get('id')}")
         group, user = await _ends(writing, body)
         changed = {"name": group["name"], "parentGroupId": group["id"], "userId": user["id"]}
-        made = await writing.update(Kind.GROUP_USER, stored, changed, name=_key(changed), check_version=False)
+        made = await writing.update(
+            ObjectKind.GROUP_USER, stored, changed, name=_key(changed), check_version=False
+        )
         await writing.bump_all(What.USER_STORE)
         return answer(made)
 
 
-async def _ends(writing: Writing, body: Body) -> tuple[Body, Body]:
+async def _ends(writing: WriteTransaction, body: Body) -> tuple[Body, Body]:
     """Return the group and the user of a membership. Raises RestError 400."""
     if body.get("parentGroupId") is not None:
-        group = await writing.get(Kind.GROUP, body["parentGroupId"])
+        group = await writing.get(ObjectKind.GROUP, body["parentGroupId"])
     else:
-        group = await writing.named(Kind.GROUP, body.get("name") or "")
-    user = await writing.get(Kind.USER, body.get("userId") or 0)
+        group = await writing.named(ObjectKind.GROUP, body.get("name") or "")
+    user = await writing.get(ObjectKind.USER, body.get("userId") or 0)
     if group is None or user is None:
         raise bad_request("a membership needs a group (`parentGroupId` or `name`) and a user (`userId`)")
     return group, user
@@ -252,15 +254,15 @@ async def _ends(writing: Writing, body: Body) -> tuple[Body, Body]:
 async def _delete_member(call: Call) -> web.Response:
     call.require_administrator("take users out of groups")
     async with call.store.writing(call.user) as writing:
-        stored = await writing.get(Kind.GROUP_USER, call.path_id())
+        stored = await writing.get(ObjectKind.GROUP_USER, call.path_id())
         if stored is None:
             raise not_found()
-        await writing.delete(Kind.GROUP_USER, stored, name=_key(stored))
+        await writing.delete(ObjectKind.GROUP_USER, stored, name=_key(stored))
         await writing.bump_all(What.USER_STORE)
     return no_content()
 
 
-def _routes(kind: Kind, plural: str, by_name: str) -> tuple[Route, ...]:
+def _routes(kind: ObjectKind, plural: str, by_name: str) -> tuple[Route, ...]:
     secure = f"{_BASE}/secure/{plural}"
     return (
         Route("POST", secure, _create(kind)),
@@ -283,6 +285,6 @@ ROUTES = (
     Route("PUT", f"{_BASE}/groupusers", _update_member),
     Route("GET", f"{_BASE}/groupusers/groupName/{{name}}", _members_of_group),
     Route("DELETE", f"{_BASE}/groupusers/{{id}}", _delete_member),
-    *_routes(Kind.USER, "users", "userName"),
-    *_routes(Kind.GROUP, "groups", "groupName"),
+    *_routes(ObjectKind.USER, "users", "userName"),
+    *_routes(ObjectKind.GROUP, "groups", "groupName"),
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.admin.ranger import validation_texts as texts
-from gateway.admin.ranger.definitions import ACCESS, MASK, ROW_FILTER, Definition
+from gateway.admin.ranger.definitions import ACCESS, MASK, ROW_FILTER, ServiceType
 from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.patterns import NotTaken, matches
 from gateway.admin.ranger.validation import MISSING, Failure
@@ -27,7 +27,7 @@ class Surroundings:
     """What is stored beside the policy. None: there is no such thing."""
 
     service: Mapping[str, Any] | None
-    definition: Definition | None
+    definition: ServiceType | None
     zone: Mapping[str, Any] | None = None
     """The zone of the policy's zoneName."""
     updating: bool = False
@@ -40,7 +40,7 @@ class Surroundings:
     administrator: bool = True
 
 
-def normalised(policy: Object, definition: Definition) -> Object:
+def normalised(policy: Object, definition: ServiceType) -> Object:
     """Return the policy with access types as the definition spells them; unknown ones stay for validation."""
     known = definition.accesses(policy.get("policyType") or 0)
     lists = {
@@ -121,7 +121,7 @@ def _zone(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failure]:
         yield Failure(3048, f"service `{service}` does not belong to zone `{zone}`", "zoneName")
 
 
-def _resources(policy: Mapping[str, Any], around: Surroundings, definition: Definition) -> Iterator[Failure]:
+def _resources(policy: Mapping[str, Any], around: Surroundings, definition: ServiceType) -> Iterator[Failure]:
     if not policy["resources"] or not all(policy["additionalResources"]):
         yield Failure(3026, "a policy needs resources", "resources", type=MISSING)
     for resources in (policy["resources"], *policy["additionalResources"]):
@@ -136,7 +136,7 @@ def _resources(policy: Mapping[str, Any], around: Surroundings, definition: Defi
 
 
 def resource_failures(
-    resources: Mapping[str, Any], definition: Definition, type_: int = ACCESS
+    resources: Mapping[str, Any], definition: ServiceType, type_: int = ACCESS
 ) -> Iterator[Failure]:
     """Yield what is wrong with one resource map."""
     levels, keys = definition.levels(type_), set(resources)
@@ -185,12 +185,12 @@ def _plural(ways: Sequence[object], several: int, single: int) -> int:
     return single if len(ways) == 1 else several
 
 
-def _fits(definition: Definition, type_: int, ways: Sequence[Sequence[str]]) -> str:
+def _fits(definition: ServiceType, type_: int, ways: Sequence[Sequence[str]]) -> str:
     sets = " or ".join("{" + ", ".join(way) + "}" for way in ways) or "nothing"
     return f"a {_TYPES.get(type_, type_)} policy of `{definition.name}` takes resources {sets}"
 
 
-def _items(policy: Mapping[str, Any], definition: Definition) -> Iterator[Failure]:
+def _items(policy: Mapping[str, Any], definition: ServiceType) -> Iterator[Failure]:
     type_ = policy["policyType"]
     given = [name for name in ALL_ITEM_LISTS if policy.get(name)]
     if not given and not policy["isAuditEnabled"]:
@@ -212,7 +212,7 @@ def _items(policy: Mapping[str, Any], definition: Definition) -> Iterator[Failur
             yield Failure(3049, reason, "policy items")
 
 
-def _item(item: Mapping[str, Any], where: str, type_: int, definition: Definition) -> Iterator[Failure]:
+def _item(item: Mapping[str, Any], where: str, type_: int, definition: ServiceType) -> Iterator[Failure]:
     if not (item["users"] or item["groups"] or item["roles"]):
         yield Failure(3020, "an item needs users, groups or roles", where, "users/groups/roles", MISSING)
     for kind, code in (("users", 3053), ("groups", 3054), ("roles", 3055)):
@@ -244,7 +244,7 @@ def _item(item: Mapping[str, Any], where: str, type_: int, definition: Definitio
             yield from texts.sql_failures(text, "filter", where, "filterExpr")
 
 
-def _mask(info: Mapping[str, Any] | None, where: str, definition: Definition) -> Iterator[Failure]:
+def _mask(info: Mapping[str, Any] | None, where: str, definition: ServiceType) -> Iterator[Failure]:
     name = (info or {}).get("dataMaskType")
     if not name:
         yield Failure(UNKNOWN_MASK, "a mask item needs a mask type", where, "dataMaskType", MISSING)
@@ -257,7 +257,7 @@ def _mask(info: Mapping[str, Any] | None, where: str, definition: Definition) ->
 
 
 def _conditions(
-    conditions: Sequence[Mapping[str, Any] | None], definition: Definition, where: str
+    conditions: Sequence[Mapping[str, Any] | None], definition: ServiceType, where: str
 ) -> Iterator[Failure]:
     for condition in conditions:
         name = (condition or {}).get("type")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gateway.admin.ranger.definitions import MASK, ROW_FILTER, Definition
+from gateway.admin.ranger.definitions import MASK, ROW_FILTER, ServiceType
 from gateway.admin.ranger.patterns import fault_of
 from gateway.admin.ranger.validation import MISSING, Failure
 
@@ -21,7 +21,7 @@ BAD_TAG_SERVICE, BAD_PATTERN = 9010, 9011
 def service_failures(
     service: Mapping[str, Any],
     *,
-    definition: Definition | None,
+    definition: ServiceType | None,
     others: Iterable[Mapping[str, Any]],
     stored: Mapping[str, Any] | None = None,
     updating: bool = False,
@@ -63,7 +63,7 @@ def _service_names(service: Mapping[str, Any], others: list[Mapping[str, Any]]) 
 
 
 def _service_definition(
-    service: Mapping[str, Any], definition: Definition | None, stored: Mapping[str, Any] | None
+    service: Mapping[str, Any], definition: ServiceType | None, stored: Mapping[str, Any] | None
 ) -> Iterator[Failure]:
     type_ = service.get("type")
     if not type_:
@@ -162,7 +162,7 @@ def _def_accesses(given: Mapping[str, Any]) -> Iterator[Failure]:
 def _def_resources(given: Mapping[str, Any]) -> Iterator[Failure]:
     entries = given.get("resources") or []
     yield from _names(entries, "resources")
-    definition = Definition(given)
+    definition = ServiceType(given)
     levels = definition.levels()
     for name, level in levels.items():
         if not _LEVEL_NAME.match(name):
@@ -203,7 +203,7 @@ def _in_circle(name: str, levels: Mapping[str, Any]) -> bool:
 
 
 def _def_overlays(given: Mapping[str, Any]) -> Iterator[Failure]:
-    definition = Definition(given)
+    definition = ServiceType(given)
     resources, accesses = definition.levels(), {str(e.get("name")) for e in given.get("accessTypes") or []}
     for type_, key in ((MASK, "dataMaskDef"), (ROW_FILTER, "rowFilterDef")):
         part = definition.part(type_)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.matching import is_all, overlap
 from gateway.admin.ranger.validation import MISSING, Failure
 
@@ -17,7 +17,7 @@ _AUDITORS = ("auditUsers", "auditUserGroups", "auditRoles")
 def zone_failures(
     zone: Mapping[str, Any],
     *,
-    services: Mapping[str, tuple[Mapping[str, Any], Definition]],
+    services: Mapping[str, tuple[Mapping[str, Any], ServiceType]],
     others: Iterable[Mapping[str, Any]],
     stored: Mapping[str, Any] | None = None,
     updating: bool = False,
@@ -62,7 +62,7 @@ def _members(zone: Mapping[str, Any]) -> Iterator[Failure]:
 
 def _services(
     zone: Mapping[str, Any],
-    services: Mapping[str, tuple[Mapping[str, Any], Definition]],
+    services: Mapping[str, tuple[Mapping[str, Any], ServiceType]],
     others: list[Mapping[str, Any]],
 ) -> Iterator[Failure]:
     for name in zone["tagServices"]:
@@ -86,7 +86,7 @@ def _services(
         yield from _overlaps(name, maps, definition, others)
 
 
-def _resources(service: str, maps: list[Mapping[str, Any]], definition: Definition) -> Iterator[Failure]:
+def _resources(service: str, maps: list[Mapping[str, Any]], definition: ServiceType) -> Iterator[Failure]:
     levels, ways = definition.levels(), definition.hierarchies()
     for resource in maps:
         keys = set(resource)
@@ -106,7 +106,7 @@ def _resources(service: str, maps: list[Mapping[str, Any]], definition: Definiti
 
 
 def _overlaps(
-    service: str, maps: list[Mapping[str, Any]], definition: Definition, others: list[Mapping[str, Any]]
+    service: str, maps: list[Mapping[str, Any]], definition: ServiceType, others: list[Mapping[str, Any]]
 ) -> Iterator[Failure]:
     for other in others:
         theirs = ((other.get("services") or {}).get(service) or {}).get("resources") or []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.matching import match
 from gateway.admin.ranger.validation import Failure
@@ -141,7 +141,7 @@ def _place(
 
 
 def zones_of(
-    service: str, resource: Mapping[str, str], zones: Iterable[Mapping[str, Any]], definition: Definition
+    service: str, resource: Mapping[str, str], zones: Iterable[Mapping[str, Any]], definition: ServiceType
 ) -> list[str]:
     """Return the names of the zones that a resource of a service touches."""
     return [
@@ -155,7 +155,7 @@ def zones_of(
     ]
 
 
-def _values(resource: Mapping[str, Any], definition: Definition) -> Object:
+def _values(resource: Mapping[str, Any], definition: ServiceType) -> Object:
     levels = definition.levels()
     return {
         name: {"values": values, "isRecursive": name in levels and levels[name].recursive_supported}

@@ -25,14 +25,14 @@ from gateway.admin.ranger.calls import (
     one_object,
     refuse,
 )
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Body, Changed, Kind, What
+from gateway.admin.ranger.kinds import Body, Changed, ObjectKind, What
 from gateway.admin.ranger.policy_changes import remove
 from gateway.admin.ranger.searching import MAX_PAGE, find, page, resource_of
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
 from gateway.admin.ranger.signature import policy_signature
-from gateway.admin.ranger.transactions import Reading, Writing
+from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
 
@@ -56,8 +56,8 @@ async def _page_v2(call: Call) -> web.Response:
     return answer({**found, "list": [to_v2(zone) for zone in found["list"]]})
 
 
-async def _readable(call: Call, reading: Reading) -> list[Body]:
-    zones = await reading.all(Kind.ZONE)
+async def _readable(call: Call, reading: ReadTransaction) -> list[Body]:
+    zones = await reading.all(ObjectKind.ZONE)
     return [zone for zone in zones if call.access.audits_zone(call.principal, zone)]
 
 
@@ -95,10 +95,10 @@ async def _create_v2(call: Call) -> web.Response:
         return answer(to_v2(await _make(writing, checked(ZONE, body))))
 
 
-async def _make(writing: Writing, body: Body) -> Body:
+async def _make(writing: WriteTransaction, body: Body) -> Body:
     services = await _services(writing)
-    refuse(zone_failures(body, services=services, others=await writing.all(Kind.ZONE)))
-    made = await writing.create(Kind.ZONE, _stored(body))
+    refuse(zone_failures(body, services=services, others=await writing.all(ObjectKind.ZONE)))
+    made = await writing.create(ObjectKind.ZONE, _stored(body))
     await _bump(writing, made)
     return made
 
@@ -131,15 +131,17 @@ async def _change_v2(call: Call) -> web.Response:
     return answer(body=True)
 
 
-async def _replace(writing: Writing, stored: Body, body: Body, *, check_version: bool = True) -> Body:
+async def _replace(
+    writing: WriteTransaction, stored: Body, body: Body, *, check_version: bool = True
+) -> Body:
     """Check a zone and put it in the place of the stored one. Raises RestError 400 and Conflict."""
     if body.get("id") not in (None, stored["id"]):
         raise bad_request("zoneID mismatch: the path and the body name two zones")
     body = {**body, "id": stored["id"]}
-    others = [one for one in await writing.all(Kind.ZONE) if one["id"] != stored["id"]]
+    others = [one for one in await writing.all(ObjectKind.ZONE) if one["id"] != stored["id"]]
     services = await _services(writing)
     refuse(zone_failures(body, services=services, others=others, stored=stored, updating=True))
-    made = await writing.update(Kind.ZONE, stored, _stored(body), check_version=check_version)
+    made = await writing.update(ObjectKind.ZONE, stored, _stored(body), check_version=check_version)
     await _drop_policies(writing, stored["name"], services, keep=_members(made))
     if made["name"] != stored["name"]:
         await _rename_policies(writing, stored["name"], made["name"])
@@ -152,7 +154,7 @@ async def _delete(call: Call) -> web.Response:
     async with call.store.writing(call.user) as writing:
         stored = await _audited(call, writing)
         await _drop_policies(writing, stored["name"], await _services(writing), keep=frozenset())
-        await writing.delete(Kind.ZONE, stored)
+        await writing.delete(ObjectKind.ZONE, stored)
         await _bump(writing, stored)
     return no_content()
 
@@ -170,36 +172,36 @@ def _members(zone: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({*(zone.get("services") or ()), *(zone.get("tagServices") or ())})
 
 
-async def _services(reading: Reading) -> dict[str, tuple[Body, Definition]]:
-    definitions = {one["name"]: Definition(one) for one in await reading.all(Kind.SERVICE_DEF)}
+async def _services(reading: ReadTransaction) -> dict[str, tuple[Body, ServiceType]]:
+    definitions = {one["name"]: ServiceType(one) for one in await reading.all(ObjectKind.SERVICE_DEF)}
     return {
         one["name"]: (one, definitions[one["type"]])
-        for one in await reading.all(Kind.SERVICE)
+        for one in await reading.all(ObjectKind.SERVICE)
         if one["type"] in definitions
     }
 
 
 async def _drop_policies(
-    writing: Writing,
+    writing: WriteTransaction,
     zone: str,
-    services: Mapping[str, tuple[Body, Definition]],
+    services: Mapping[str, tuple[Body, ServiceType]],
     *,
     keep: frozenset[str],
 ) -> None:
-    for policy in await writing.all(Kind.POLICY, zone=zone):
+    for policy in await writing.all(ObjectKind.POLICY, zone=zone):
         if policy["service"] not in keep:
             await remove(writing, services[policy["service"]][0], policy)
 
 
-async def _rename_policies(writing: Writing, old: str, new: str) -> None:
-    for policy in await writing.all(Kind.POLICY, zone=old):
+async def _rename_policies(writing: WriteTransaction, old: str, new: str) -> None:
+    for policy in await writing.all(ObjectKind.POLICY, zone=old):
         moved = {**policy, "zoneName": new}
         moved["resourceSignature"] = signature = policy_signature(moved)
         enabled = moved.get("isEnabled", True)
-        await writing.update(Kind.POLICY, policy, moved, signature=signature if enabled else None)
+        await writing.update(ObjectKind.POLICY, policy, moved, signature=signature if enabled else None)
 
 
-async def _bump(writing: Writing, *zones: Body) -> None:
+async def _bump(writing: WriteTransaction, *zones: Body) -> None:
     """Make plugins of all services of these zones download everything."""
     services: list[str] = []
     for zone in zones:
@@ -220,7 +222,7 @@ def _header(zone: Mapping[str, Any]) -> Body:
 async def _service_headers(call: Call) -> web.Response:
     async with call.store.reading() as reading:
         zone = await _audited(call, reading)
-        services = [one for one in await reading.all(Kind.SERVICE) if one["name"] in _members(zone)]
+        services = [one for one in await reading.all(ObjectKind.SERVICE) if one["name"] in _members(zone)]
     return answer([_service_header(service) for service in services])
 
 
@@ -231,7 +233,7 @@ def _service_header(service: Mapping[str, Any]) -> Body:
 
 async def _headers_for_service(call: Call) -> web.Response:
     async with call.store.reading() as reading:
-        service = await reading.get(Kind.SERVICE, call.path_id())
+        service = await reading.get(ObjectKind.SERVICE, call.path_id())
         if service is None:
             raise not_found()
         key = "tagServices" if call.flag("isTagService") else "services"
@@ -242,21 +244,23 @@ async def _headers_for_service(call: Call) -> web.Response:
 async def _names_for_resource(call: Call) -> web.Response:
     name, resource = call.path("service"), resource_of(call.parameters())
     async with call.store.reading() as reading:
-        service = await reading.named(Kind.SERVICE, name)
+        service = await reading.named(ObjectKind.SERVICE, name)
         if service is None:
             raise not_found(f"there is no service `{name}`")
-        definition = Definition(await reading.named(Kind.SERVICE_DEF, service["type"]) or {})
+        definition = ServiceType(await reading.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         administers = call.access.administers_service(call.principal, service)
-        zones: Sequence[Body] = await (reading.all(Kind.ZONE) if administers else _readable(call, reading))
+        zones: Sequence[Body] = await (
+            reading.all(ObjectKind.ZONE) if administers else _readable(call, reading)
+        )
     unknown = sorted(set(resource) - set(definition.levels()))
     if unknown:
         raise bad_request(f"`{unknown[0]}` is no resource of service `{name}`")
     return answer(zones_of(name, resource, zones, definition))
 
 
-async def _audited(call: Call, reading: Reading) -> Body:
+async def _audited(call: Call, reading: ReadTransaction) -> Body:
     """Return the zone that the path names. Raises RestError 404, and 403 when the caller may not read it."""
-    found = await named(call, reading, Kind.ZONE)
+    found = await named(call, reading, ObjectKind.ZONE)
     if not call.access.audits_zone(call.principal, found):
         raise forbidden(f"user `{call.user}` may not read zone `{found['name']}`")
     return found

@@ -17,7 +17,7 @@ import orjson
 from gateway import __version__
 from gateway.database.texts import storable
 from gateway.lineage.openlineage.names import Identifier, Naming
-from gateway.lineage.rows import EXPRESSION_CHARS, IMPORTED, Seen
+from gateway.lineage.rows import EXPRESSION_CHARS, IMPORTED, SeenStatement
 from gateway.model.catalog import Table, TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -84,11 +84,11 @@ class EventWriter:
     queries: bool = True
     """Whether plain queries make events."""
 
-    def lines(self, seen: Iterable[Seen]) -> bytes:
+    def lines(self, seen: Iterable[SeenStatement]) -> bytes:
         """Return the events of statements as lines of JSON, each at most about `MAX_EVENT_BYTES` long."""
         return b"".join(line for one in seen for line in self._lines(one))
 
-    def events(self, seen: Seen, *, texts: bool | None = None, columns: bool = True) -> list[Event]:
+    def events(self, seen: SeenStatement, *, texts: bool | None = None, columns: bool = True) -> list[Event]:
         """Return the events of a statement, in the order of their times.
 
         `texts`: other than this writer's; `columns`: whether columns are in them.
@@ -97,7 +97,7 @@ class EventWriter:
             return []
         return _Making(self, seen, self.texts if texts is None else texts, columns).events()
 
-    def _lines(self, seen: Seen) -> Iterator[bytes]:
+    def _lines(self, seen: SeenStatement) -> Iterator[bytes]:
         lines = [_line(event) for event in self.events(seen)]
         for columns in (True, False):
             if all(len(line) <= MAX_EVENT_BYTES for line in lines):
@@ -105,7 +105,7 @@ class EventWriter:
             lines = [_line(event) for event in self._shortened(seen, columns)]
         yield from lines
 
-    def _shortened(self, seen: Seen, columns: bool) -> list[Event]:
+    def _shortened(self, seen: SeenStatement, columns: bool) -> list[Event]:
         events = self.events(seen, texts=False, columns=columns)
         if self.texts:
             # The statement itself says most, and most are short.
@@ -119,7 +119,7 @@ class _Making:
     """The events of one statement, being made."""
 
     writer: EventWriter
-    seen: Seen
+    seen: SeenStatement
     texts: bool
     columns: bool
 
@@ -188,7 +188,7 @@ class _Making:
             )
         return facets
 
-    def _statement(self, seen: Seen, lineage: StatementLineage) -> Facet:
+    def _statement(self, seen: SeenStatement, lineage: StatementLineage) -> Facet:
         """Return the facet of our own: what OpenLineage has no place for."""
         masked = {
             source.column
@@ -310,7 +310,7 @@ def _facet(schema: str, **values: Any) -> Facet:
     return {"_producer": PRODUCER, "_schemaURL": url, **values}
 
 
-def _words(seen: Seen) -> dict[str, Facet]:
+def _words(seen: SeenStatement) -> dict[str, Facet]:
     """Return the facet of a job that has its statement's text."""
     text = storable(seen.text)
     if seen.is_sql:
@@ -318,7 +318,7 @@ def _words(seen: Seen) -> dict[str, Facet]:
     return {"sourceCode": _facet("SourceCodeJobFacet", language="python", sourceCode=text)}
 
 
-def _end_of(seen: Seen) -> str:
+def _end_of(seen: SeenStatement) -> str:
     """Return the type of the event that ends a statement's run; empty while it runs."""
     if seen.outcome in _ENDS:
         return _ENDS[seen.outcome]

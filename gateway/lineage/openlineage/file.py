@@ -16,7 +16,7 @@ from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.lines import LineFile, Lock
 from gateway.lineage.openlineage.waiting import OneThread
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 
 
 class FileSink:
@@ -46,12 +46,12 @@ class FileSink:
     ) -> None:
         await self._thread.end(self._close)
 
-    async def put(self, seen: Sequence[Seen]) -> None:
+    async def put(self, seen: Sequence[SeenStatement]) -> None:
         """Write the events of statements. Raises Faults when the file cannot be written; then some of them
         may be in it."""
         await self._thread.run(self._put, seen)
 
-    def _put(self, seen: Sequence[Seen]) -> None:
+    def _put(self, seen: Sequence[SeenStatement]) -> None:
         self._append(self._writer.lines(seen))
 
     def _append(self, lines: bytes) -> None:

@@ -23,9 +23,9 @@ import structlog
 
 from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
-from gateway.lineage.openlineage.spool import Entry, EventSpool
+from gateway.lineage.openlineage.spool import EventSpool, SpooledEvent
 from gateway.lineage.openlineage.waiting import OneThread
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class HttpOptions:
 
 
 @dataclass(slots=True)
-class Progress:
+class SendingProgress:
     """How sending goes."""
 
     sent: int = 0
@@ -91,7 +91,7 @@ class HttpSink:
         self, options: HttpOptions, spool: EventSpool, writer: EventWriter, *, random: Random | None = None
     ) -> None:
         self.spool = spool
-        self.progress = Progress()
+        self.progress = SendingProgress()
         self._options = options
         self._writer = writer
         self._random = random or Random()  # noqa: S311 - keeps gateways apart; nothing to guess
@@ -117,12 +117,12 @@ class HttpSink:
                 await self._task
         await self._sending.end(self.spool.close)
 
-    async def put(self, seen: Sequence[Seen]) -> None:
+    async def put(self, seen: Sequence[SeenStatement]) -> None:
         """Keep the events of statements for the server. Raises Faults when the disk does not take them."""
         await self._keeping.run(self._keep, seen)
         self._grown.set()
 
-    def _keep(self, seen: Sequence[Seen]) -> None:
+    def _keep(self, seen: Sequence[SeenStatement]) -> None:
         self.spool.append(self._writer.lines(seen))
 
     async def _run(self) -> None:
@@ -148,7 +148,9 @@ class HttpSink:
                 self.spool.passed(entry.end)
             await self._sending.run(self.spool.save)
 
-    async def _send(self, http: aiohttp.ClientSession, entry: Entry, others: Sequence[Entry]) -> None:
+    async def _send(
+        self, http: aiohttp.ClientSession, entry: SpooledEvent, others: Sequence[SpooledEvent]
+    ) -> None:
         """Return when an event was taken, was put aside, or has become too old."""
         options, pause_s, broken = self._options, self._options.first_pause_s, 0
         while self.spool.has(entry.end):

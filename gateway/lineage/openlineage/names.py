@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gateway.database.texts import storable
-from gateway.lineage.rows import Seen, dataset_name
+from gateway.lineage.rows import SeenStatement, dataset_name
 from gateway.model.lineage import Dataset, DatasetKind
 
 JOB_PARTS = frozenset({"operation", "target", "user"})
@@ -49,7 +49,7 @@ class Naming:
     paths: str = "file"
     """Namespace of paths that name no file system."""
 
-    def job_of(self, seen: Seen) -> Identifier:
+    def job_of(self, seen: SeenStatement) -> Identifier:
         """Return the job that a statement is a run of."""
         targets = seen.lineage.targets
         more = f"+{len(targets) - 1}" if len(targets) > 1 else ""
@@ -60,7 +60,7 @@ class Naming:
         )
         return Identifier(self.namespace, name)
 
-    def session_of(self, seen: Seen) -> tuple[str, Identifier] | None:
+    def session_of(self, seen: SeenStatement) -> tuple[str, Identifier] | None:
         """Return id and job of a statement's session, which is the parent of its run; None without one."""
         if not seen.session_id:
             return None
@@ -68,7 +68,7 @@ class Naming:
         name = storable(f"{seen.user}\0{seen.session_id}")
         return str(uuid.uuid5(_SESSIONS, name)), Identifier(self.namespace, f"session.{storable(seen.user)}")
 
-    def dataset(self, dataset: Dataset, seen: Seen) -> Identifier:
+    def dataset(self, dataset: Dataset, seen: SeenStatement) -> Identifier:
         """Return what a dataset is called."""
         match dataset.kind:
             case DatasetKind.TABLE | DatasetKind.VIEW:
@@ -90,7 +90,7 @@ class Naming:
         path = _trimmed(found["path"] or "/")
         return Identifier(namespace, path.lstrip("/") or "/" if scheme in _KEYS else path)
 
-    def _table(self, dataset: Dataset, seen: Seen) -> Identifier:
+    def _table(self, dataset: Dataset, seen: SeenStatement) -> Identifier:
         catalog, *within = dataset.parts or ("",)
         source = self.catalogs.get(catalog)
         if source is None or not within:

@@ -30,7 +30,7 @@ BATCH_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolLimits:
+class EventSpoolLimits:
     """Bounds of the spool."""
 
     max_bytes: int = 1024**3
@@ -41,18 +41,18 @@ class SpoolLimits:
     """Bytes of `refused.jsonl`, after which it becomes `refused.old.jsonl` and a new one begins."""
 
 
-class Position(NamedTuple):
+class EventPosition(NamedTuple):
     """A place in the spool: a segment's number, and bytes of it."""
 
     segment: int
     offset: int
 
 
-class Entry(NamedTuple):
+class SpooledEvent(NamedTuple):
     """An event in the spool."""
 
     line: bytes
-    end: Position
+    end: EventPosition
 
 
 @dataclass(slots=True)
@@ -71,20 +71,24 @@ class EventSpool:
     """The spool in one directory. Its methods may be called from any thread, and block on the disk."""
 
     def __init__(
-        self, directory: Path, *, limits: SpoolLimits | None = None, clock: Callable[[], float] = time.time
+        self,
+        directory: Path,
+        *,
+        limits: EventSpoolLimits | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.directory = directory
         self.dropped = 0
         """Events that went before a server took them."""
-        self._limits = limits or SpoolLimits()
+        self._limits = limits or EventSpoolLimits()
         self._segment_bytes = max(1, min(SEGMENT_BYTES, self._limits.max_bytes // 4))
         self._clock = clock
         self._lock = Lock(directory / "lock", f"uses the spool of events `{directory}`")
         self._guard = threading.Lock()
         self._segments: list[_Segment] = []
-        self._sent = Position(0, 0)
+        self._sent = EventPosition(0, 0)
         """Up to where events were taken, or put aside; whoever sends them writes it, and nobody else."""
-        self._gone = Position(0, 0)
+        self._gone = EventPosition(0, 0)
         """Up to where events went unsent; the guard is held to write it."""
         self._next = 1
 
@@ -101,11 +105,11 @@ class EventSpool:
         behind = [s.written for s in list(self._segments) if s.size > self._offset(s)]
         return max(0.0, self._clock() - min(behind)) if behind else 0.0
 
-    def passed(self, position: Position) -> None:
+    def passed(self, position: EventPosition) -> None:
         """Note that everything up to a position has been taken, or put aside; `save` makes it last."""
         self._sent = max(self._sent, position)
 
-    def has(self, position: Position) -> bool:
+    def has(self, position: EventPosition) -> bool:
         """Whether an event that was taken is still to be sent: it may have gone meanwhile."""
         return position > self._passed
 
@@ -151,7 +155,7 @@ class EventSpool:
             segment.written = self._clock()
             self._drop_beyond()
 
-    def take(self, most: int = 64) -> list[Entry]:
+    def take(self, most: int = 64) -> list[SpooledEvent]:
         """Return the oldest events that have not been passed. They stay until they are."""
         with self._guard:
             for segment in list(self._segments):
@@ -191,7 +195,7 @@ class EventSpool:
                 refused.close()
 
     @property
-    def _passed(self) -> Position:
+    def _passed(self) -> EventPosition:
         return max(self._sent, self._gone)
 
     def _backlog(self) -> int:
@@ -239,7 +243,7 @@ class EventSpool:
                     why="the spool is full" if full else "they are too old",
                     spool=str(self.directory),
                 )
-            self._gone = max(self._gone, Position(oldest.number, oldest.size))
+            self._gone = max(self._gone, EventPosition(oldest.number, oldest.size))
             self._remove(oldest)
 
     def _forget_passed(self) -> None:
@@ -264,16 +268,16 @@ class EventSpool:
             found.append(_Segment(int(path.stem), file, path.stat().st_mtime, file.size))
         return sorted(found, key=lambda s: s.number)
 
-    def _read_passed(self) -> Position:
+    def _read_passed(self) -> EventPosition:
         path = self.directory / "sent"
         try:
             segment, offset = orjson.loads(path.read_bytes())
-            return Position(int(segment), int(offset))
+            return EventPosition(int(segment), int(offset))
         except FileNotFoundError:
-            return Position(0, 0)
+            return EventPosition(0, 0)
         except (ValueError, TypeError):
             log.warning("openlineage_position_damaged", path=str(path))
-            return Position(0, 0)
+            return EventPosition(0, 0)
 
     def _write_passed(self) -> None:
         path = self.directory / "sent"
@@ -282,15 +286,15 @@ class EventSpool:
         new.replace(path)
 
 
-def _entries(segment: _Segment, begin: int, most: int) -> list[Entry]:
-    entries: list[Entry] = []
+def _entries(segment: _Segment, begin: int, most: int) -> list[SpooledEvent]:
+    entries: list[SpooledEvent] = []
     with segment.file.path.open("rb") as file:
         file.seek(begin)
         at = begin
         while len(entries) < most and at < segment.size and at - begin < BATCH_BYTES:
             line = file.readline(segment.size - at)
             at += len(line)
-            entries.append(Entry(line, Position(segment.number, at)))
+            entries.append(SpooledEvent(line, EventPosition(segment.number, at)))
             if not line:
                 raise EOFError(f"{segment.file.path} is shorter than it was")
     return entries

@@ -20,7 +20,7 @@ from gateway.policy.documents import Document, FaultList, Path, hint, parse_docu
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.cases import Case, read_case
 from gateway.policy.packs.conditions import tag_definition
-from gateway.policy.packs.policies import WHO_KEYS, PolicyReader, ReadPolicy
+from gateway.policy.packs.policies import WHO_KEYS, PackPolicyReader, ReadPolicy
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_tags
 
@@ -95,7 +95,7 @@ class Pack:
         self.super_users = frozenset(shapes.texts(data, "super_users", ()))
         self.super_groups = frozenset(shapes.texts(data, "super_groups", ()))
         self._read_audit(data)
-        reader = PolicyReader(shapes, definition, tag_definition(definition))
+        reader = PackPolicyReader(shapes, definition, tag_definition(definition))
         for i, entry in enumerate(shapes.sequence(data, "policies", ())):
             policy = reader.read(entry, ("policies", i))
             if policy is not None:

@@ -72,7 +72,7 @@ class ReadPolicy:
     on_tags: bool
 
 
-class PolicyReader:
+class PackPolicyReader:
     """Reads policies of one pack; faults go to `shapes`."""
 
     def __init__(self, shapes: Shapes, definition: ServiceDef, tags: ServiceDef) -> None:

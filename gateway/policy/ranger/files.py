@@ -16,7 +16,7 @@ from gateway.policy.json_documents import MAX_BYTES, JsonDocument, parse_json
 from gateway.policy.json_shapes import Findings, Reader
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.people import merged, read_roles, read_user_store
-from gateway.policy.ranger.policies import PolicyReader
+from gateway.policy.ranger.policies import RangerPolicyReader
 from gateway.policy.ranger.services import TAG, Converter, read_zone
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
@@ -297,7 +297,7 @@ class _Export:
         return groups
 
     def _service(self, name: str, definition: ServiceDef, positions: list[int]) -> Service:
-        policies = self._policies(PolicyReader(definition, name), positions)
+        policies = self._policies(RangerPolicyReader(definition, name), positions)
         zones = self._zones(name, definition)
         # Without the zone's resources other policies would govern what it holds.
         for zone in sorted(
@@ -312,10 +312,10 @@ class _Export:
     def _tag_service(self, name: str, component: ServiceDef, positions: list[int]) -> Service:
         own = self._definitions.get(TAG)
         definition = tag_definition(own, component) if own else plain_tag_definition(component)
-        reader = PolicyReader(definition, name, prefix=component.name)
+        reader = RangerPolicyReader(definition, name, prefix=component.name)
         return Service(name=name, definition=definition, policies=self._policies(reader, positions))
 
-    def _policies(self, reader: PolicyReader, positions: list[int]) -> tuple[Policy, ...]:
+    def _policies(self, reader: RangerPolicyReader, positions: list[int]) -> tuple[Policy, ...]:
         found = []
         for i in positions:
             zone = self._raws[i].get("zoneName")

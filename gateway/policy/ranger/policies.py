@@ -41,7 +41,7 @@ _CHECKED = 8192
 _KINDS = {PolicyType.ACCESS: "", PolicyType.MASK: "mask ", PolicyType.ROW_FILTER: "row-filter "}
 
 
-class PolicyReader:
+class RangerPolicyReader:
     """Reads the policies of one service, or of a tag service for one service.
 
     With a `prefix`, access and mask types are written `prefix:select`; those of other prefixes are left out,
@@ -108,7 +108,7 @@ class PolicyReader:
 class _Reading:
     """The reading of one policy."""
 
-    def __init__(self, reader: PolicyReader, findings: Findings, path: Path, zone: str) -> None:
+    def __init__(self, reader: RangerPolicyReader, findings: Findings, path: Path, zone: str) -> None:
         self._of = reader
         self._reader = Reader(findings)
         self._path = path

@@ -18,7 +18,7 @@ from gateway.policy.json_shapes import Findings, Located, Reader
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.audit import Configuration
 from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store
-from gateway.policy.ranger.policies import PolicyReader, read_values
+from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import read_service_def
@@ -56,7 +56,7 @@ class _Memory:
         self._twins: set[int | str] = set()
 
     def convert(
-        self, raws: list[Any], policies: PolicyReader, findings: Findings, path: Path, zone: str
+        self, raws: list[Any], policies: RangerPolicyReader, findings: Findings, path: Path, zone: str
     ) -> list[Policy]:
         gone, came = unlike(self._raws, raws)
         former = {_number(self._raws[i]): self._raws[i] for i in gone.values()}
@@ -139,9 +139,9 @@ class Converter:
         self._raw_definition: Any = None
         self._definition: ServiceDef | None = None
         self._definition_warnings: tuple[str, ...] = ()
-        self._policies: PolicyReader | None = None
+        self._policies: RangerPolicyReader | None = None
         self._tags: TagReader | None = None
-        self._tag_policies: PolicyReader | None = None
+        self._tag_policies: RangerPolicyReader | None = None
         self._raw_tag_definition: Any = None
         self._lists: dict[str, _Memory] = {}
 
@@ -206,7 +206,7 @@ class Converter:
         if data.get("policyDeltas"):
             findings.fault(("policyDeltas",), "these are changes of policies, not the policies of a service")
         if self._policies is None or self._policies.service != name:
-            self._policies = PolicyReader(definition, name, strict=self._strict)
+            self._policies = RangerPolicyReader(definition, name, strict=self._strict)
             self._lists = {}
         own = self._policies
         policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
@@ -235,7 +235,13 @@ class Converter:
         return service
 
     def _list(
-        self, key: str, policies: PolicyReader, raws: list[Any], findings: Findings, path: Path, zone: str
+        self,
+        key: str,
+        policies: RangerPolicyReader,
+        raws: list[Any],
+        findings: Findings,
+        path: Path,
+        zone: str,
     ) -> list[Policy]:
         return self._lists.setdefault(key, _Memory()).convert(raws, policies, findings, path, zone)
 
@@ -264,7 +270,7 @@ class Converter:
 
     def _tag_reader(
         self, info: Mapping[str, Any], definition: ServiceDef, name: str, findings: Findings, path: Path
-    ) -> PolicyReader:
+    ) -> RangerPolicyReader:
         raw = info.get("serviceDef")
         known = self._tag_policies
         if known is not None and known.service == name and raw == self._raw_tag_definition:
@@ -280,7 +286,7 @@ class Converter:
             found = plain_tag_definition(definition)
         self._lists.pop(f"tags {name}", None)
         self._raw_tag_definition = raw
-        self._tag_policies = PolicyReader(found, name, prefix=definition.name, strict=self._strict)
+        self._tag_policies = RangerPolicyReader(found, name, prefix=definition.name, strict=self._strict)
         return self._tag_policies
 
     def _tagged(

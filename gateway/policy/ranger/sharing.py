@@ -16,13 +16,13 @@ from gateway.model.policy import (
     ResourceSet,
     ServiceDef,
 )
-from gateway.model.sharing import Dataset, DataShare, Membership, Project, SharedResource, Sharing
+from gateway.model.sharing import DataShare, Membership, Project, SharedDataset, SharedResource, Sharing
 from gateway.model.tags import ValiditySchedule
 from gateway.policy.conditions import Untranslatable, compile_condition
 from gateway.policy.documents import Path, hint
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_shapes import Findings, Reader
-from gateway.policy.ranger.policies import PolicyReader, read_values
+from gateway.policy.ranger.policies import RangerPolicyReader, read_values
 from gateway.policy.ranger.times import read_schedules
 from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
 from gateway.policy.subjects import PUBLIC
@@ -35,7 +35,7 @@ _VALIDITY = ConditionDef(name="validitySchedule", evaluator="RangerValiditySched
 _LINKS = (("dshids", "dshInDs"), ("dips", "dsInProj"))
 """Keys of the lists of what is in what: Ranger's, and how its own texts call them."""
 
-_Known = TypeVar("_Known", DataShare, Dataset, Project)
+_Known = TypeVar("_Known", DataShare, SharedDataset, Project)
 
 
 def sharing_definition(own: ServiceDef | None, component: ServiceDef) -> ServiceDef:
@@ -75,7 +75,7 @@ class _Sharing:
         self._reader = Reader(findings)
         self._levels = [level.name for level in definition.resources]
         self._accesses = {access.name for access in definition.access_types} | MARKERS
-        self._obligations = PolicyReader(definition, SERVICE)
+        self._obligations = RangerPolicyReader(definition, SERVICE)
         self._ways = {
             frozenset(step.name for step in way)
             for level in definition.resources
@@ -92,10 +92,10 @@ class _Sharing:
             where = (*path, "gdsServiceDef")
             own = read_service_def(reader.mapping(raw, where), reader, where, strict=False)
         definition = sharing_definition(own, self._definition)
-        policies = PolicyReader(definition, SERVICE)
+        policies = RangerPolicyReader(definition, SERVICE)
         shares = self._unique("dataShares", self._share)
         datasets = self._unique(
-            "datasets", lambda entry, where: Dataset(**self._holder(entry, where, policies))
+            "datasets", lambda entry, where: SharedDataset(**self._holder(entry, where, policies))
         )
         projects = self._unique(
             "projects", lambda entry, where: Project(**self._holder(entry, where, policies))
@@ -149,7 +149,7 @@ class _Sharing:
             conditions=self._condition(entry, path),
         )
 
-    def _holder(self, entry: Mapping[str, Any], path: Path, policies: PolicyReader) -> dict[str, Any]:
+    def _holder(self, entry: Mapping[str, Any], path: Path, policies: RangerPolicyReader) -> dict[str, Any]:
         """Return the fields that datasets and projects have."""
         found = [
             policy
@@ -163,7 +163,7 @@ class _Sharing:
             "policies": tuple(found),
         }
 
-    def _policy(self, raw: Any, policies: PolicyReader, path: Path) -> Policy | None:
+    def _policy(self, raw: Any, policies: RangerPolicyReader, path: Path) -> Policy | None:
         found = policies.read(raw, self._findings, path)
         if found is not None and found.type is not PolicyType.ACCESS:
             self._reader.fault((*path, "policyType"), "policies of datasets and projects grant access only")
@@ -191,7 +191,7 @@ class _Sharing:
         keys: Sequence[str],
         holder_key: str,
         member_key: str,
-        datasets: Mapping[int, Dataset],
+        datasets: Mapping[int, SharedDataset],
         others: Mapping[int, _Known],
     ) -> dict[int, list[Membership]]:
         """Return what is in force of one list: dataset → the shares in it, or the projects that it is in."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gateway.policy.facts import Facts
-from gateway.policy.script.names import Scope
+from gateway.policy.script.names import ScriptScope
 from gateway.policy.script.program import Program
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import CannotTell, Value
@@ -25,11 +25,11 @@ class Script:
 
     facets: frozenset[str]
     """Fields of the AccessContext that it reads."""
-    _run: Callable[[Scope], Value] = field(repr=False)
+    _run: Callable[[ScriptScope], Value] = field(repr=False)
 
     def value(self, facts: Facts) -> Value:
         """Return the value of the script; raise CannotTell, and nothing else."""
-        return self._run(Scope(facts))
+        return self._run(ScriptScope(facts))
 
     def holds(self, facts: Facts) -> bool | None:
         """Return the script as a condition: None when it has no answer.
@@ -37,7 +37,7 @@ class Script:
         As in Ranger a boolean is the answer; anything else leaves it to what was assigned to `ctx.result`,
         and without an assignment the condition does not hold.
         """
-        scope = Scope(facts)
+        scope = ScriptScope(facts)
         try:
             value = self._run(scope)
         except CannotTell:

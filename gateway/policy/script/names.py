@@ -19,10 +19,10 @@ from gateway.policy.schedules import parse_time, zone_of
 from gateway.policy.script.dates import attribute_instant
 from gateway.policy.script.values import (
     UNDEFINED,
+    AttributeValues,
     CannotTell,
-    Instant,
     Joined,
-    Several,
+    ScriptInstant,
     Value,
     is_nothing,
     to_text,
@@ -36,7 +36,7 @@ AT: Final = frozenset({TIME})
 
 
 @dataclass(slots=True, eq=False)
-class Scope:
+class ScriptScope:
     """One run of a script: what it asks about, its variables, and the result that it set."""
 
     facts: Facts
@@ -44,8 +44,8 @@ class Scope:
     result: bool = False
 
 
-Getter = Callable[[Scope], Value]
-Call = Callable[[Scope, tuple[Value, ...]], Value]
+Getter = Callable[[ScriptScope], Value]
+Call = Callable[[ScriptScope, tuple[Value, ...]], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +66,10 @@ def _texts(values: Iterable[str]) -> list[Value]:
     return [*sorted(values)]
 
 
-def user(scope: Scope) -> dict[str, Value]:
+def user(scope: ScriptScope) -> dict[str, Value]:
     """The user's attributes and name; an attribute with several values is Several."""
     record: dict[str, Value] = {
-        name: values[0] if len(values) == 1 else Several(values)
+        name: values[0] if len(values) == 1 else AttributeValues(values)
         for name, values in scope.facts.user_attributes.items()
         if values
     }
@@ -77,12 +77,12 @@ def user(scope: Scope) -> dict[str, Value]:
     return record
 
 
-def _groups(scope: Scope) -> dict[str, dict[str, Value]]:
+def _groups(scope: ScriptScope) -> dict[str, dict[str, Value]]:
     attributes = scope.facts.group_attributes
     return {name: {**attributes.get(name, {}), "_name": name} for name in sorted(scope.facts.groups)}
 
 
-def _group_values(scope: Scope) -> Value:
+def _group_values(scope: ScriptScope) -> Value:
     first: dict[str, Value] = {}
     every: dict[str, list[Value]] = {}
     for attributes in _groups(scope).values():
@@ -96,28 +96,28 @@ def _tag_record(tag: Tag) -> dict[str, Value]:
     return {**tag.attributes, "_type": tag.type}
 
 
-def _tags(scope: Scope) -> dict[str, dict[str, Value]]:
+def _tags(scope: ScriptScope) -> dict[str, dict[str, Value]]:
     return {tag.type: _tag_record(tag) for tag in scope.facts.tags}
 
 
-def _tag_object(scope: Scope) -> Value:
+def _tag_object(scope: ScriptScope) -> Value:
     tag = scope.facts.tag
     return None if tag is None else {"type": tag.type, "attributes": dict(tag.attributes)}
 
 
-def _resource(scope: Scope) -> dict[str, Value]:
+def _resource(scope: ScriptScope) -> dict[str, Value]:
     return {**scope.facts.resource, "_ownerUser": scope.facts.owner}
 
 
-def _time(scope: Scope) -> datetime:
+def _time(scope: ScriptScope) -> datetime:
     time = scope.facts.context.time
     if time is None:
         raise CannotTell("the time of the access is not known")
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
-def _instant(scope: Scope) -> Instant:
-    return Instant(float(_time(scope).timestamp() // 1) * 1000)
+def _instant(scope: ScriptScope) -> ScriptInstant:
+    return ScriptInstant(float(_time(scope).timestamp() // 1) * 1000)
 
 
 REQUEST: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
@@ -159,7 +159,7 @@ VARIABLES: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
 
 # Lists as text.
 
-Items = Callable[[Scope], Iterable[str]]
+Items = Callable[[ScriptScope], Iterable[str]]
 
 
 def _joined(items: Iterable[str], arguments: tuple[Value, ...], *, quoted: bool) -> Value:
@@ -184,30 +184,30 @@ def _names_function(items: Items, facets: frozenset[str], *, quoted: bool) -> Fu
 
 
 def _values_function(
-    items: Callable[[Scope, str], Iterable[str]], facets: frozenset[str], *, quoted: bool
+    items: Callable[[ScriptScope, str], Iterable[str]], facets: frozenset[str], *, quoted: bool
 ) -> Function:
     return Function(1, 5, facets, lambda s, a: _joined(items(s, to_text(a[0])), a[1:], quoted=quoted))
 
 
-def _user_values(scope: Scope, name: str) -> Iterable[str]:
+def _user_values(scope: ScriptScope, name: str) -> Iterable[str]:
     return (scope.facts.user,) if name == "_name" else scope.facts.user_attributes.get(name, ())
 
 
-def _group_attribute(scope: Scope, name: str) -> Iterable[str]:
+def _group_attribute(scope: ScriptScope, name: str) -> Iterable[str]:
     groups = _groups(scope).values()
     return [to_text(attributes[name]) for attributes in groups if attributes.get(name) is not None]
 
 
-def _tag_attribute(scope: Scope, name: str) -> Iterable[str]:
+def _tag_attribute(scope: ScriptScope, name: str) -> Iterable[str]:
     tags = _tags(scope)
     return [to_text(tags[tag][name]) for tag in sorted(tags) if tags[tag].get(name) is not None]
 
 
-def _group_attribute_names(scope: Scope) -> Iterable[str]:
+def _group_attribute_names(scope: ScriptScope) -> Iterable[str]:
     return sorted({name for attributes in scope.facts.group_attributes.values() for name in attributes})
 
 
-def _tag_attribute_names(scope: Scope) -> Iterable[str]:
+def _tag_attribute_names(scope: ScriptScope) -> Iterable[str]:
     return sorted({name for tag in scope.facts.tags for name in tag.attributes})
 
 
@@ -219,7 +219,7 @@ _NAME_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Items]]] = {
     "UG_ATTR_NAMES": ("ugAttrNames", NOTHING, _group_attribute_names),
     "TAG_ATTR_NAMES": ("tagAttrNames", TAGS, _tag_attribute_names),
 }
-_VALUE_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Callable[[Scope, str], Iterable[str]]]]] = {
+_VALUE_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Callable[[ScriptScope, str], Iterable[str]]]]] = {
     "USER_ATTR": ("userAttr", NOTHING, _user_values),
     "UG_ATTR": ("ugAttr", NOTHING, _group_attribute),
     "TAG_ATTR": ("tagAttr", TAGS, _tag_attribute),
@@ -229,21 +229,21 @@ _VALUE_LISTS: Final[Mapping[str, tuple[str, frozenset[str], Callable[[Scope, str
 # The methods of ctx.
 
 
-def _context_attribute(scope: Scope, arguments: tuple[Value, ...]) -> Value:
+def _context_attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
     wanted = to_text(arguments[0])
     for name, values in scope.facts.context.attributes:
         if name == wanted and values:
-            return values[0] if len(values) == 1 else Several(values)
+            return values[0] if len(values) == 1 else AttributeValues(values)
     return None
 
 
-def _attributes(scope: Scope, type_: Value) -> Mapping[str, str] | None:
+def _attributes(scope: ScriptScope, type_: Value) -> Mapping[str, str] | None:
     if is_nothing(type_):
         return None
     return next((tag.attributes for tag in scope.facts.tags if tag.type == to_text(type_)), None)
 
 
-def _attribute(scope: Scope, arguments: tuple[Value, ...]) -> str | None:
+def _attribute(scope: ScriptScope, arguments: tuple[Value, ...]) -> str | None:
     """`(name)` of the current tag, or `(type, name)` of the first tag of that type."""
     if len(arguments) == 1:
         attributes = scope.facts.tag.attributes if scope.facts.tag is not None else None
@@ -252,7 +252,7 @@ def _attribute(scope: Scope, arguments: tuple[Value, ...]) -> str | None:
     return None if attributes is None else attributes.get(to_text(arguments[-1]))
 
 
-def _attribute_of_all(scope: Scope, arguments: tuple[Value, ...]) -> Value:
+def _attribute_of_all(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
     if any(is_nothing(argument) for argument in arguments):
         return None
     type_, name = (to_text(argument) for argument in arguments)
@@ -262,16 +262,16 @@ def _attribute_of_all(scope: Scope, arguments: tuple[Value, ...]) -> Value:
 
 def _date(text: str | None) -> Value:
     found = attribute_instant(text)
-    return None if found is None else Instant(found * 1000.0)
+    return None if found is None else ScriptInstant(found * 1000.0)
 
 
-def _accessed_after(scope: Scope, arguments: tuple[Value, ...]) -> Value:
+def _accessed_after(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
     # Ranger's meaning, for "expired" conditions: a date that cannot be read has passed.
     date = attribute_instant(_attribute(scope, arguments))
     return date is None or _time(scope).timestamp() // 1 >= date
 
 
-def _accessed_before(scope: Scope, arguments: tuple[Value, ...]) -> Value:
+def _accessed_before(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
     date = attribute_instant(_attribute(scope, arguments))
     return date is not None and _time(scope).timestamp() // 1 <= date
 
@@ -289,7 +289,7 @@ def boundary(text: Value, zone: Value) -> float | None:
         raise CannotTell(str(error)) from None
 
 
-def _between(scope: Scope, start: Value, end: Value, zone: Value) -> Value:
+def _between(scope: ScriptScope, start: Value, end: Value, zone: Value) -> Value:
     first, last = boundary(start, zone), boundary(end, zone)
     now = _time(scope).timestamp() // 1
     if last is None:
@@ -301,7 +301,7 @@ def _zone(arguments: tuple[Value, ...], place: int) -> Value:
     return arguments[place] if len(arguments) > place else None
 
 
-def _set_result(scope: Scope, arguments: tuple[Value, ...]) -> Value:
+def _set_result(scope: ScriptScope, arguments: tuple[Value, ...]) -> Value:
     scope.result = truthy(arguments[0])
     return UNDEFINED
 
@@ -310,15 +310,15 @@ def _plain(facets: frozenset[str], get: Getter) -> Function:
     return Function(0, 0, facets, lambda s, _: get(s))
 
 
-def _test(facets: frozenset[str], holds: Callable[[Scope, str], bool]) -> Function:
+def _test(facets: frozenset[str], holds: Callable[[ScriptScope, str], bool]) -> Function:
     return Function(1, 1, facets, lambda s, a: holds(s, to_text(a[0])))
 
 
-def _has_group_attribute(scope: Scope, name: str) -> bool:
+def _has_group_attribute(scope: ScriptScope, name: str) -> bool:
     return any(name in attributes for attributes in _groups(scope).values())
 
 
-def _has_tag_attribute(scope: Scope, name: str) -> bool:
+def _has_tag_attribute(scope: ScriptScope, name: str) -> bool:
     return any(name in tag.attributes for tag in scope.facts.tags)
 
 

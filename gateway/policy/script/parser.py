@@ -21,10 +21,10 @@ from gateway.policy.script.names import (
     VARIABLES,
     Function,
     Getter,
-    Scope,
+    ScriptScope,
     boundary,
 )
-from gateway.policy.script.tokens import Cursor, Token, Untranslatable, unescaped
+from gateway.policy.script.tokens import Cursor, ScriptToken, Untranslatable, unescaped
 from gateway.policy.script.values import (
     METHODS,
     UNDEFINED,
@@ -170,7 +170,7 @@ class Parser(Cursor):
             parts.append(self._binary(binds + 1))
         runs, stops_at = tuple(part.run for part in parts), mark == "||"
 
-        def run(scope: Scope) -> Value:
+        def run(scope: ScriptScope) -> Value:
             value: Value = UNDEFINED
             for each in runs:
                 value = each(scope)
@@ -231,7 +231,7 @@ class Parser(Cursor):
         arguments = self._arguments(name, fewest, most)
         runs = tuple(argument.run for argument in arguments)
 
-        def run(scope: Scope) -> Value:
+        def run(scope: ScriptScope) -> Value:
             value = part.run(scope)
             if is_nothing(value):
                 raise CannotTell(f"`{name}` is asked of {to_text(value)}")
@@ -301,7 +301,7 @@ class Parser(Cursor):
         cut = METHODS["split"][2]
         return self._part(lambda scope: cut(text.run(scope), (by,)), text)
 
-    def _named(self, token: Token) -> _Part:
+    def _named(self, token: ScriptToken) -> _Part:
         name = token.text
         if name in CONSTANTS:
             constant = CONSTANTS[name]

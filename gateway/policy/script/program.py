@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.policy.script.names import BARE, CALLED, VARIABLES, Getter, Scope
+from gateway.policy.script.names import BARE, CALLED, VARIABLES, Getter, ScriptScope
 from gateway.policy.script.parser import CONSTANTS, GLOBALS, Parser
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import UNDEFINED, Value, truthy
@@ -55,7 +55,7 @@ class Program(Parser):
             otherwise = self._statement()
         self._depth -= 1
 
-        def run(scope: Scope) -> Value:
+        def run(scope: ScriptScope) -> Value:
             if truthy(condition(scope)):
                 return then(scope)
             return otherwise(scope) if otherwise is not None else UNDEFINED
@@ -74,7 +74,7 @@ class Program(Parser):
         if not self._take(";") and self._peek().kind != "end":
             raise self._refused("does not belong to the declaration before it")
 
-        def run(scope: Scope) -> Value:
+        def run(scope: ScriptScope) -> Value:
             scope.variables[token.text] = value(scope)
             return UNDEFINED
 
@@ -95,7 +95,7 @@ class Program(Parser):
         self._at += 4 if name == "ctx" else 2
         value = self.expression().run
 
-        def run(scope: Scope) -> Value:
+        def run(scope: ScriptScope) -> Value:
             made = value(scope)
             if name == "ctx":
                 scope.result = truthy(made)
@@ -107,7 +107,7 @@ class Program(Parser):
 
 
 def _sequence(statements: list[Getter]) -> Getter:
-    def run(scope: Scope) -> Value:
+    def run(scope: ScriptScope) -> Value:
         value: Value = UNDEFINED
         for statement in statements:
             made = statement(scope)

@@ -27,7 +27,7 @@ class Untranslatable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ScriptToken:
     """One token: `kind` is `number`, `name`, `text`, `mark` or, once and last, `end`."""
 
     kind: str
@@ -55,21 +55,21 @@ class Cursor:
         self._tokens = self._read()
         self._at = 0
 
-    def _read(self) -> list[Token]:
+    def _read(self) -> list[ScriptToken]:
         if len(self._source) > MAX_SCRIPT:
             raise Untranslatable(f"a script is longer than {MAX_SCRIPT} characters")
-        tokens: list[Token] = []
+        tokens: list[ScriptToken] = []
         place = 0
         while place < len(self._source):
             found = _TOKEN.match(self._source, place)
             if found is None:
                 raise self._refused("is not understood", place)
             if found.lastgroup != "space":
-                tokens.append(Token(found.lastgroup or "", found.group(), place))
+                tokens.append(ScriptToken(found.lastgroup or "", found.group(), place))
             place = found.end()
         if len(tokens) > MAX_PARTS:
             raise Untranslatable(f"a script has more than {MAX_PARTS} parts")
-        tokens.append(Token("end", "", place))
+        tokens.append(ScriptToken("end", "", place))
         return tokens
 
     def _refused(self, why: str, place: int | None = None) -> Untranslatable:
@@ -78,10 +78,10 @@ class Cursor:
         bit = " ".join(self._source[place : place + 40].split())
         return Untranslatable(f"script: `{bit}` {why}" if bit else f"script: the end {why}")
 
-    def _peek(self, ahead: int = 0) -> Token:
+    def _peek(self, ahead: int = 0) -> ScriptToken:
         return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
 
-    def _next(self) -> Token:
+    def _next(self) -> ScriptToken:
         token = self._tokens[self._at]
         if token.kind != "end":
             self._at += 1

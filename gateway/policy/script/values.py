@@ -37,13 +37,13 @@ UNDEFINED: Final = Undefined()
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
+class ScriptInstant:
     """A point in time, in milliseconds since 1970."""
 
     milliseconds: float
 
 
-class Several(list["Value"]):
+class AttributeValues(list["Value"]):
     """The values of an attribute that has more than one: a list that cannot be compared."""
 
 
@@ -66,8 +66,8 @@ class Joined(str):
 
 
 Value = (
-    None | Undefined | bool | float | str | Instant | list["Value"] | Mapping[str, "Value"]
-)  # `Several` and `Joined` are a list and a text
+    None | Undefined | bool | float | str | ScriptInstant | list["Value"] | Mapping[str, "Value"]
+)  # `AttributeValues` and `Joined` are a list and a text
 """A value of the language."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})(?:[eE][+-]?[0-9]{1,3})?\Z")
@@ -87,7 +87,7 @@ def truthy(value: Value) -> bool:
             return value != 0 and not math.isnan(value)
         case str():
             return value != ""
-        case Several():
+        case AttributeValues():
             raise CannotTell("an attribute with several values is neither true nor false")
         case _:
             return not is_nothing(value)
@@ -107,7 +107,7 @@ def to_number(value: Value) -> float:
             if not text:
                 return 0.0
             return float(text) if _NUMBER.match(text) else math.nan
-        case Instant():
+        case ScriptInstant():
             return value.milliseconds
         case list():
             return to_number(to_text(value))
@@ -128,7 +128,7 @@ def to_text(value: Value) -> str:
             return "true" if value else "false"
         case float():
             return number_text(value)
-        case Several():
+        case AttributeValues():
             raise CannotTell("an attribute has several values where one text is wanted")
         case list():
             return limited(",".join("" if is_nothing(item) else to_text(item) for item in value))
@@ -183,7 +183,7 @@ def _plain(value: Value) -> Value:
 
 def _comparable(left: Value, right: Value) -> None:
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Several) and not is_nothing(other):
+        if isinstance(one, AttributeValues) and not is_nothing(other):
             raise CannotTell("an attribute with several values cannot be compared with one")
 
 
@@ -204,7 +204,7 @@ def at_most(left: Value, right: Value) -> bool:
 
 
 def _operand(value: Value) -> Value:
-    if isinstance(value, Several):
+    if isinstance(value, AttributeValues):
         raise CannotTell("an attribute with several values cannot be compared")
     if isinstance(value, Mapping):
         raise CannotTell("a record cannot be compared")
@@ -214,7 +214,7 @@ def _operand(value: Value) -> Value:
 def add(left: Value, right: Value) -> Value:
     """JavaScript's `+`: joins when either side is text or a list, adds otherwise."""
     left, right = _operand(left), _operand(right)
-    if isinstance(left, Instant) or isinstance(right, Instant):
+    if isinstance(left, ScriptInstant) or isinstance(right, ScriptInstant):
         raise CannotTell("a time cannot be added to")
     if isinstance(left, str) or isinstance(right, str):
         return limited(to_text(left) + to_text(right))
@@ -251,7 +251,7 @@ def json_text(value: Value) -> str:
                 return int(part) if part == part and abs(part) < 1e21 and part == int(part) else part
             case Undefined():
                 return None
-            case Instant():
+            case ScriptInstant():
                 raise CannotTell("a time has no JSON here")
             case Mapping():
                 return {key: plain(item) for key, item in part.items() if item is not UNDEFINED}
@@ -310,7 +310,7 @@ def _identity(value: Value) -> object:
 
 
 def _split(value: Value, arguments: tuple[Value, ...]) -> Value:
-    if isinstance(value, Several):
+    if isinstance(value, AttributeValues):
         return list(value)
     separator = _argument(arguments)
     if separator is UNDEFINED:
@@ -349,7 +349,7 @@ def _size(value: Value, arguments: tuple[Value, ...]) -> Value:
 
 
 def _time(value: Value, arguments: tuple[Value, ...]) -> Value:
-    if isinstance(value, Instant):
+    if isinstance(value, ScriptInstant):
         return value.milliseconds
     raise CannotTell("a time is wanted")
 

@@ -23,7 +23,7 @@ from gateway.app.lineage_admin import sight
 from gateway.catalog.static import StaticCatalog
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, PoliciesStale
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 from gateway.lineage.store import bring
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.lineage import ColumnVertex, Dataset, DatasetKind, EdgeType, LineageEdge, Operation
@@ -148,7 +148,7 @@ async def answers(database: str) -> AsyncIterator[Answers]:
     await graph.close()
 
 
-def of_user(user: str, statement: Seen) -> Seen:
+def of_user(user: str, statement: SeenStatement) -> SeenStatement:
     return replace(statement, user=user)
 
 
@@ -302,7 +302,7 @@ async def test_a_subquery_that_reads_no_column_of_a_hidden_table_hides_the_expre
     assert await answers.edges("top.t") == {"open.a -> top.t": None}
 
 
-def result_of(source: str, user: str, session: str = "s1") -> list[Seen]:
+def result_of(source: str, user: str, session: str = "s1") -> list[SeenStatement]:
     """A query of one column, and a temporary view over it."""
     one = seen(f"{source} -> open.x: x IDENTITY")
     made = []
@@ -363,7 +363,7 @@ async def test_a_name_made_to_look_like_another_table_opens_nothing(answers: Ans
 
 
 async def test_files_are_told_where_they_may_be_read(answers: Answers) -> None:
-    def files(location: str) -> Seen:
+    def files(location: str) -> SeenStatement:
         one = seen("open.a -> open.x: a IDENTITY")
         source = ColumnVertex(Dataset(DatasetKind.PATH, (location,)), "f")
         first = replace(one.lineage.edges[0].sources[0], column=source)

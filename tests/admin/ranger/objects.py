@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.admin.ranger.definitions import Definition, completed
+from gateway.admin.ranger.definitions import ServiceType, completed
 from gateway.admin.ranger.shapes import POLICY, SERVICE_DEF, read
 
 _DEFINITIONS = Path(__file__).resolve().parents[3] / "rules" / "service_defs"
@@ -21,8 +21,8 @@ def hive_body() -> dict[str, Any]:
     return completed(body)
 
 
-def hive() -> Definition:
-    return Definition(hive_body())
+def hive() -> ServiceType:
+    return ServiceType(hive_body())
 
 
 def resources(path: str, **more: Any) -> dict[str, Any]:

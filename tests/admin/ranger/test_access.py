@@ -9,7 +9,7 @@ import aiohttp
 import orjson
 import pytest
 
-from gateway.admin.ranger.kinds import Kind
+from gateway.admin.ranger.kinds import ObjectKind
 from tests.admin.conftest import Served
 
 API = "/public/v2/api"
@@ -237,7 +237,7 @@ async def test_no_password_of_a_service_is_kept(served: Served) -> None:
     _, download = await served.ask("GET", "/plugins/policies/download/dev_hive", user="plugin")
     assert "S3cret" not in str(download)
     async with served.store.reading() as reading:
-        assert "S3cret" not in str(await reading.history(Kind.SERVICE, made["id"]))
+        assert "S3cret" not in str(await reading.history(ObjectKind.SERVICE, made["id"]))
 
 
 async def test_who_administers_a_service_puts_nobody_into_roles(served: Served) -> None:

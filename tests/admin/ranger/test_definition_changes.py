@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gateway.admin.ranger.kinds import Kind
+from gateway.admin.ranger.kinds import ObjectKind
 from tests.admin.conftest import Served
 
 API = "/public/v2/api"
@@ -103,9 +103,9 @@ async def test_what_is_at_fault_already_does_not_keep_a_definition_from_being_me
     await with_library(served)
     await made(served, "policy", policy("writers", "write"))
     async with served.store.writing("admin") as writing:
-        broken = await writing.named(Kind.SERVICE_DEF, "library")
+        broken = await writing.named(ObjectKind.SERVICE_DEF, "library")
         assert broken is not None
-        await writing.update(Kind.SERVICE_DEF, broken, {**broken, "accessTypes": ACCESSES[:1]})
+        await writing.update(ObjectKind.SERVICE_DEF, broken, {**broken, "accessTypes": ACCESSES[:1]})
     assert (await change(served, description="still broken"))[0] == 200
     assert (await change(served, accessTypes=ACCESSES))[0] == 200
     assert (await change(served, accessTypes=ACCESSES[:1]))[0] == 400

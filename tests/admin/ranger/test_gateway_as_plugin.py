@@ -13,7 +13,7 @@ from apache_ranger.model.ranger_service import RangerService as Service
 
 from gateway.policy.service_defs import parse_service_def
 from gateway.sources.ranger_client import AdminOptions, RangerClient
-from gateway.sources.ranger_content import Held
+from gateway.sources.ranger_content import CachedService
 from gateway.sources.ranger_service import RangerService, ServiceOptions
 from tests.admin.conftest import DEFINITIONS, PASSWORD, Served
 
@@ -33,7 +33,7 @@ class Plugin:
 
     def __init__(self, served: Served) -> None:
         self.now = 0.0
-        self.taken: list[Held] = []
+        self.taken: list[CachedService] = []
         options = AdminOptions(
             urls=(served.url,),
             service="dev_hive",
@@ -53,7 +53,7 @@ class Plugin:
             random=Random(1),
         )
 
-    async def _offer(self, held: Held) -> None:
+    async def _offer(self, held: CachedService) -> None:
         self.taken.append(held)
 
     async def look(self) -> bool:

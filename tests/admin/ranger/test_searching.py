@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.ranger.searching import BadParameter, Known, find, find_policies, for_resource, resource_of
+from gateway.admin.ranger.searching import (
+    BadParameter,
+    SearchContext,
+    find,
+    find_policies,
+    for_resource,
+    resource_of,
+)
 from tests.admin.ranger.objects import hive, item, policy, resources
 
 A = policy(
@@ -32,7 +39,7 @@ D = policy(
 )  # fmt: skip
 T = policy(resources={"tag": {"values": ["PII"]}}, id=5, guid="gt", name="pii", service="dev_tag")
 ALL = [A, B, C, D, T]
-KNOWN = Known(
+KNOWN = SearchContext(
     definitions={"hive": hive()},
     services={"dev_hive": {"id": 10, "name": "dev_hive", "tagService": "dev_tag"}, "other": {"id": 11}},
     zones={"z": {"id": 7, "name": "z"}},

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.admin.ranger import shapes
-from gateway.admin.ranger.json_fields import Kept, read, show
+from gateway.admin.ranger.json_fields import ShownEmpty, read, show
 from gateway.admin.ranger.signature import policy_signature, resource_signature
 from tests.admin.ranger.objects import item, policy, resources
 
@@ -110,7 +110,7 @@ def test_what_is_empty_is_left_out_but_for_what_means_something() -> None:
             "a": None, "b": "", "c": [], "d": {}, "e": False, "f": 0,
             "configs": {"k": "", "n": None},
             "rowFilterInfo": {"filterExpr": ""},
-            "list": Kept(),
+            "list": ShownEmpty(),
         }
     )  # fmt: skip
     assert shown == {

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.admin.ranger.kinds import Changed, Conflict, Kind, What
+from gateway.admin.ranger.kinds import Changed, Conflict, ObjectKind, What
 from gateway.admin.ranger.store import Store
 from tests.admin.conftest import Served, shipped, shipped_names
 
@@ -96,10 +96,10 @@ async def test_a_change_that_is_cut_off_leaves_nothing(served: Served, database:
 
     async def cut_off() -> None:
         async with served.store.writing("admin") as writing:
-            await writing.create(Kind.POLICY, policy("shop"))
+            await writing.create(ObjectKind.POLICY, policy("shop"))
             await writing.bump(What.POLICY, ["dev_hive"], Changed.CREATED, policy("shop"))
             await kill_connections(database)
-            await writing.create(Kind.POLICY, policy("other"))
+            await writing.create(ObjectKind.POLICY, policy("other"))
 
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await cut_off()
@@ -117,7 +117,7 @@ async def test_a_refused_change_leaves_nothing(served: Served, database: str) ->
     async def give_up() -> None:
         async with served.store.writing("admin") as writing:
             for name in ("a", "c"):
-                await writing.create(Kind.POLICY, policy(name))
+                await writing.create(ObjectKind.POLICY, policy(name))
             raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
@@ -132,7 +132,7 @@ async def test_history_tells_who_changed_what_and_is_not_rewritten(served: Serve
     await served.ask("PUT", f"{API}/policy/{made['id']}", changed, user="gwen")
     await served.ask("DELETE", f"{API}/policy/{made['id']}")
     async with served.store.reading() as reading:
-        past = await reading.history(Kind.POLICY, made["id"])
+        past = await reading.history(ObjectKind.POLICY, made["id"])
     assert [(one.who, one.action, one.version) for one in past] == [
         ("admin", "create", 1),
         ("gwen", "update", 2),
@@ -154,11 +154,11 @@ async def test_history_tells_who_changed_what_and_is_not_rewritten(served: Serve
 async def test_an_older_version_is_a_conflict_and_none_is_not(database: str) -> None:
     store = Store(database, prepare=shipped)
     async with store.writing("admin") as writing:
-        made = await writing.create(Kind.ROLE, {"name": "clerks"})
-        second = await writing.update(Kind.ROLE, made, {"name": "clerks", "version": 1})
+        made = await writing.create(ObjectKind.ROLE, {"name": "clerks"})
+        second = await writing.update(ObjectKind.ROLE, made, {"name": "clerks", "version": 1})
         with pytest.raises(Conflict):
-            await writing.update(Kind.ROLE, second, {"name": "clerks", "version": 1})
-        assert (await writing.update(Kind.ROLE, second, {"name": "clerks"}))["version"] == 3
+            await writing.update(ObjectKind.ROLE, second, {"name": "clerks", "version": 1})
+        assert (await writing.update(ObjectKind.ROLE, second, {"name": "clerks"}))["version"] == 3
     await store.close()
 
 
@@ -167,7 +167,7 @@ async def test_gateways_that_start_at_once_put_the_definitions_in_once(database:
 
     async def names(store: Store) -> list[str]:
         async with store.reading() as reading:
-            return sorted(one["name"] for one in await reading.all(Kind.SERVICE_DEF))
+            return sorted(one["name"] for one in await reading.all(ObjectKind.SERVICE_DEF))
 
     found = await asyncio.gather(*(names(store) for store in stores))
     assert found == [sorted(shipped_names())] * 3
@@ -196,7 +196,7 @@ async def test_long_lists_come_whole(served: Served) -> None:
     await with_service(served)
     async with served.store.writing("admin") as writing:
         for number in range(600):
-            await writing.create(Kind.POLICY, policy(f"db{number}"))
+            await writing.create(ObjectKind.POLICY, policy(f"db{number}"))
     _, found = await served.ask("GET", f"{API}/policy?pageSize=1000")
     assert [one["name"] for one in found] == [f"db{number}" for number in range(600)]
     _, found = await served.ask("GET", "/plugins/policies?pageSize=1000&sortBy=policyId&sortType=desc")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.downloads import (
+    DownloadPart,
     Extent,
-    Part,
     extent,
     other_attributes,
     policy_deltas,
@@ -20,7 +20,7 @@ from gateway.admin.ranger.downloads import (
 )
 from gateway.admin.ranger.importing import Mapped, exported, file_name, mapping, placed, policies_of, roles_of
 from gateway.admin.ranger.json_fields import show
-from gateway.admin.ranger.kinds import Change, Version
+from gateway.admin.ranger.kinds import ObjectChange, Version
 from gateway.admin.ranger.shapes import SERVICE_TAGS, read
 from gateway.admin.ranger.tag_changes import imported, tag_failures
 from tests.admin.ranger.objects import hive, hive_body, policy, resources
@@ -115,14 +115,14 @@ def test_bad_imports_of_tags(given: dict[str, Any]) -> None:
 
 
 def test_extent() -> None:
-    changes = [Change(4, 1, {"id": 1}), Change(5, 0, {"id": 2})]
+    changes = [ObjectChange(4, 1, {"id": 1}), ObjectChange(5, 0, {"id": 2})]
     assert extent(5, 5, deltas=True) is Extent.NOTHING
     assert extent(9, 5, deltas=True) is Extent.FULL
     assert extent(3, 5, deltas=True, changes=changes) is Extent.DELTA
     assert extent(3, 5, deltas=False, changes=changes) is Extent.FULL
     assert extent(-1, 5, deltas=True, changes=changes) is Extent.FULL
     assert extent(2, 5, deltas=True, changes=changes) is Extent.FULL, "version 3 is not told any more"
-    told_all = [*changes[:1], Change(5, 3, None)]
+    told_all = [*changes[:1], ObjectChange(5, 3, None)]
     assert extent(3, 5, deltas=True, changes=told_all) is Extent.FULL, "a service changed"
 
 
@@ -130,7 +130,7 @@ SERVICE = {
     "id": 1, "name": "s", "type": "hive", "tagService": "t",
     "configs": {"ranger.plugin.super.users": "root", "password": "*******"},
 }  # fmt: skip
-TAGS = Part(
+TAGS = DownloadPart(
     service={"id": 2, "name": "t", "type": "tag"},
     definition={"name": "tag"},
     policies=[policy(id=8, service="t", serviceType="tag", zoneName="z")],
@@ -139,8 +139,8 @@ TAGS = Part(
 ZONE = {"name": "z", "services": {"s": {"resources": [{"database": ["shop"]}]}}, "tagServices": ["t"]}
 
 
-def part(*policies: dict[str, Any], **more: Any) -> Part:
-    return Part(service={**SERVICE, **more}, definition=hive_body(), policies=policies, version=NOW)
+def part(*policies: dict[str, Any], **more: Any) -> DownloadPart:
+    return DownloadPart(service={**SERVICE, **more}, definition=hive_body(), policies=policies, version=NOW)
 
 
 def test_a_download_of_policies() -> None:
@@ -164,12 +164,12 @@ def test_a_disabled_service_has_a_head_only() -> None:
 
 def test_a_difference_tells_the_last_change_of_every_policy() -> None:
     changes = [
-        Change(2, 0, policy(id=1)),
-        Change(3, 1, policy(id=1, description="x")),
-        Change(3, 2, policy(id=2, policyType=1)),
-        Change(4, 1, policy(id=3, isEnabled=False)),
-        Change(5, 1, policy(id=4, zoneName="z")),
-        Change(5, 1, policy(id=8, service="t", serviceType="tag", zoneName="z")),
+        ObjectChange(2, 0, policy(id=1)),
+        ObjectChange(3, 1, policy(id=1, description="x")),
+        ObjectChange(3, 2, policy(id=2, policyType=1)),
+        ObjectChange(4, 1, policy(id=3, isEnabled=False)),
+        ObjectChange(5, 1, policy(id=4, zoneName="z")),
+        ObjectChange(5, 1, policy(id=8, service="t", serviceType="tag", zoneName="z")),
     ]
     document = policy_deltas(part(), changes, [ZONE], tag_service="t")
     assert "policies" not in document

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.ranger.definitions import Definition
+from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.shapes import POLICY, ROLE, SERVICE, ZONE, read
 from gateway.admin.ranger.validation import Failure, message, messages
@@ -195,7 +195,7 @@ def test_access_types_are_spelled_as_the_definition_does() -> None:
 def test_a_value_must_match_the_expression_of_the_definition() -> None:
     changed = copy.deepcopy(hive_body())
     changed["resources"][0]["validationRegEx"] = "[a-z_]+"
-    around = replace(AROUND, definition=Definition(changed))
+    around = replace(AROUND, definition=ServiceType(changed))
     assert codes(policy("shop/orders/*"), around) == []
     assert codes(policy("Shop/orders/*"), around) == [3018]
 
@@ -225,7 +225,7 @@ def test_a_service_needs_the_configuration_that_its_definition_demands() -> None
     demanding = copy.deepcopy(hive_body())
     demanding["configs"] = [{"name": "jdbc.url", "mandatory": True}]
     body, _ = read(SERVICE, {"name": "s", "type": "hive"})
-    found = service_failures(body, definition=Definition(demanding), others=[])
+    found = service_failures(body, definition=ServiceType(demanding), others=[])
     assert [(f.code, f.type) for f in found] == [(1011, "missing")]
 
 

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.http import HttpOptions, HttpSink
-from gateway.lineage.openlineage.spool import EventSpool, SpoolLimits
-from gateway.lineage.rows import IMPORTED, Seen
+from gateway.lineage.openlineage.spool import EventSpool, EventSpoolLimits
+from gateway.lineage.rows import IMPORTED, SeenStatement
 from tests.lineage.statements import seen
 
 Event = dict[str, Any]
@@ -84,7 +84,7 @@ class Server:
 WRITER = EventWriter()
 
 
-def statement(number: int, length: int = 1) -> Seen:
+def statement(number: int, length: int = 1) -> SeenStatement:
     """Return one that makes one event, and whose user is its number."""
     edges = (f"a.x -> b.y{i}: x IDENTITY" for i in range(length))
     return replace(seen(*edges), user=str(number), outcome=IMPORTED)
@@ -99,6 +99,6 @@ def names(*wanted: int) -> list[str]:
 
 
 def sink_of(server: Server, path: Path, options: HttpOptions | None = None, **limits: float) -> HttpSink:
-    spool = EventSpool(path / "spool", limits=SpoolLimits(**limits))  # type: ignore[arg-type]
+    spool = EventSpool(path / "spool", limits=EventSpoolLimits(**limits))  # type: ignore[arg-type]
     naming = replace(WRITER.naming, job="{user}")
     return HttpSink(options or server.options, spool, replace(WRITER, naming=naming), random=Random(7))

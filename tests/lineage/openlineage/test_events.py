@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.lineage.openlineage import events as made
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.names import Naming
-from gateway.lineage.rows import IMPORTED, Seen
+from gateway.lineage.rows import IMPORTED, SeenStatement
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -54,7 +54,7 @@ def named(name: str) -> dict[str, str]:
     return {"namespace": "hive://metastore:9083", "name": f"lab.{name}"}
 
 
-def checked(writer: EventWriter, statement: Seen) -> list[dict[str, Any]]:
+def checked(writer: EventWriter, statement: SeenStatement) -> list[dict[str, Any]]:
     """Return the events of a statement as a reader of the lines has them."""
     events = [json.loads(line) for line in writer.lines([statement]).splitlines()]
     for event in events:
@@ -327,7 +327,7 @@ TIMES = st.builds(
     ZONES,
 )
 STATEMENTS = st.builds(
-    Seen,
+    SeenStatement,
     statement_id=st.uuids(),
     time=TIMES,
     user=TEXTS,
@@ -355,7 +355,9 @@ WRITERS = st.builds(
 
 @given(WRITERS, STATEMENTS)
 @settings(max_examples=tries(300), deadline=None)
-def test_events_of_any_lineage_are_as_openlineage_has_them(writer: EventWriter, statement: Seen) -> None:
+def test_events_of_any_lineage_are_as_openlineage_has_them(
+    writer: EventWriter, statement: SeenStatement
+) -> None:
     events = checked(writer, statement)
     assert events
     times = [datetime.fromisoformat(e["eventTime"]) for e in events]

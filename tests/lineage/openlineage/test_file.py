@@ -17,7 +17,7 @@ import pytest
 from gateway.errors import Faults
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.file import FileSink
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 from tests.lineage.openlineage.shapes import check
 from tests.lineage.statements import seen
 
@@ -55,7 +55,7 @@ class Hanging(EventWriter):
     begun: threading.Event = field(default_factory=threading.Event)
     over: threading.Event = field(default_factory=threading.Event)
 
-    def lines(self, seen: Iterable[Seen]) -> bytes:
+    def lines(self, seen: Iterable[SeenStatement]) -> bytes:
         self.begun.set()
         self.over.wait()
         return WRITER.lines(seen)

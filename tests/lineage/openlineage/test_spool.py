@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import Faults
-from gateway.lineage.openlineage.spool import EventSpool, SpoolLimits
+from gateway.lineage.openlineage.spool import EventSpool, EventSpoolLimits
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 
 
 def spool_of(path: Path, clock: Clock | None = None, **limits: float) -> EventSpool:
-    spool = EventSpool(path, limits=SpoolLimits(**limits), clock=clock or Clock())  # type: ignore[arg-type]
+    spool = EventSpool(path, limits=EventSpoolLimits(**limits), clock=clock or Clock())  # type: ignore[arg-type]
     spool.open()
     return spool
 

@@ -13,7 +13,7 @@ import yaml
 
 from gateway.lineage.openlineage.events import EventWriter
 from gateway.lineage.openlineage.names import Naming
-from gateway.lineage.rows import Seen
+from gateway.lineage.rows import SeenStatement
 from gateway.model.lineage import ANY_COLUMN, StatementLineage
 from gateway.reader.pool import ReaderPool
 from tests.lineage.openlineage.shapes import check
@@ -49,7 +49,7 @@ def told(event: dict[str, Any]) -> set[Flow]:
     return found
 
 
-def meant(seen: Seen, of: StatementLineage) -> set[Flow]:
+def meant(seen: SeenStatement, of: StatementLineage) -> set[Flow]:
     return {
         (
             f"{WRITER.naming.dataset(source.column.dataset, seen).name}.{source.column.column}",
@@ -70,7 +70,7 @@ async def test_no_source_is_lost_and_none_is_made_up(reader: ReaderPool) -> None
     masked = 0
     for sql in STATEMENTS:
         found = await lineage(reader, sql, catalog)
-        seen = Seen(
+        seen = SeenStatement(
             statement_id=UUID(int=1),
             time=NOON,
             user="ann",
