@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gateway.model.policy import Place, Policy, PolicySet, Service
 from gateway.model.reading import NotParsed, NotRead, Reading
-from gateway.policy.exchanges import unlike
+from gateway.policy.list_deltas import unlike
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 

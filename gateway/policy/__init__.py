@@ -2,10 +2,10 @@
 
 Policies come in as `packs` (strict YAML, read by `documents`, and their cases) or as `ranger` (its own JSON,
 read by `json_documents` and `json_shapes`, and written again); `service_defs` reads definitions for both.
-`engine` answers questions about a PolicySet: `service` files the `compiled` policies (`filing`, `index`),
+`engine` answers questions about a PolicySet: `service` files the `compiled` ones (`policy_index`, `index`),
 `matching`, `hierarchy` and `paths` compare resources, `tagging` and `zones` find what else applies,
-`settling` combines what policies say, `obliging` and `views` tell masks and filters, `subjects` resolves
-roles, `reaching` and `path_denials` look below, `auditing` tells what is recorded, `explaining` why.
+`combining` combines what policies say, `obligations` and `views` tell masks and filters, `subjects` resolves
+roles, `descendants` and `path_denials` look below, `auditing` tells what is recorded, `explaining` why.
 `conditions`, `schedules` and `script` are asked about circumstances, which `facts` gathers. `masks`,
 `transformers`, `macros` and `sqltext` write the SQL of obligations. `differences`, `probing` and `diffing`
 compare two sets.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from gateway.model import policy as model
 from gateway.model.policy import AuditFilter, PolicyType, ServiceDef
 from gateway.model.resource import ANY_ACCESS
+from gateway.policy.combining import wants_any
 from gateway.policy.compiled import CompiledPolicy
 from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, compile_entry, ways_down
 from gateway.policy.matching import fold
 from gateway.policy.service import CompiledService, ResourceQuestion, TagQuestion
-from gateway.policy.settling import wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 from gateway.policy.tagging import TagHit
 

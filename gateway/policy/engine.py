@@ -18,15 +18,8 @@ from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource, Scope
 from gateway.model.tags import Tag
 from gateway.policy.auditing import Auditing
-from gateway.policy.explaining import consider, speaking
-from gateway.policy.masks import DEFAULT_MASKED_DATE
-from gateway.policy.matching import NO_FACETS, fold
-from gateway.policy.obliging import Obliged, column_mask, find, obliged, row_filter
-from gateway.policy.reaching import denied_below, may_be_denied_below, other_zone_below
-from gateway.policy.remembering import Memory, remember
-from gateway.policy.renaming import guards_escaped, renaming_opens
-from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
-from gateway.policy.settling import (
+from gateway.policy.caching import Memory, remember
+from gateway.policy.combining import (
     ALLOWED,
     DENIED,
     DENIED_BELOW,
@@ -37,14 +30,21 @@ from gateway.policy.settling import (
     SUPER_USER,
     UNDECIDED,
     CombinedDecision,
-    Said,
+    PolicyEffect,
+    all_effects,
     all_of,
-    all_said,
     any_of,
     candidate_zones,
     sees,
     wants_any,
 )
+from gateway.policy.descendants import denied_below, may_be_denied_below, other_zone_below
+from gateway.policy.explaining import consider, speaking
+from gateway.policy.masks import DEFAULT_MASKED_DATE
+from gateway.policy.matching import NO_FACETS, fold
+from gateway.policy.obligations import Obliged, column_mask, find, obliged, row_filter
+from gateway.policy.renaming import guards_escaped, renaming_opens
+from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
 from gateway.policy.subjects import RoleGraph, Subject
 from gateway.policy.views import Decisions, TableView, Viewing
 from gateway.policy.zones import UNZONED
@@ -406,7 +406,7 @@ class Engine:
             return _unknown_access(question, request.access), 0
         ignore_below = request.ignore_descendant_deny
 
-        def settled(said: Sequence[Said]) -> CombinedDecision:
+        def settled(said: Sequence[PolicyEffect]) -> CombinedDecision:
             return any_of(said, wanted[0]) if len(wanted) == 1 else all_of(said, wanted)
 
         answer = self._in_zones(question, settled, any_access=any_access, ignore_below=ignore_below)
@@ -422,14 +422,14 @@ class Engine:
     def _in_zones(
         self,
         question: ResourceQuestion,
-        settled: Callable[[Sequence[Said]], CombinedDecision],
+        settled: Callable[[Sequence[PolicyEffect]], CombinedDecision],
         *,
         any_access: bool,
         ignore_below: bool,
     ) -> CombinedDecision:
         answer = NOBODY_ALLOWS
         for zone in self._zones(question, any_access=any_access):
-            found = settled(all_said(question, zone, question.subject, ignore_below=ignore_below))
+            found = settled(all_effects(question, zone, question.subject, ignore_below=ignore_below))
             if found.allowed or answer is NOBODY_ALLOWS:
                 answer = replace(found, zone=zone) if zone else found
             if found.allowed:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from gateway.model.decision import Considered, Decision, PolicyRef
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
+from gateway.policy.combining import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
 from gateway.policy.compiled import CompiledItem, CompiledPolicy, told
-from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
-from gateway.policy.obliging import Obliged
+from gateway.policy.obligations import Obliged
+from gateway.policy.policy_index import PolicyIndex
 from gateway.policy.service import ResourceQuestion, TagQuestion
-from gateway.policy.settling import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
 from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 
 DISABLED = "it is disabled"
@@ -242,7 +242,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _unasked(
-    policy: Policy, filing: Filing, question: ResourceQuestion, zones: Sequence[str], *, on_tags: bool
+    policy: Policy, filing: PolicyIndex, question: ResourceQuestion, zones: Sequence[str], *, on_tags: bool
 ) -> str:
     """Say why a policy was not asked at all."""
     if not policy.enabled:
@@ -260,7 +260,7 @@ def _unasked(
     return f"its resources do not match: {'; '.join(why)}"
 
 
-def _mismatch(policy: Policy, resources: ResourceSet, filing: Filing, question: ResourceQuestion) -> str:
+def _mismatch(policy: Policy, resources: ResourceSet, filing: PolicyIndex, question: ResourceQuestion) -> str:
     ways = filing.way_of(policy.type)
     entry = compile_entry(policy, resources, ways)
     if entry is None:

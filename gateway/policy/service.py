@@ -12,10 +12,10 @@ from gateway.model.resource import AnyOf, ElementScope, Resource
 from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.facts import Facts
-from gateway.policy.filing import Filing
 from gateway.policy.hierarchy import HERE, MatchType, ResourceEntry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import NO_FACETS, Asker, comparison, fold, is_file_path
+from gateway.policy.policy_index import PolicyIndex
 from gateway.policy.sharing import SharedResources
 from gateway.policy.subjects import Subject
 from gateway.policy.tagging import Made, Taggings, TagHit
@@ -53,7 +53,7 @@ class CompiledService:
         """Levels of paths that statements name, so that Hadoop reads them with all that lies below."""
         self._tagged_paths: list[str] | None = None
         if base is None:
-            self.filing = Filing(service.policies, definition, self.bits)
+            self.filing = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
             self.sharing = _sharing(service)
@@ -64,12 +64,12 @@ class CompiledService:
             self.taggings = base.taggings.changed(service.tagged)
             same = base.model.sharing == service.sharing
             self.sharing = base.sharing if same else _sharing(service)
-        self.tag_filing: Filing | None = None
+        self.tag_filing: PolicyIndex | None = None
         if service.tags is not None:
             if base is not None and base.tag_filing is not None and base.model.tags is not None:
                 self.tag_filing = base.tag_filing.changed(service.tags.policies)
             else:
-                self.tag_filing = Filing(service.tags.policies, service.tags.definition, self.bits)
+                self.tag_filing = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
 
     def compare(self, elements: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """Return a resource's levels and its values as they are compared; None when there is none such."""
@@ -360,7 +360,7 @@ class TagQuestion(Asker):
             self._facts = replace(self.question.facts(), tag=self.hit.tag)
         return self._facts
 
-    def applying(self, filing: Filing, index: Index, subject: Subject | None) -> list[Applying]:
+    def applying(self, filing: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
         """Return the policies on the tag that apply, in Ranger's order."""
         root = filing.definition.resources[0]
         values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)

@@ -9,9 +9,9 @@ from datetime import datetime
 from gateway.model.policy import ResourceDef, TaggedResource
 from gateway.model.resource import ElementScope
 from gateway.model.tags import Tag
-from gateway.policy.exchanges import exchanged
 from gateway.policy.hierarchy import MatchType, ResourceEntry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
+from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import Asker
 from gateway.policy.schedules import compile_schedules
 

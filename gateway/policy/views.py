@@ -14,12 +14,12 @@ from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, RowFilter
 from gateway.model.policy import MaskItem, PolicyType
 from gateway.model.resource import AccessRequest
+from gateway.policy.combining import effect_of, settle
 from gateway.policy.facts import NO_NAMES
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import NO_FACETS
-from gateway.policy.obliging import CUSTOM, MatchedItem, column_mask, find, find_in, row_filter
+from gateway.policy.obligations import CUSTOM, MatchedItem, column_mask, find, find_in, row_filter
 from gateway.policy.service import COLUMN, ResourceQuestion, TagQuestion
-from gateway.policy.settling import said_by, settle
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
 
@@ -218,7 +218,7 @@ class Viewing:
         applying = (entry.of, False, False)
         if type_ is PolicyType.MASK:
             return find_in(question, type_, zone, [], [applying]) is not None
-        said = said_by(question, None, applying)
+        said = effect_of(question, None, applying)
         return bool((said.deny | said.allow | said.rest) & self._bit)
 
     def _as_compared(self) -> Mapping[str, str]:
@@ -269,7 +269,7 @@ class Viewing:
             self.facets |= question.facets
             return self._hidden(alike, allows)
         self.facets |= question.facets
-        said = [(e.matchers[-1], said_by(question, None, (e.of, False, False))) for e in sorting.entries]
+        said = [(e.matchers[-1], effect_of(question, None, (e.of, False, False))) for e in sorting.entries]
         some = [m for m, _ in said if not m.any]
         if not some:
             # Most tables are governed as a whole: one answer serves every column.

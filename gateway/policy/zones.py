@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from gateway.model.policy import ResourceDef, ResourceSet, Zone
 from gateway.model.resource import ElementScope
-from gateway.policy.filing import entries_for
 from gateway.policy.hierarchy import MatchType, ResourceEntry, ways_down
 from gateway.policy.index import Index
 from gateway.policy.matching import Asker
+from gateway.policy.policy_index import entries_for
 
 UNZONED = ""
 

@@ -199,7 +199,7 @@ class EmbeddedBackend(Section):
 
 
 class BackendSettings(Section):
-    """Spark. Either `embedded`, or one or both of `thrift` and `connect`, two doors of one and the same
+    """Spark. Either `embedded`, or one or both of `thrift` and `connect`, two endpoints of one and the same
     Spark. With `connect` alone there is no listener for Thrift clients."""
 
     thrift: ThriftBackend | None = None

@@ -35,7 +35,7 @@ from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions, open_session
 from gateway.model.catalog import Table
 from gateway.pipeline import Rules
-from gateway.policy import masks, obliging
+from gateway.policy import masks, obligations
 from gateway.policy.packs import load_packs
 from gateway.policy.propagation import load_propagation
 from gateway.policy.service_defs import load_service_defs
@@ -226,12 +226,12 @@ def breaking(what: str) -> Iterator[None]:
         "no filter": (Viewing, "rows", lambda self, remembered: None),
         "no hash": (masks, "_hash", lambda c, type_, b: c),
     }
-    obliging._plain_mask.cache_clear()
+    obligations._plain_mask.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if what:
             patch.setattr(*places[what])
         yield
-    obliging._plain_mask.cache_clear()
+    obligations._plain_mask.cache_clear()
 
 
 def classify_of(chosen: dict[str, Any]) -> Job:

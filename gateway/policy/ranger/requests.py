@@ -16,6 +16,7 @@ from gateway.model.policy import FilterItem, MaskItem, PolicySet, Service
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, ElementScope, Resource, Scope
 from gateway.model.tags import Tag
+from gateway.policy.combining import SUPER_USER
 from gateway.policy.documents import hint
 from gateway.policy.engine import ELSE_DENIED, Engine, Obliged, engine_for
 from gateway.policy.hierarchy import way_down
@@ -24,7 +25,6 @@ from gateway.policy.macros import compile_template
 from gateway.policy.ranger.tags import read_tag
 from gateway.policy.ranger.times import read_instant
 from gateway.policy.script import Untranslatable
-from gateway.policy.settling import SUPER_USER
 from gateway.policy.sqltext import bind
 
 _ELSE = "matched deny-all-else policy"

@@ -12,9 +12,9 @@ from gateway.model.policy import Policy, Role, Service, ServiceDef, TaggedResour
 from gateway.model.resource import ANY_ACCESS
 from gateway.model.sharing import Sharing
 from gateway.policy.documents import Path, hint
-from gateway.policy.exchanges import unlike
 from gateway.policy.hierarchy import way_down
 from gateway.policy.json_shapes import Findings, Located, Reader
+from gateway.policy.list_deltas import unlike
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
 from gateway.policy.ranger.audit import Configuration
 from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store

@@ -28,7 +28,7 @@ DEVIATES = "a path with `.` or `..` in it is not judged"
 SUPER_USER = "superuser"
 
 
-class Said(NamedTuple):
+class PolicyEffect(NamedTuple):
     """What one policy denies, allows, and denies as everything else, for one subject."""
 
     policy: CompiledPolicy
@@ -44,7 +44,7 @@ class CombinedDecision:
 
     reason: str
     allowed: bool = False
-    said: Said | None = None
+    said: PolicyEffect | None = None
     kind: str = ""
     """`allow` or `deny` when an item settled it."""
     bit: int = 0
@@ -61,44 +61,44 @@ class CombinedDecision:
 NOBODY_ALLOWS = CombinedDecision(UNDECIDED, determined=False)
 
 
-def all_said(
+def all_effects(
     question: ResourceQuestion, zone: str, subject: Subject | None, *, ignore_below: bool = True
-) -> list[Said]:
+) -> list[PolicyEffect]:
     """Return what policies say of the resource in one zone, those on tags first."""
     on_tags = question.on_tags(PolicyType.ACCESS, zone, subject)
     if len(on_tags) > 1:
         on_tags.sort(key=lambda one: (one[1][0].sort_key, one[0].hit.tag.type))
-    found = [said_by(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
+    found = [effect_of(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
     index = question.service.filing.index(zone, PolicyType.ACCESS)
     found += [
-        said_by(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
+        effect_of(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
     ]
     return [*found, *_shared(question, zone)]
 
 
-def _shared(question: ResourceQuestion, zone: str) -> list[Said]:
+def _shared(question: ResourceQuestion, zone: str) -> list[PolicyEffect]:
     """Return what datasets and projects grant; their priority is below that of all that policies say."""
     sharing = question.service.sharing
     if sharing is None:
         return []
     found = sharing.grants(question, zone, any_access=wants_any(question.access))
-    return [Said(policy, 0, bits, 0) for policy, bits in found]
+    return [PolicyEffect(policy, 0, bits, 0) for policy, bits in found]
 
 
-def said_by(
+def effect_of(
     question: ResourceQuestion, tag: TagQuestion | None, applying: Applying, *, ignore_below: bool = True
-) -> Said:
+) -> PolicyEffect:
     """Return what one policy says of the resource."""
     policy, below, doubted = applying
     if policy.facets:
         question.note(policy.facets)
     deny, allow, rest = policy.effect(question if tag is None else tag, doubted=doubted)
     if below and ignore_below:
-        return Said(policy, 0, allow, 0, tag)
-    return Said(policy, deny, allow, rest, tag)
+        return PolicyEffect(policy, 0, allow, 0, tag)
+    return PolicyEffect(policy, deny, allow, rest, tag)
 
 
-def settle(said: Iterable[Said], bit: int) -> CombinedDecision:
+def settle(said: Iterable[PolicyEffect], bit: int) -> CombinedDecision:
     """Combine what is said about one access type."""
     priority = denying = granting = None
     denied_at = granted_at = 0
@@ -129,7 +129,7 @@ def wants_any(access: str) -> bool:
     return access in ("", ANY_ACCESS)
 
 
-def any_of(said: Sequence[Said], bits: int) -> CombinedDecision:
+def any_of(said: Sequence[PolicyEffect], bits: int) -> CombinedDecision:
     """Combine for several access types of which one suffices; denied when all of them are."""
     answers = []
     while bits:
@@ -148,7 +148,7 @@ def _place(answer: CombinedDecision) -> int:
     return answer.place
 
 
-def all_of(said: Sequence[Said], groups: Iterable[int]) -> CombinedDecision:
+def all_of(said: Sequence[PolicyEffect], groups: Iterable[int]) -> CombinedDecision:
     """Combine for groups of access types: one of each group, and every group."""
     answers = [any_of(said, bits) for bits in groups]
     denied = [a for a in answers if not a.allowed and a.said is not None]
@@ -167,17 +167,17 @@ def sees(question: ResourceQuestion, zone: str) -> bool:
     bits = question.service.bits.all
     subject = question.subject
     said = [
-        said_by(question, tag, one, ignore_below=True)
+        effect_of(question, tag, one, ignore_below=True)
         for tag, one in question.on_tags(PolicyType.ACCESS, zone, subject)
     ]
     index = question.service.filing.index(zone, PolicyType.ACCESS)
     here = question.applying(index, subject, below=False)
-    said += [said_by(question, None, one, ignore_below=True) for one in here]
+    said += [effect_of(question, None, one, ignore_below=True) for one in here]
     said += _shared(question, zone)
     if any_of(said, bits).allowed:
         return True
     for one in question.each_below(index, subject):
-        further = said_by(question, None, one, ignore_below=True)
+        further = effect_of(question, None, one, ignore_below=True)
         if further.allow and any_of([*said, further], further.allow & bits).allowed:
             return True
     return False

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ServiceDef
 from gateway.policy.compiled import AccessBits, CompiledPolicy
-from gateway.policy.exchanges import exchanged
 from gateway.policy.hierarchy import ResourceEntry, Ways, compile_entry, ways_down
 from gateway.policy.index import Index
+from gateway.policy.list_deltas import exchanged
 from gateway.policy.matching import is_file_path
 from gateway.policy.path_denials import PathDenials
 
@@ -17,7 +17,7 @@ Section = tuple[str, PolicyType]
 _NOTHING = Index()
 
 
-class Filing:
+class PolicyIndex:
     """Policies of one service, or of its tag service. Immutable but for the making."""
 
     __slots__ = (
@@ -75,12 +75,12 @@ class Filing:
     def way_of(self, type_: PolicyType) -> Ways:
         return self._ways[type_]
 
-    def changed(self, policies: Sequence[Policy]) -> Filing:
+    def changed(self, policies: Sequence[Policy]) -> PolicyIndex:
         """Return the filing of another list of policies, sharing what has not changed."""
         if policies is self.policies:
             return self
         change = exchanged(self.policies, policies)
-        filing = Filing((), self.definition, self.bits)
+        filing = PolicyIndex((), self.definition, self.bits)
         filing._ways = self._ways
         filing.policies = policies
         filing.compiled = dict(self.compiled)

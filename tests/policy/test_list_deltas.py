@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.exchanges import unlike
+from gateway.policy.list_deltas import unlike
 
 
 class Thing:

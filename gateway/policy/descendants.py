@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gateway.model.policy import PolicyType
+from gateway.policy.combining import PolicyEffect, effect_of
 from gateway.policy.hierarchy import ResourceEntry
 from gateway.policy.matching import SCRIPT_START
 from gateway.policy.paths import canonical, may_reach
 from gateway.policy.service import ResourceQuestion
-from gateway.policy.settling import Said, said_by
 from gateway.policy.zones import UNZONED
 
 
-def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> Said | None:
+def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
     tags = question.service.tag_filing
     if tags is not None and tags.denying:
@@ -25,15 +25,15 @@ def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int)
     for policy in question.service.filing.path_denials.reachable(question.values[-1]):
         if policy.priority < priority or policy.policy.zone != zone:
             continue
-        said = said_by(question, None, (policy, False, False), ignore_below=True)
+        said = effect_of(question, None, (policy, False, False), ignore_below=True)
         if (said.deny | said.rest) & bit:
             return said
     return None
 
 
-def _denied_by_tags(question: ResourceQuestion, zone: str, bit: int, priority: int) -> Said | None:
+def _denied_by_tags(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
     for tag, applying in question.on_tags(PolicyType.ACCESS, zone, question.subject):
-        said = said_by(question, tag, applying)
+        said = effect_of(question, tag, applying)
         if said.policy.priority >= priority and (said.deny | said.rest) & bit:
             return said
     return None
