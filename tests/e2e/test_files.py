@@ -466,6 +466,8 @@ def test_a_closed_source_opens_by_names_and_not_by_patterns(
         assert ask(files, endpoint, "dora", text) == [(1, "a")]
         assert alice(f"CREATE OR REPLACE TEMPORARY VIEW mine AS {text}") == []
         assert alice("SELECT * FROM mine") == [(1, "a")]
+        # A session with a view of it names the files anew.
+        assert alice("DROP VIEW mine") == []
         assert alice(forget) == []
         assert carl(text) == [(1, "a")], "whoever names it first now"
         assert "DENIED" in refused(files, endpoint, "alice", text)
