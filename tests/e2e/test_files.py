@@ -143,7 +143,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         f"CREATE TABLE testwarehouse.far USING parquet LOCATION '{root}/far/in' AS SELECT 1 AS id",
     )
     learned = f"file:{open_directory}/testlearned"
-    sources = {
+    sources: dict[str, dict[str, Any]] = {
         "testlake": {"root": f"file:{root}"},
         "testlearned": {"root": learned, "schema_learning": True},
         "testowned": {"root": f"file:{open_directory}/testowned"},

@@ -80,7 +80,7 @@ def test_a_directory_of_delta_has_the_rows_of_its_log(
         assert ann("SELECT count(*) FROM testdelta.events") == [(3,)]
         with session(gateway, endpoint, "bob") as bob, pytest.raises(Exception, match="DENIED"):
             bob("SELECT count(*) FROM testdelta.events")
-        parts = f"testdelta.events.`day=1`"
+        parts = "testdelta.events.`day=1`"
         with pytest.raises(Exception, match="lies in a table of Delta"):
             ann(f"SELECT * FROM {parts}")
         assert ann("ALTER TABLE testdelta.events FORGET METADATA") == []
