@@ -98,7 +98,9 @@ def _guards(
         found: Collection[ResourceEntry] = [one for one in deep if one.may_begin(asked.levels, asked.values)]
     else:
         found = _Speaking(index, asked).maybe
-    return (one for one in found if (one.of.denies if type_ is PolicyType.ACCESS else one.of.obligations))
+    guarding = (one for one in found if (one.of.denies if type_ is PolicyType.ACCESS else one.of.obligations))
+    # What is closed because nobody has named it says nothing of what somebody has.
+    return (one for one in guarding if not one.of.policy.is_closing)
 
 
 def _apart(one: ResourceEntry, other: ResourceEntry) -> bool:
