@@ -1,7 +1,7 @@
 """Decides: who may do what on which resource, what a column shows instead, which rows a table shows.
 
 Pure and total: any request gets an answer, and what no policy settles is denied. How several policies become
-one answer stands in `combining`, which mask or filter holds in `obligations`; docs/policies.md has it in words.
+one answer stands in `combining`, which mask or filter holds in `obligations`; docs/policies.md tells it.
 """
 
 from __future__ import annotations
