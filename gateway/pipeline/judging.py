@@ -137,6 +137,8 @@ class Judging:
     bodies: dict[tuple[TableName, tuple[Principal, ...]], Governed] = field(default_factory=dict)
     """Views that were judged already, by those who read them: one that stands in many others is judged
     once."""
+    narrowed: list[TableName] = field(default_factory=list)
+    """Views that were judged once more, with conditions from above them."""
 
     @property
     def period(self) -> int:

@@ -53,18 +53,27 @@ from gateway.sql.dataset_statements import DatasetStatement, dataset_statement, 
 from gateway.sql.delta_commands import changes_wants
 from gateway.sql.evaluate import Denied, Evaluation, function_wants, metadata_of, metadata_wants, scans_of
 from gateway.sql.identity import Meaning, identity_splices
+from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import BRANCHED, Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.spark_words import unbound_parameter
 from gateway.sql.wants import NotGovernable, Wants, join
 
+MOST_NARROWED = 16
+"""Views of a statement, and within views, whose texts get conditions from above; others have none."""
+
 
 async def govern(
-    text: str, context: SessionContext, judging: Judging, depth: int, rights: Rights | None = None
+    text: str,
+    context: SessionContext,
+    judging: Judging,
+    depth: int,
+    rights: Rights | None = None,
+    above: Above | None = None,
 ) -> Outcome:
     """Run every pass on one text: the statement itself at depth 0, the body of a view below, which is read
-    by its own `rights`."""
-    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0)
+    by its own `rights`, and of which `above` is asked."""
+    place = Place(depth=depth, commands=depth == 0, rights=rights, alone=depth == 0, above=above)
     prepared = await prepare(text, context, judging, place)
     if isinstance(prepared, Stop):
         return prepared
@@ -256,8 +265,11 @@ async def finish(
         return not_governable(policies)
     if isinstance(policies, NeedsCatalog):
         return policies
-    below = await below_text(prepared, policies, judging)
-    guarded = _guarded(prepared, policies, bodies, below, evaluation, judging)
+    placed = await below_text(prepared, policies, judging, obliged_names(bodies))
+    narrowed = await _narrowed_bodies(prepared, placed.passed, seen, judging)
+    if not isinstance(narrowed, dict):
+        return narrowed
+    guarded = _guarded(prepared, policies, bodies, narrowed, placed.below, evaluation, judging)
     if isinstance(guarded, NotGovernable):
         return not_governable(guarded)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
@@ -338,7 +350,10 @@ async def finish(
         allowed=allowed,
         decisions=distinct((*evaluation.decisions, *decisions_of(bodies.values()))),
         scans=(*records, *(scan for body in bodies.values() for scan in body.scans)),
-        words=(*written[1], *(pair for body in bodies.values() for pair in body.words)),
+        words=(
+            *written[1],
+            *(pair for body in (*bodies.values(), *narrowed.values()) for pair in body.words),
+        ),
         agree=agreement(usage) if prepared.scans else None,
         obliged=any(scan.obliged for scan in guarded),
         guarded=tuple(obliged),
@@ -436,6 +451,7 @@ def _guarded(
     prepared: Prepared,
     policies: Policies,
     bodies: Mapping[TableName, Governed],
+    narrowed: Mapping[Span, Governed],
     below: Mapping[Span, guard.Below],
     evaluation: Evaluation,
     judging: Judging,
@@ -453,12 +469,15 @@ def _guarded(
             within = folded in obliged_views
             guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
             continue
+        body = (
+            bodies.get(folded) if relation.span is None else narrowed.get(relation.span, bodies.get(folded))
+        )
         scan = guard.guard_scan(
             prepared.text,
             relation,
             table,
             view,
-            body=nested_text(bodies.get(folded), personal=personal),
+            body=nested_text(body, personal=personal),
             within=folded in obliged_views,
             period=judging.period if folded in policies.reading else 0,
             below=guard.NOTHING if relation.span is None else below.get(relation.span, guard.NOTHING),
@@ -526,29 +545,64 @@ async def view_bodies(
         if (name, readers) in judging.bodies:
             bodies[name] = judging.bodies[name, readers]
             continue
-        if table.view is None:
-            return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
-        if depth >= MAX_VIEW_DEPTH:
-            return not_governable(
-                NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
-            )
-        context = SessionContext(
-            catalog=table.view.catalog,
-            namespace=(table.view.database,),
-            door=judging.door,
-            catalogs=judging.told,
-        )
-        rights = view_rights(table, readers, judging)
-        if isinstance(rights, Denied):
-            return access_denied(rights, judging.evaluation())
-        body = await govern(table.view.text, context, judging, depth + 1, rights)
-        if isinstance(body, Stop) and body.code == "SPARK":
-            return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+        body = await _view_body(table, readers, judging, depth)
         if not isinstance(body, Governed):
             return body
-        if table.view.collation and nested_text(body) is not None:
-            return not_governable(collated(f"the view {table.name}"))
         bodies[name] = judging.bodies[name, readers] = body
+    return bodies
+
+
+async def _view_body(
+    table: Table,
+    readers: tuple[Principal, ...],
+    judging: Judging,
+    depth: int,
+    conditions: Sequence[Passed] = (),
+) -> Outcome:
+    """Govern the text of a view, for a text that is `depth` views deep; `conditions` on the view's columns go
+    into it where they may."""
+    if table.view is None:
+        return not_governable(NotGovernable(f"the text of the view {table.name} is not available"))
+    if depth >= MAX_VIEW_DEPTH:
+        return not_governable(
+            NotGovernable(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+        )
+    context = SessionContext(
+        catalog=table.view.catalog,
+        namespace=(table.view.database,),
+        door=judging.door,
+        catalogs=judging.told,
+    )
+    rights = view_rights(table, readers, judging)
+    if isinstance(rights, Denied):
+        return access_denied(rights, judging.evaluation())
+    above = guard.above_view(table, table.view, conditions) if conditions else None
+    body = await govern(table.view.text, context, judging, depth + 1, rights, above)
+    if isinstance(body, Stop) and body.code == "SPARK":
+        return not_governable(NotGovernable(f"the text of the view {table.name} cannot be read"))
+    if isinstance(body, Governed) and table.view.collation and nested_text(body) is not None:
+        return not_governable(collated(f"the view {table.name}"))
+    return body
+
+
+async def _narrowed_bodies(
+    prepared: Prepared, passed: Mapping[Span, Sequence[Passed]], seen: Seen, judging: Judging
+) -> dict[Span, Governed] | Stop | NeedsCatalog:
+    """Return the texts of views for those places where conditions on their columns go into them."""
+    bodies: dict[Span, Governed] = {}
+    for relation, name in prepared.scans:
+        table = judging.snapshot.catalog.table(name)
+        conditions = passed.get(relation.span, ()) if relation.span is not None else ()
+        if table is None or relation.span is None or not conditions:
+            continue
+        if len(judging.narrowed) >= MOST_NARROWED:
+            break
+        judging.narrowed.append(name)
+        readers = seen.readers(name, judging)
+        body = await _view_body(table, readers, judging, prepared.place.depth, conditions)
+        if not isinstance(body, Governed):
+            return body
+        bodies[relation.span] = body
     return bodies
 
 

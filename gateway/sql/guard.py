@@ -20,6 +20,7 @@ from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import hidden_columns, masks_of
+from gateway.sql.leakproof import Above, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName, dotted, quote
 from gateway.sql.wants import NotGovernable, Wants
 
@@ -152,6 +153,14 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | NotGovernable:
     alias = quote(table.name.table)
     places = f"({', '.join(map(quote, found))})" if view.by_position else ""
     return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"
+
+
+def above_view(table: Table, view: ViewBody, conditions: Sequence[Passed]) -> Above | None:
+    """Return what is asked of a view, for its text; None where its columns are found by their places."""
+    if view.by_position or len(view.output) != len(table.columns):
+        return None
+    columns = tuple([(c.name, within, c.type) for c, within in zip(table.columns, view.output, strict=True)])
+    return Above(columns, tuple(conditions))
 
 
 def guard_scan(
