@@ -15,8 +15,8 @@ REMOVALS = (
     Removal(
         "no condition goes below a filter that would choose other rows",
         "pipeline.barriers",
-        "firm = table.kind is TableKind.TABLE and name.folded() not in policies.choosing",
-        "firm = table.kind is TableKind.TABLE",
+        "firm = name.folded() not in policies.choosing",
+        "firm = True",
         "test_pipeline_leakproof",
     ),
     # Where there is no barrier
@@ -347,7 +347,7 @@ REMOVALS = (
     ),
     Removal(
         "Spark Connect does not know the user",
-        "pipeline.texts",
+        "pipeline.guarded_texts",
         'return judging.door == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)',
         "return False",
         "test_pipeline_plans",
