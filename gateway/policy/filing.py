@@ -119,7 +119,7 @@ class Filing:
 
 def _asks(policy: CompiledPolicy, entries: Iterable[Entry]) -> bool:
     """Say whether what a policy says depends on anything but the subject and the resource's name."""
-    return policy.conditional or any([entry.facets or entry.scripted for entry in entries])
+    return policy.conditional or any(entry.facets or entry.scripted for entry in entries)
 
 
 def _section(policy: Policy) -> Section:
