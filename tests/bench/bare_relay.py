@@ -1,9 +1,9 @@
 """A relay of bytes that does nothing else: what any gateway in Python costs, measured in the same run.
 
-`python -m tests.bench.bare_relay thrift|connect HOST PORT` listens on a free port of 127.0.0.1, prints it, and
-passes on what comes: for HiveServer2 whatever arrives, for Spark Connect one call for each call. It reads
-nothing, checks nobody and writes nothing down. So the difference between it and the gateway is what the gateway
-does, and what is left is the price of a second hop with asyncio's sockets and gRPC's Python binding.
+`python -m tests.bench.bare_relay thrift|connect HOST PORT` listens on a free port of 127.0.0.1, prints it,
+and passes on what comes: for HiveServer2 whatever arrives, for Spark Connect one call for each call. It reads
+nothing, checks nobody and writes nothing down. So the difference between it and the gateway is what the
+gateway does, and what is left is the price of a second hop with asyncio's sockets and gRPC's binding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What masks cost Spark, by its plans: nothing where they are not used, and no more than its own functions are.
+"""What masks cost Spark, by its plans: nothing where they are not used, and else what its own functions cost.
 
 Statements are judged here and given to Spark as they would be forwarded. A table with masks and no filter is
-pruned as an ungoverned one is: its guard is a projection, through which Spark pushes what is asked of unmasked
-columns. About twenty seconds of CPU, most of it Spark's start.
+pruned as an ungoverned one is: its guard is a projection, through which Spark pushes what is asked of
+unmasked columns. About twenty seconds of CPU, most of it Spark's start.
 """
 
 from __future__ import annotations
