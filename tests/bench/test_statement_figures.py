@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import Record, median_ms, p95_ms
 from tests.bench.processes import GatewayProcesses, since
 from tests.bench.raw_client import Laps, RawClient, Server
@@ -86,4 +87,28 @@ def test_select_one(
         gateway_ms=1e3 * used.gateway_s / count,
         reader_ms=1e3 * used.reader_s / count,
         postgres_ms=1e3 * used.postgres_s / count,
+    )
+
+
+def test_the_floor(record: Record, direct: Server, bare: BareRelay, quick: bool) -> None:
+    """What is left of the ratio when a relay does nothing but pass bytes on."""
+    warm_up, count = (20, 40) if quick else (150, 400)
+    record.begin(f"SELECT 1 through a bare relay: {warm_up} + {count} pairs")
+    with RawClient(direct) as straight, RawClient(Server(bare.host, bare.port, "direct")) as through:
+        took: dict[RawClient, list[float]] = {straight: [], through: []}
+        before = 0.0
+        for n in range(warm_up + count):
+            if n == warm_up:
+                took, before = {straight: [], through: []}, bare.cpu_s()
+            for client in (straight, through) if n % 2 else (through, straight):
+                took[client].append(client.in_four_calls("SELECT 1").total_s)
+        cpu_ms = 1e3 * (bare.cpu_s() - before) / count
+    direct_ms, bare_ms = median_ms(took[straight]), median_ms(took[through])
+    record.add(
+        SECTION,
+        "the floor: a bare relay, 4 calls",
+        f"{bare_ms / direct_ms:.2f} × (direct {direct_ms:.2f} ms, bare {bare_ms:.2f} ms; CPU of the relay "
+        f"{cpu_ms:.2f} ms)",
+        ratio=bare_ms / direct_ms,
+        cpu_ms=cpu_ms,
     )
