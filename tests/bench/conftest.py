@@ -36,6 +36,7 @@ ROOMS = (
     "statement",
     "fetch",
     "filter",
+    "governed",
     "catalog",
     "connect",
     "lineage_live",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
@@ -15,6 +18,7 @@ from tests.e2e.running import RunningGateway
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
 SECTION = "SELECT 1 over Thrift, warm"
+CLIENTS = 50
 Run = Callable[[RawClient, int], Laps]
 
 SHAPES: dict[str, tuple[Run, str]] = {
@@ -111,4 +115,38 @@ def test_the_floor(record: Record, direct: Server, bare: BareRelay, quick: bool)
         f"{cpu_ms:.2f} ms)",
         ratio=bare_ms / direct_ms,
         cpu_ms=cpu_ms,
+    )
+
+
+def test_many_clients(record: Record, direct: Server, governed: Server, quick: bool) -> None:
+    """So many clients at once, each with a session and a connection of its own."""
+    clients, each, rounds = (10, 4, 1) if quick else (CLIENTS, 12, 3)
+
+    def rate(server: Server) -> float:
+        with ExitStack() as stack, ThreadPoolExecutor(clients) as pool:
+            opened = [stack.enter_context(RawClient(server)) for _ in range(clients)]
+
+            def ask(client: RawClient) -> int:
+                return len([client.in_four_calls("SELECT 1") for _ in range(each)])
+
+            list(pool.map(ask, opened))
+            began = time.perf_counter()
+            return sum(pool.map(ask, opened)) / (time.perf_counter() - began)
+
+    record.begin(f"SELECT 1: {clients} clients at once, {rounds} times on either side")
+    rates: dict[Server, list[float]] = {direct: [], governed: []}
+    for n in range(rounds):
+        for server in (direct, governed) if n % 2 else (governed, direct):
+            rates[server].append(rate(server))
+    straight, through = (max(rates[server]) for server in (direct, governed))
+    record.add(
+        SECTION,
+        f"{clients} clients at once",
+        f"{through:.0f} statements/s, {through / straight:.2f} × (directly {straight:.0f}); no error",
+        aim="≥ 0.95 ×",
+        met=through >= 0.95 * straight,
+        ratio=through / straight,
+        statements_s=through,
+        direct_statements_s=straight,
+        clients=clients,
     )
