@@ -57,6 +57,9 @@ policies:
   - name: days
     on: {{catalog: spark_catalog, database: stars, table: days}}
     filter: [{{groups: [stars], where: "{DAYS}"}}]
+  - name: few partitions of shuffles
+    on: {{setting: spark.sql.shuffle.partitions}}
+    allow: [{{groups: [public], access: [set]}}]
 """
 
 
