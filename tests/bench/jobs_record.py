@@ -1,4 +1,4 @@
-"""Records of millions of events, made and copied into PostgreSQL by one process for each core.
+"""Records of millions of events, made and copied into PostgreSQL by a process for each core.
 
 Events are made once as a gateway makes them, and come again with other ids, times and links: their digests are
 the ones of the first, but for what is new. So the chains are real, and making an event takes some 30 µs.
@@ -205,7 +205,8 @@ _GRAPH = (
     "INSERT INTO sluice.lineage_dataset (id, name, kind, parts, first_seen, last_seen)"
     " OVERRIDING SYSTEM VALUE"
     " SELECT n + 1, format('spark_catalog.l%s.t%s', n % 5, n / 5), 'table',"
-    " ARRAY['spark_catalog', 'l' || n % 5, 't' || n / 5], now(), now() FROM generate_series(0, 5 * GROUPS - 1) n",
+    " ARRAY['spark_catalog', 'l' || n % 5, 't' || n / 5], now(), now()"
+    " FROM generate_series(0, 5 * GROUPS - 1) n",
     "INSERT INTO sluice.lineage_column (id, dataset, name) OVERRIDING SYSTEM VALUE"
     " SELECT n + 1, n / 10 + 1, 'c' || n % 10 FROM generate_series(0, 50 * GROUPS - 1) n",
     "INSERT INTO sluice.lineage_edge (source, target, subtype, masking, expression, statements, finished,"

@@ -1,4 +1,4 @@
-"""What the jobs cost for each event, how that grows with the record, and what a gateway feels of it.
+"""What the jobs cost for each event, how that grows with the record, and what a gateway feels.
 
 `make bench-jobs EVENTS="1000000 10000000"` has the sizes; the record is made and thrown away in parts, so that
 50 million events need no more than some 25 GB of disk. A minute for each 100,000 events on two cores.
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import asyncpg
@@ -110,7 +111,7 @@ def grown(record: Record, what: str, costs: dict[int, tuple[Cost, int]]) -> None
     """Add how the CPU for each row grows from one size to the next. What a run costs without any rows (Spark
     starts) is in both, so that small sizes show less than there is."""
     sizes = list(costs)
-    for smaller, larger in zip(sizes, sizes[1:], strict=False):
+    for smaller, larger in pairwise(sizes):
         (few, rows), (many, more) = costs[smaller], costs[larger]
         ratio = (many.cpu_s / more) / (few.cpu_s / rows)
         record.add(
@@ -149,7 +150,7 @@ async def test_the_record(record: Record, ground: Callable[[], Ground], director
         found: dict[str, tuple[Cost, int]] = {}
         while left:
             part, days = min(left, PART), (2 * number, 2 * number + 1)
-            record.begin(f"{part:,} events are made, {left:,} to go")
+            record.begin(f"{part:,} events are made, of {left:,} to go")
             await jobs_record.make(place.dsn, part, days=days)
             for name in ("rollups", "archive"):
                 record.begin(f"{name} of {part:,} events")
