@@ -1,7 +1,7 @@
 """Records of millions of events, made and copied into PostgreSQL by a process for each core.
 
-Events are made once as a gateway makes them, and come again with other ids, times and links: their digests are
-the ones of the first, but for what is new. So the chains are real, and making an event takes some 30 µs.
+Events are made once as a gateway makes them, and come again with other ids, times and links: their digests
+are the ones of the first, but for what is new. So the chains are real, and making an event takes some 30 µs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the jobs cost for each event, how that grows with the record, and what a gateway feels.
 
-`make bench-jobs EVENTS="1000000 10000000"` has the sizes; the record is made and thrown away in parts, so that
-50 million events need no more than some 25 GB of disk. A minute for each 100,000 events on two cores.
+`make bench-jobs EVENTS="1000000 10000000"` has the sizes; the record is made and thrown away in parts, so
+that 50 million events take some 25 GB of disk. A minute for each 100,000 events on two cores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.app.classifying import classifiers
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.jobs.classification.formats import Formats
-from gateway.jobs.classification.scoring import Sampled, Scorer
+from gateway.jobs.classification.scoring import Scorer
 from gateway.reader.pool import ReaderPool
 from gateway.settings.jobs import ClassifySettings
 from tests.bench import jobs_record
@@ -245,8 +245,7 @@ async def test_replay_by_cores(record: Record, ground: Callable[[], Ground], rea
 def test_classification(record: Record) -> None:
     rules = classifiers(ClassifySettings())
     scorer = Scorer(rules, Formats(rules.lists, ClassifySettings().regions, today=date(2026, 1, 1)))
-    columns = list(corpus())
-    samples = [Sampled(name=one.name, kind=one.kind, values=one.values) for one in columns]
+    samples = [one.column for one in corpus()]
     record.begin(f"{len(samples)} columns are scored")
     size = sum(len(value.encode()) for sampled in samples for value in sampled.values)
     began = time.process_time()

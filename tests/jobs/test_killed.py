@@ -148,7 +148,9 @@ async def test_recommendations(place: Place, tmp_path: Path) -> None:
 async def test_classification(place: Place, tmp_path: Path) -> None:
     async def proposed() -> list[tuple[str, ...]]:
         found = await proposals(place.connection)
-        return sorted((one.target.table, one.target.column, one.tag, repr(one.evidence)) for one in found)
+        return sorted(
+            (one.target.table, one.target.column, one.target.tag, repr(one.evidence)) for one in found
+        )
 
     name = f"k{os.urandom(4).hex()}"
     chosen = {"include": [f"spark_catalog.{name}.*"]}
