@@ -86,9 +86,9 @@ class Worker:
         return await asyncio.wrap_future(call)
 
     async def killed_at(
-        self, line: int, made: Any, chosen: Any, *, dsn: str, lake: Path, now: datetime
+        self, line: str, made: Any, chosen: Any, *, dsn: str, lake: Path, now: datetime
     ) -> tuple[bool, tuple[str, ...]]:
-        """Run a job up to its so many-th line of progress; return whether it came to that, and its lines.
+        """Run a job until it says something with `line` in it; return whether it did, and all that it said.
 
         There it stands still for good, and PostgreSQL loses its connections: files and tables are what
         SIGKILL leaves, and the Spark of all the others goes on.
@@ -147,7 +147,7 @@ def _run(made: Any, chosen: Any, dsn: str, lake: str, now: datetime) -> Ran:
 
 
 def _run_to(
-    line: int, made: Any, chosen: Any, dsn: str, lake: str, now: datetime
+    line: str, made: Any, chosen: Any, dsn: str, lake: str, now: datetime
 ) -> tuple[bool, tuple[str, ...]]:
     lines: list[str] = []
     failed: list[BaseException] = []
@@ -155,7 +155,7 @@ def _run_to(
 
     def progress(text: str) -> None:
         lines.append(text)
-        if len(lines) == line:
+        if line in text:
             stands.set()
             moved.set()
             threading.Event().wait()
