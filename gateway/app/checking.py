@@ -10,7 +10,7 @@ import orjson
 
 from gateway.app.backend_checks import ask_backend
 from gateway.app.classifying import classifiers
-from gateway.app.combining import combine
+from gateway.app.combining import closed_part, combine
 from gateway.app.explaining import named_parsers, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
@@ -105,12 +105,12 @@ async def check(
         # Together: classes of one file use the lists of another.
         faults += _classifier_faults(ClassifySettings(rules=found.classifiers))
     settings = list(by_path.values())
-    policy_settings = [one.policies for one in settings] or [PolicySettings()]
+    policy_settings = [(one.policies, one.file_sources()) for one in settings] or [(PolicySettings(), ())]
     files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
     files |= {str(path) for path in (*found.propagation, *found.procedures)}
     files |= {str(path) for path in (*found.providers, *found.classifiers)}
     loaded: list[PolicySet] = []
-    for one in policy_settings:
+    for one, sources in policy_settings:
         try:
             rules = _rules(one, found)
         except Faults as error:
@@ -119,7 +119,7 @@ async def check(
         files |= {*rules.packs, *rules.ranger}
         try:
             part = load_rules(rules, one).part
-            loaded.append(combine((part,), 1, one.catalogs))
+            loaded.append(combine((part, closed_part(sources)), 1, one.catalogs))
         except Faults as error:
             faults += error.faults
     warnings = [warning for policies in loaded for warning in policies.warnings]
@@ -146,7 +146,7 @@ async def check(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
-        policies=sum(1 for policies in loaded for _ in policies.policies()),
+        policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.errors import Faults
+from gateway.model.files import SESSION_CATALOG, FileSource
 from gateway.model.policy import (
     Policy,
     PolicyItem,
@@ -16,6 +17,7 @@ from gateway.model.policy import (
     TaggedResource,
     UserStore,
 )
+from gateway.policy.closing import closed
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.matching import fold
 
@@ -34,6 +36,8 @@ class Part:
     """Policies of services of other parts, in access types of `spark`: a service has them beside its own."""
     catalogs: Mapping[str, str] = field(default_factory=dict)
     """Catalogs that come with the part → service that speaks for each."""
+    closed: tuple[FileSource, ...] = ()
+    """Sources of files whose tables are closed until policies, of whichever part, name them."""
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     """The source's own numbers, for the audit record."""
@@ -75,6 +79,7 @@ def combine(parts: Iterable[Part], version: int, catalog_services: Mapping[str, 
         if part.tagged:
             _put_on(services, part.tagged, speaking)
         _add(services, part, faults)
+    _close(services, [source for part in parts for source in part.closed], speaking, faults)
     users = _users(parts, faults)
     if faults:
         raise Faults(faults)
@@ -127,6 +132,22 @@ def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
             services[name] = replace(service, policies=(*service.policies, *fitted))
 
 
+def _close(
+    services: dict[str, Service],
+    sources: Sequence[FileSource],
+    speaking: Mapping[str, str],
+    faults: list[str],
+) -> None:
+    """Close the tables of sources of files. Where no service speaks for them, nobody may see them anyway."""
+    name = {fold(catalog): one for catalog, one in speaking.items()}.get(SESSION_CATALOG, DEFAULT_SERVICE)
+    service = services.get(name)
+    if service is not None:
+        try:
+            services[name] = closed(service, sources)
+        except Faults as error:
+            faults.extend(error.faults)
+
+
 def _fitted(policy: Policy, definition: ServiceDef) -> Policy:
     """Return a policy in the access types of a definition. What it has no word for is not allowed; and where
     it is denied, so is everything."""
@@ -143,6 +164,11 @@ def _fitted(policy: Policy, definition: ServiceDef) -> Policy:
 
     allow = tuple(item for item in map(allowing, policy.allow) if item.accesses)
     return replace(policy, allow=allow, deny=tuple(map(denying, policy.deny)))
+
+
+def closed_part(sources: Iterable[FileSource]) -> Part:
+    """Return the part of the settings that closes tables of files."""
+    return Part(name="`files`", services={}, closed=tuple(source for source in sources if source.closed))
 
 
 def says_anything(service: Service) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
+from gateway.app.combining import closed_part
 from gateway.app.doors import Queries, Upstream, require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
@@ -269,7 +270,7 @@ def make_catalog(
         refusal=BackendError,
         catalogs=tuple(settings.policies.catalogs),
         minor=minor_of(reader.spark_version),
-        sources=[source.made(name) for name, source in settings.files.items()],
+        sources=settings.file_sources(),
         listed=none_listed if metalakes is None else metalakes.listed,
         owners=owners,
     )
@@ -312,7 +313,12 @@ async def verdicts_without_sessions(
         accepted = kept_tags(settings)
         metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
         in_force = RulesInForce(
-            settings.policies, reader, accepted=accepted, read_only=True, speaking=metalakes.services
+            settings.policies,
+            reader,
+            accepted=accepted,
+            read_only=True,
+            speaking=metalakes.services,
+            closed=closed_part(settings.file_sources()),
         )
         async with in_force as rules:
             await metalakes.start(rules.take)

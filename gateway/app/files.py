@@ -62,7 +62,7 @@ def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
     """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says; `others`
     tells of all else. Without PostgreSQL it is nobody's, and so is a table that took a dataset's name and has
     other files."""
-    databases = {source.made(name).database for name, source in settings.files.items()}
+    databases = {source.database for source in settings.file_sources()}
     connect = _connecting(dsn)
 
     async def owner(table: Table) -> str | None:
@@ -84,7 +84,7 @@ def make_refreshing(
     settings: Settings, queries: Queries, catalog: ChangingCatalog, dsn: str
 ) -> Refreshing | None:
     """Return who looks at tables of files again by himself, None where no source wants that."""
-    sources = [source.made(name) for name, source in settings.files.items()]
+    sources = settings.file_sources()
     if not any(source.refresh_s for source in sources):
         return None
     keeper = Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
@@ -102,7 +102,7 @@ def make_promotion(
 ) -> Promoter | None:
     """Return who makes tables of files, None where the settings have no sources. `gateway`: its name in the
     record. Without a `ledger`, as before a command of the operator's, PostgreSQL alone keeps who and when."""
-    sources = [source.made(name) for name, source in settings.files.items()]
+    sources = settings.file_sources()
     if not sources:
         return None
 

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from gateway.admin.listener import AdminListener, Check
 from gateway.app.catalogs import SparkCatalogs, first_context
+from gateway.app.combining import closed_part
 from gateway.app.doors import Upstream, Way, open_listeners, require_connect, thrift_sessions
 from gateway.app.explaining import (
     make_backend,
@@ -166,6 +167,7 @@ class Gateway:
             accepted=accepted_source(settings, accepted),
             on_change=lambda policies: self.metrics.policy_version.set(policies.version),
             speaking=metalakes.services,
+            closed=closed_part(settings.file_sources()),
         )
         self._stack.push_async_callback(rules.close)
         await rules.start()

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.combining import combine
+from gateway.app.combining import closed_part, combine
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import Found, Question, search
 from gateway.errors import Faults
@@ -113,7 +113,8 @@ def settings_side(
     paths = (*policies.paths, *(cache for cache in caches if cache.is_dir()))
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
-    parts = [rules.part, *([accepted_part(accepted)] if accepted is not None else [])]
+    parts = [rules.part, closed_part(settings.file_sources())]
+    parts += [accepted_part(accepted)] if accepted is not None else []
     return combine(parts, 1, policies.catalogs)
 
 

@@ -88,9 +88,11 @@ class RulesInForce:
         accepted: AcceptedTags | None = None,
         read_only: bool = False,
         speaking: Iterable[str] = (),
+        closed: Part | None = None,
     ) -> None:
         """`accepted`: tags that came along lineage; `read_only`: nothing is written to the caches of Ranger
-        services; `speaking`: services that speak for catalogs that come and go."""
+        services; `speaking`: services that speak for catalogs that come and go; `closed`: sources of
+        files whose tables are closed until a policy names them."""
         self._speaking = tuple(speaking)
         self._settings = settings
         self._reader = reader
@@ -101,6 +103,8 @@ class RulesInForce:
         self._accepted = accepted
         self._seen: Fingerprint = ()
         self._parts = {FILES: Part(name=FILES, services={})}
+        if closed is not None:
+            self._parts[closed.name] = closed
         self._current: PolicySet | None = None
         self._proofs = Proofs()
         self._changing = asyncio.Lock()

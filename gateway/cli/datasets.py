@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway.app import logs
 from gateway.app.accepted_tags import kept_tags
+from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
 from gateway.app.rules import RulesInForce
@@ -86,7 +87,7 @@ def _show(row: Mapping[str, Any], terminal: Terminal) -> None:
 
 @asynccontextmanager
 async def _keeper(settings: Settings) -> AsyncIterator[Keeper]:
-    sources = [source.made(name) for name, source in settings.files.items()]
+    sources = settings.file_sources()
     async with await make_reader(settings) as reader, asking(settings, reader) as (queries, catalog):
         yield Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
 
@@ -98,7 +99,7 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         raise Faults(["`promote` takes `--user`, one of the user file, whose privileges are asked"])
     principal = users[user].principal
     name, *path = what.split("/")
-    sources = {one: source.made(one) for one, source in settings.files.items()}
+    sources = {source.name: source for source in settings.file_sources()}
     if name not in sources:
         raise Faults([f"there is no source `{name}` in the settings"])
     try:
@@ -108,7 +109,13 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
     dsn = where(settings)[0]
     async with (
         await make_reader(settings) as reader,
-        RulesInForce(settings.policies, reader, accepted=kept_tags(settings), read_only=True) as rules,
+        RulesInForce(
+            settings.policies,
+            reader,
+            accepted=kept_tags(settings),
+            read_only=True,
+            closed=closed_part(settings.file_sources()),
+        ) as rules,
         asking(settings, reader) as (queries, catalog),
     ):
         promoter = make_promotion(settings, queries, catalog, dsn, ledger=None, gateway="")

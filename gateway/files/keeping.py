@@ -108,7 +108,7 @@ class Keeper:
             raise Faults([f"no source of the settings has the files of `{name}`"])
         source, path = found
         await self._looking.refuse_links(source, path)
-        kinds = await self._looking.files(source, path)
+        kinds, format_ = await self._looking.files(source, path)
         if await self._tables.find(name, row["url"]) is None:
             raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
         now = signature(kinds)
@@ -120,7 +120,8 @@ class Keeper:
         )
         if not told.is_changed:
             return told
-        format_ = await self._looking.format(kinds, source)
+        if format_ is None:
+            format_ = await self._looking.format(kinds, source)
         saved = [(column["name"], column["type"]) for column in json.loads(row["columns"])]
         was = f"{row['format']} {json.loads(row['options'])}"
         columns = await self._looking.columns(row["url"], format_)

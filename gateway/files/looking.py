@@ -8,10 +8,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gateway.files.formats import HEAD_BYTES, MARKS, Format, NotKnown, table_format, told
+from gateway.files.formats import (
+    HEAD_BYTES,
+    MARKS,
+    Format,
+    NotKnown,
+    table_format,
+    told,
+    wide_encoding,
+)
 from gateway.files.links import LeadsOut, require_no_links
 from gateway.files.places import place
 from gateway.files.taken import Query
@@ -22,6 +30,14 @@ _NO_SUCH_PATH = ("42K03", "42P01")
 _HEAD_LINES = 20
 _MOST_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
+_OWN_CATALOG = "which has a catalog of its own to be named by"
+_INSTEAD = {
+    "Delta": "which `formats` of its source do not have",
+    "Hudi": "which is not read",
+    "Iceberg": _OWN_CATALOG,
+    "Paimon": _OWN_CATALOG,
+}
+"""What to do about tables of formats that are not taken."""
 
 Kinds = Sequence[tuple[str, int, int, str, str]]
 """For each ending of file names: the ending, files, bytes, a digest and one of the files."""
@@ -54,16 +70,18 @@ class Looking:
                 raise Nothing from None
             raise Refused(str(why)) from None
 
-    async def files(self, source: FileSource, path: tuple[str, ...]) -> Kinds:
-        """Return what files there are, if they can be a table. Raises Nothing and Refused."""
-        await self.refuse_table_formats(source, path)
-        kinds = await self.kinds(source.url(path))
+    async def files(self, source: FileSource, path: tuple[str, ...]) -> tuple[Kinds, Format | None]:
+        """Return what files there are, if they can be a table, and the table format that keeps them, if one
+        does. Raises Nothing and Refused."""
+        table = await self.table_format(source, path)
+        kinds = await self.kinds(source.url(path), "" if table is not None else source.pattern)
         if sum(kind[1] for kind in kinds) > source.files:
             raise Refused(f"it has more than the {source.files} files that its source allows")
-        return kinds
+        return kinds, table
 
-    async def refuse_table_formats(self, source: FileSource, path: tuple[str, ...]) -> None:
-        """Refuse what a table format keeps, here or in a directory above, up to the source's root."""
+    async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
+        """Return the table format of a directory, where its source takes it. Refuses what else a table format
+        keeps, here or in a directory above, up to the source's root."""
         above = ["/".join((*path[:depth], "")).lstrip("/") for depth in range(len(path) + 1)]
         marks = ",".join(f"{directory}{mark}" for directory in above for mark in MARKS)
         try:
@@ -74,23 +92,27 @@ class Looking:
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
-                return
+                return None
             raise Refused("Spark cannot look at it") from refused
         found: dict[str, set[str]] = {}
         for row in rows:
             directory, _, mark = str(row[0]).rpartition("/")
             found.setdefault(directory, set()).add(mark)
+        own: Format | None = None
         for directory, seen in found.items():
             format_ = table_format(seen)
             if format_ is None:
                 continue
-            if place(directory) == place(source.url(path)):
-                raise Refused(f"it is a table of {format_}, which has a catalog of its own to be named by")
-            raise Refused(
-                f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
-            )
+            if place(directory) != place(source.url(path)):
+                raise Refused(
+                    f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
+                )
+            if format_.lower() not in source.formats:
+                raise Refused(f"it is a table of {format_}, {_INSTEAD[format_]}")
+            own = Format(format_.lower())
+        return own
 
-    async def kinds(self, url: str) -> Kinds:
+    async def kinds(self, url: str, pattern: str = "") -> Kinds:
         """Return for each ending of file names: the ending, files, bytes, a digest and one of the files."""
         name = "substring_index(path, '/', -1)"
         ending = f"IF(instr({name}, '.') > 0, lower(substring_index({name}, '.', -1)), '')"
@@ -101,6 +123,7 @@ class Looking:
                 f"SELECT {ending}, count(*), sum(length),"
                 " hex(bit_xor(xxhash64(path, length, modificationTime))), min(path)"
                 f" FROM {{view}} WHERE length > 0 GROUP BY 1 ORDER BY 1 LIMIT {_MOST_KINDS + 1}",
+                Format("binaryFile", named(pattern)),
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
@@ -115,16 +138,17 @@ class Looking:
     async def format(self, kinds: Kinds, source: FileSource) -> Format:
         """Return the one format of all kinds of files."""
         found: dict[str, Format] = {}
+        hidden = named(source.pattern)
         for *_, example in kinds:
             if not example.startswith(source.root.split(":", 1)[0]) or set(example) & set("'`*?[]{}\\"):
                 raise Refused("a file in it has a name that cannot be read safely")
-            value = f"hex(substr(CAST(value AS BINARY), 1, {HEAD_BYTES}))"
             try:
-                rows = await self._look("text", example, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}")
-            except self._refusal as refused:
-                raise Refused("a file in it cannot be read, or has vanished") from refused
-            try:
-                format_ = told([bytes.fromhex(str(row[0])) for row in rows], source.formats)
+                lines = await self._head(example)
+                encoding = wide_encoding(lines)
+                if encoding is not None:
+                    lines = await self._head(example, encoding)
+                format_ = told(lines, source.formats, encoding)
+                format_ = Format(format_.name, {**format_.options, **hidden})
             except NotKnown as why:
                 raise Refused(str(why)) from None
             if found.setdefault(format_.name, format_).options != format_.options:
@@ -132,6 +156,19 @@ class Looking:
         if len(found) > 1:
             raise Refused(f"its files are of several formats: {', '.join(sorted(found))}")
         return next(iter(found.values()))
+
+    async def _head(self, file: str, encoding: str | None = None) -> list[bytes]:
+        """Return the first lines of a file, each cut at HEAD_BYTES."""
+        # Bytes of UTF-16 hold such that end a line in any other encoding.
+        reading = Format("text", {} if encoding is None else {"encoding": encoding, "lineSep": "\n"})
+        value = f"hex(substr(CAST(value AS BINARY), 1, {HEAD_BYTES}))"
+        try:
+            rows = await self._look(
+                "text", file, f"SELECT {value} FROM {{view}} LIMIT {_HEAD_LINES}", reading
+            )
+        except self._refusal as refused:
+            raise Refused("a file in it cannot be read, or has vanished") from refused
+        return [bytes.fromhex(str(row[0])) for row in rows]
 
     async def _look(
         self, format_: str, path: str, sql: str, reading: Format | None = None
@@ -156,6 +193,11 @@ def options_of(found: Format) -> list[str]:
     return [f"'{key}' '{_literal(value)}'" for key, value in found.options.items()]
 
 
+def named(pattern: str) -> Mapping[str, str]:
+    """Return the option of Spark's sources that hides files with other names."""
+    return {"pathGlobFilter": pattern} if pattern else {}
+
+
 def signature(kinds: Kinds) -> str:
     """Return a digest of the files' paths, sizes and times, as Spark has summed them up by ending."""
     lines = "\n".join(f"{kind[0]} {kind[1]} {kind[2]} {kind[3]}" for kind in sorted(kinds))
@@ -163,4 +205,4 @@ def signature(kinds: Kinds) -> str:
 
 
 def _literal(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t")
+    return value.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t").replace("\n", "\\n")

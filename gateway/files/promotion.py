@@ -140,13 +140,14 @@ class Promoter:
             self._catalog.invalidate([name], [])
         return None
 
-    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
         """Look at the files of a table again, or forget them; return why that could not be done, or how many
         columns differ that the table was not given. What was to be promoted is a table by now, or nothing."""
         if action == "promote":
             known = await self._catalog.look_up([name])
             return None if known.table(name) else f"there are no files that `{name}` could be made of"
         try:
+            await self._require_own(name, principal)
             if action == "forget":
                 await self._keeper.forget(self._connect(), name)
                 return None
@@ -159,6 +160,22 @@ class Promoter:
             f"the files of `{name}` are not as its table: {len(found.drift)} differences in format and "
             "columns, which `sluice datasets refresh` tells; its source has no `schema_learning`"
         )
+
+    async def _require_own(self, name: TableName, principal: Principal) -> None:
+        """Raise Faults where the source is closed and the table another's: who could forget it could promote
+        it next, and have it for his own."""
+        found = source_of(self._sources, name)
+        if found is None or not found[0].closed or found[0].administrators & principal.groups:
+            return
+        async with self._connect() as connection:
+            row = await store.find(connection, name)
+        if row is not None and row["promoted_by"] != principal.user:
+            raise Faults(
+                [
+                    f"source `{found[0].name}` is closed: `{name}` is looked at again and forgotten by "
+                    "whoever promoted it, by its administrators, and by `sluice datasets`"
+                ]
+            )
 
     async def _promoted(
         self,
@@ -175,8 +192,9 @@ class Promoter:
             self._catalog.invalidate([name], [])
             if (await self._catalog.look_up([name])).table(name) is not None:
                 return
-            kinds = await self._looking.files(source, path)
-            found = await self._looking.format(kinds, source)
+            kinds, found = await self._looking.files(source, path)
+            if found is None:
+                found = await self._looking.format(kinds, source)
             # INVARIANT (one name): until it is saved nobody else makes a table of what this one overlaps.
             await store.only_one_place(connection)
             await self._refuse_taken(await store.datasets(connection), source, url, name, decide)

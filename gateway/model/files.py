@@ -48,6 +48,12 @@ class FileSource:
     """Whether naming files makes a table of them; if not, a statement or command for that does."""
     schema_learning: bool = False
     """Whether a table is made anew where it is looked at again and its files have other columns by now."""
+    closed: bool = True
+    """Whether a table is closed to all but its promoter and the administrators until a policy names it."""
+    administrators: frozenset[str] = frozenset()
+    """Groups whose members closed tables are not closed to."""
+    pattern: str = ""
+    """Glob of the names of files that count; empty: all that Spark does not hide."""
 
     def url(self, path: tuple[str, ...]) -> str:
         """Return the URL of a path below the root."""

@@ -214,6 +214,8 @@ class Policy:
     audited: bool = True
     description: str = ""
     guid: str = ""
+    is_closing: bool = False
+    """Whether it denies what no policy has named yet, and is meant for nothing that one names."""
     place: Place | None = field(default=None, compare=False)
 
 

@@ -96,7 +96,9 @@ def _guards(index: Index, asked: Question, type_: PolicyType, beginning: bool) -
         found: Collection[Entry] = [one for one in deep if one.may_begin(asked.levels, asked.values)]
     else:
         found = _Speaking(index, asked).maybe
-    return (one for one in found if (one.of.denies if type_ is PolicyType.ACCESS else one.of.obligations))
+    guarding = (one for one in found if (one.of.denies if type_ is PolicyType.ACCESS else one.of.obligations))
+    # What is closed because nobody has named it says nothing of what somebody has.
+    return (one for one in guarding if not one.of.policy.is_closing)
 
 
 def _apart(one: Entry, other: Entry) -> bool:

@@ -271,7 +271,7 @@ class Promotion(Protocol):
         `asked`: also where the source makes none of what is only named."""
         ...
 
-    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
         """Look at the files of a table again, or drop it and forget them; say why that could not be done, or
         what is not as it was. Raises BackendUnavailable."""
         ...

@@ -273,7 +273,7 @@ class Verdicts:
                 promotion = self._promotion
                 why = "no files become tables here" if promotion is None else None
                 if promotion is not None:
-                    why = await promotion.tend(effect.action, effect.table)
+                    why = await promotion.tend(effect.action, effect.table, cleared.statement.principal)
                 if why is not None:
                     raise InvalidRequest(why)
 

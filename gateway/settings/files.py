@@ -13,7 +13,7 @@ from gateway.model.files import FileSource, require_root
 from gateway.settings.section import Count, Section
 
 SourceName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
-FormatName = Literal["parquet", "orc", "avro", "json", "csv"]
+FormatName = Literal["parquet", "orc", "avro", "json", "csv", "delta"]
 
 
 class FileSourceSettings(Section):
@@ -25,7 +25,8 @@ class FileSourceSettings(Section):
     database: SourceName | None = None
     """Database of Spark's session catalog for its tables, and for no others; by itself the source's name."""
     formats: tuple[FormatName, ...] = ("parquet", "orc", "avro", "json", "csv")
-    """Formats that are taken, in the order in which they are tried."""
+    """Formats that are taken, in the order in which they are tried. Directories of `delta` are told by their
+    log, before all others; a log may name files anywhere: only for writers who may read what Spark can."""
     depth: Annotated[int, Field(strict=True, ge=1, le=16)] = 8
     """Names below the root that a path may have."""
     leaf_columns: Count = 800
@@ -42,6 +43,15 @@ class FileSourceSettings(Section):
     """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
     columns are seen by whoever may select all of them."""
 
+    closed: bool = True
+    """Whether a new table is closed to everybody but whoever promoted it and `administrators` until a policy
+    names it, by its name and not by a pattern. If not, policies with wildcards open it at once."""
+    administrators: tuple[str, ...] = ()
+    """Groups to which new tables are not closed: for them it goes by policies alone."""
+    pattern: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.*?{},\[\]^ +=@-]{0,256}$")] = ""
+    """Glob of the names of files that count, such as `*.{csv,csv.gz}`; all others are hidden, beside those
+    that Spark hides by itself. Empty: all count."""
+
     def made(self, name: str) -> FileSource:
         """Return the source of that name."""
         return FileSource(
@@ -55,6 +65,9 @@ class FileSourceSettings(Section):
             auto_promote=self.auto_promote,
             refresh_s=self.refresh_s,
             schema_learning=self.schema_learning,
+            closed=self.closed,
+            administrators=frozenset(self.administrators),
+            pattern=self.pattern,
         )
 
 

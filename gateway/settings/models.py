@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
@@ -520,6 +521,10 @@ class Settings(Section):
     def default_catalog(self) -> CatalogEntry | None:
         """The catalog in which sessions begin; None: Spark's own."""
         return next((entry for entry in self.catalogs if entry.catalog.is_default), None)
+
+    def file_sources(self) -> tuple[FileSource, ...]:
+        """Return the sources of files by their names."""
+        return tuple(source.made(name) for name, source in self.files.items())
 
     @property
     def serves_thrift(self) -> bool:

@@ -51,6 +51,19 @@ policies:
   - name: whoever promotes may read
     on: {catalog: spark_catalog, database: testowned, table: "*", column: "*"}
     allow: [{users: ["{OWNER}"], access: [select]}]
+  - name: everybody may read whatever there is, and some may promote
+    on:
+      - {catalog: spark_catalog, database: testclosed}
+      - {catalog: spark_catalog, database: testclosed, table: "*", column: "*"}
+    allow:
+      - {groups: [public], access: [use, select, show, drop]}
+      - {groups: [promoters], access: [promote]}
+  - name: the files of that
+    on: {url: "file:ABOVE/testclosed/*"}
+    allow: [{groups: [public], access: [read]}]
+  - name: what somebody has looked at
+    on: {catalog: spark_catalog, database: testclosed, table: [opened_thrift, opened_connect], column: "*"}
+    allow: [{groups: [readers], access: [select]}]
   - name: one of which nobody sees
     on: {catalog: spark_catalog, database: testlearned, table: "*", column: late}
     mask: [{groups: [public], type: MASK_NULL}]
@@ -67,7 +80,7 @@ policies:
     on: {catalog: spark_catalog, database: testlake, table: parts__day_z3dz2}
     filter: [{groups: [public], where: "id = 1"}]
 """
-USERS = {"alice": ["promoters", "readers"], "bob": ["readers"], "carl": ["promoters"]}
+USERS = {"alice": ["promoters", "readers"], "bob": ["readers"], "carl": ["promoters"], "dora": ["stewards"]}
 EVENTS = [(0, None), (2, None), (4, None)]
 
 
@@ -106,6 +119,11 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
     write(root / "tabs" / "a.tsv", "id\tname\n1\ta, b\n")
     write(root / "latin" / "a.csv", "")
     (root / "latin" / "a.csv").write_bytes("id,größe\n1,ß\n".encode("latin-1"))
+    write(root / "polish" / "a.csv", "")
+    (root / "polish" / "a.csv").write_bytes("id,słowo\n1,ż\n".encode("iso8859-2"))
+    write(root / "wide" / "a.csv", "")
+    (root / "wide" / "a.csv").write_bytes("id\tgröße\r\n1\tß\r\n2\tЮ\r\n".encode("utf-16"))
+    write(root / "apostrophes" / "a.csv", "id,name\n1,'a, b'\n2,'it''s'\n")
     write(root / "unreadable" / "a.csv", "id,name\n1,a\n")
     (root / "unreadable" / "a.csv").chmod(0)
     write(root / "bare" / "a.csv", "")
@@ -125,12 +143,15 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         f"CREATE TABLE testwarehouse.far USING parquet LOCATION '{root}/far/in' AS SELECT 1 AS id",
     )
     learned = f"file:{open_directory}/testlearned"
-    sources = {
+    sources: dict[str, dict[str, Any]] = {
         "testlake": {"root": f"file:{root}"},
         "testlearned": {"root": learned, "schema_learning": True},
         "testowned": {"root": f"file:{open_directory}/testowned"},
         "testasked": {"root": f"file:{open_directory}/testasked", "auto_promote": False},
     }
+    sources = {name: {**source, "closed": False} for name, source in sources.items()}
+    closed = {"root": f"file:{open_directory}/testclosed", "pattern": "*.{csv,tsv}"}
+    sources["testclosed"] = {**closed, "administrators": ["stewards"]}
     settings: dict[str, Any] = {"files": sources}
     pack = PACK.replace("ROOT", str(root)).replace("ABOVE", str(open_directory))
     file = write_settings(open_directory / "files", spark, pack, USERS, **settings)
@@ -140,6 +161,7 @@ def files(spark: Spark, open_directory: Path, root: Path) -> Iterator[RunningGat
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testlearned CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testasked CASCADE")
         stack.callback(spark.query, "DROP DATABASE IF EXISTS testowned CASCADE")
+        stack.callback(spark.query, "DROP DATABASE IF EXISTS testclosed CASCADE")
         running = RunningGateway(file).start()
         stack.callback(running.stop)
         yield running
@@ -209,6 +231,9 @@ def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
         ("tabs", [(1, "a, b")]),
         ("packed", [(1, "a"), (2, "b")]),
         ("packed_lines", [(1,), (2,)]),
+        ("latin", [(1, "ß")]),
+        ("wide", [(1, "ß"), (2, "Ю")]),
+        ("apostrophes", [(1, "a, b"), (2, "it's")]),
         # What Spark hides is not looked at and not read; a partition's name is not hidden.
         ("hidden", [(1, "a")]),
         ("hidden_days", [(1, "a", 1)]),
@@ -246,7 +271,7 @@ def test_directories_of_values_are_read_as_partitions(
         ("empty", "only empty ones"),
         ("bare", "no files in it"),
         ("nothing_else", "no files in it"),
-        ("latin", "none of parquet"),
+        ("polish", "none of parquet"),
         ("unreadable", "cannot be read"),
         ("dirs", "no files in it"),
         ("linked", "a link"),
@@ -412,6 +437,40 @@ def test_a_new_table_is_closed_to_all_but_whom_it_is_of(
             assert mine(text) == [(1, "a")]
             assert "select" in refused(files, endpoint, other, text)
             assert mine(f"ALTER TABLE testowned.{endpoint} FORGET METADATA") == []
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_closed_source_opens_by_names_and_not_by_patterns(
+    files: RunningGateway, open_directory: Path, endpoint: str
+) -> None:
+    for name in (endpoint, f"opened_{endpoint}"):
+        write(open_directory / "testclosed" / name / "a.csv", "id,name\n1,a\n")
+        write(open_directory / "testclosed" / name / "README.md", "what this is\n")
+    text = f"SELECT * FROM testclosed.{endpoint}"
+    forget = f"ALTER TABLE testclosed.{endpoint} FORGET METADATA"
+    show = "SHOW TABLES IN spark_catalog.testclosed"
+    with session(files, endpoint, "alice") as alice, session(files, endpoint, "carl") as carl:
+        assert alice(text) == [(1, "a")], "the source hides what is no CSV"
+        assert alice(f"SELECT * FROM testclosed.opened_{endpoint}") == [(1, "a")]
+        assert carl(f"SELECT * FROM testclosed.opened_{endpoint}") == [(1, "a")]
+        bobs = {row[1] for row in ask(files, endpoint, "bob", show)}
+        assert f"opened_{endpoint}" in bobs
+        assert endpoint not in bobs
+        assert endpoint in {row[1] for row in alice(show)}
+        for other in ("bob", "carl"):
+            for closed in (text, f"{text} WHERE 1 = 0", f"DROP TABLE spark_catalog.testclosed.{endpoint}"):
+                assert "DENIED" in refused(files, endpoint, other, closed), closed
+        # Who could forget it could promote it next, and have it for his own.
+        for change in (forget, forget.replace("FORGET", "REFRESH")):
+            assert "is closed" in refused(files, endpoint, "carl", change)
+        assert ask(files, endpoint, "dora", text) == [(1, "a")]
+        assert alice(f"CREATE OR REPLACE TEMPORARY VIEW mine AS {text}") == []
+        assert alice("SELECT * FROM mine") == [(1, "a")]
+        # A session with a view of it names the files anew.
+        assert alice("DROP VIEW mine") == []
+        assert alice(forget) == []
+        assert carl(text) == [(1, "a")], "whoever names it first now"
+        assert "DENIED" in refused(files, endpoint, "alice", text)
 
 
 def run_datasets(gateway: RunningGateway, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.formats import FORMATS, HEAD_BYTES, Format, NotKnown, told
+from gateway.files.formats import FORMATS, HEAD_BYTES, Format, NotKnown, told, wide_encoding
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
 from gateway.model.statement import SessionContext
@@ -76,6 +76,8 @@ def test_a_root_has_one_spelling() -> None:
 
 LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]
 """A line that goes on."""
+LATIN = {"encoding": "ISO-8859-1"}
+APOSTROPHES = {"quote": "'", "escape": "'"}
 CUT_IN_TWO = ("ß" * 3_000).encode()
 CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
 
@@ -100,6 +102,13 @@ CSV = {"sep": ",", "header": "true", "inferSchema": "true", "escape": '"'}
         ([b"id,name", b"1,x", b"2," + CUT_IN_TWO], Format("csv", CSV)),
         ([b"id,name", b"1,x", b"20," + CUT_IN_TWO], Format("csv", CSV)),
         ([b"id,name,c", b"1,x,y", b"2," + b"z" * 4_094], Format("csv", CSV)),
+        ([b"id,caf\xe9", b"1,caf\xe9"], Format("csv", {**CSV, **LATIN})),
+        ([b"id,name", b"1,\xabgr\xf6\xdfe\xbb 5\xb0"], Format("csv", {**CSV, **LATIN})),
+        ([b"id,name", b"1,'a,b'"], Format("csv", {**CSV, **APOSTROPHES})),
+        ([b"id;name", b"1;'a,b,c'", b"2;'d''s, e,f'"], Format("csv", {**CSV, **APOSTROPHES, "sep": ";"})),
+        ([b"id,name", b"1,it's"], Format("csv", CSV)),
+        ([b"id,name", b"1,'tis", b"2,o'er"], Format("csv", CSV)),
+        ([b"id,name", b"1,'it's'"], Format("csv", CSV)),
     ],
 )
 def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) -> None:
@@ -128,9 +137,11 @@ def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) ->
         [b"PARE\x00"],
         [b"hello"],
         [b"\xff\xfea\x00"],
+        [b"id,name", "1,Łódź żółw".encode("iso8859-2")],
+        [b"id,name", "1,Привет".encode("cp1251")],
+        [b"id,name", "1,日本語".encode("shift-jis")],
+        [b"id,name", "1,“quoted”".encode("cp1252")],
         [b"a,b", b"1"],
-        [b"gr\xf6\xdfe,n", b"x,1"],
-        [b"id,caf\xe9", b"1,caf\xe9"],
         [b"id,name", b"1," + b"x" * 4_094],
         [b"a," + b"x" * 4_094, b"1,2"],
     ],
@@ -138,6 +149,18 @@ def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) ->
 def test_what_cannot_be_told_is_refused(lines: list[bytes]) -> None:
     with pytest.raises(NotKnown):
         told(lines, FORMATS)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
+def test_files_that_say_that_they_are_utf_16_are_read_so(encoding: str) -> None:
+    lines = [line.encode(encoding) for line in ("\ufeffid\tgröße\r", "1\tß, Ю\r")]
+    assert wide_encoding(lines) == encoding
+    wide = {"sep": "\t", "encoding": "UTF-16", "multiLine": "true"}
+    assert told(lines, FORMATS, encoding) == Format("csv", {**CSV, **wide})
+    with pytest.raises(NotKnown, match="UTF-16"):
+        told(['\ufeff{"a": 1}'.encode(encoding)], FORMATS, encoding)
+    with pytest.raises(NotKnown, match="UTF-16"):
+        told(lines, ("json",), encoding)
 
 
 def test_formats_that_a_source_does_not_take_are_refused() -> None:

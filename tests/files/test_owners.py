@@ -21,7 +21,8 @@ async def nobody_asked(_: Table) -> str | None:
 
 
 async def owner(dsn: str, table: Table) -> str | None:
-    settings = cast(Any, SimpleNamespace(files={"lake": FileSourceSettings(root="s3a://b/")}))
+    source = FileSourceSettings(root="s3a://b/").made("lake")
+    settings = cast(Any, SimpleNamespace(file_sources=lambda: (source,)))
     return await dataset_owners(settings, dsn, nobody_asked)(table)
 
 

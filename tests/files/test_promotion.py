@@ -46,9 +46,9 @@ async def test_a_source_that_makes_no_tables_by_itself_is_asked_to(database: str
     assert refused is not None
     assert "ALTER TABLE … PROMOTE METADATA" in refused.message
     assert (spark.asked, spark.recorded) == ([], [])
-    assert await mine.tend("promote", EVENTS) is not None
+    assert await mine.tend("promote", EVENTS, ALICE) is not None
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
-    assert await mine.tend("promote", EVENTS) is None
+    assert await mine.tend("promote", EVENTS, ALICE) is None
     assert spark.made == 1
 
 

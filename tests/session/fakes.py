@@ -404,7 +404,7 @@ class FakePromotion:
     ) -> NotPromoted | None:
         return None
 
-    async def tend(self, action: DatasetAction, name: TableName) -> str | None:
+    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
         self.order.append("tended")
         self.tended.append((action, name))
         return self.why

@@ -159,6 +159,7 @@ class _Reading:
             audited=reader.flag(raw, "isAuditEnabled", path, default=True),
             description=reader.text(raw, "description", path),
             guid=reader.text(raw, "guid", path),
+            is_closing=False,
             place=self._place,
         )
         if self._of.prefix and _says_nothing(policy):
