@@ -99,6 +99,7 @@ def frames() -> list[tuple[str, Any]]:
         ("bob", sql("SELECT name FROM department")),
         ("ann", employees.select("ssn")),
         ("bob", employees.select("salary")),
+        ("eve", departments.select("name")),
     ]
 
 
@@ -356,13 +357,13 @@ async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: Reade
                 key = (one.kind, user, one.resource, one.column, one.before, one.after)
                 expected[key] = expected.get(key, 0) + 1
     assert told(report) == {(*key, count) for key, count in expected.items()}
-    assert {one["kind"] for one in report.changes} == {"lost", "mask", "filter"}
+    assert {one["kind"] for one in report.changes} == {"lost", "gained", "mask", "filter"}
     assert {one["reason"]: one["statements"] for one in report.unjudged} == {
         "of a DataFrame that was refused, the record has no plan": 1
     }
-    assert (report.totals["judged"], report.totals["decided_otherwise"]) == (6, 0)
+    assert (report.totals["judged"], report.totals["decided_otherwise"]) == (7, 0)
     _, same = await place.replay(since=DAY + timedelta(hours=1), new=OLD)
-    assert (same.totals["judged"], same.totals["changed"]) == (6, 0)
+    assert (same.totals["judged"], same.totals["changed"]) == (7, 0)
 
 
 @pytest.mark.asyncio(loop_scope="session")
