@@ -204,7 +204,7 @@ def _catalog_view_body(
     name: TableName,
     shown: str,
 ) -> ViewBody | None:
-    named = f"CREATE VIEW {'.'.join(map(_shown_part, (name.catalog, name.database, name.table)))} "
+    named = f"CREATE VIEW {'.'.join(map(_shown_part, name.parts))} "
     written, rest = shown[: len(named)], shown[len(named) :]
     heads = [
         head
@@ -298,7 +298,7 @@ def _is_whole_name(text: str, name: TableName, provider: str) -> bool:
     """Whether this is the name in one word, as tables of other catalogs have it before Spark 4.2; without the
     catalog, as Paimon's and those of JDBC catalogs, which say no provider, do. It is compared and not taken
     apart: with a dot in it, it could be another one."""
-    parts = (name.catalog, name.database, name.table)
+    parts = name.parts
     written = ".".join(parts if provider not in ("", "paimon") else parts[-text.count(".") - 1 :])
     return not any("." in part for part in parts) and text.lower() == written.lower() and "." in text
 

@@ -251,7 +251,7 @@ class LiveCatalog:
             self._known.learn(name, table, self._clock())
 
     async def _describe(self, name: TableName) -> Table | None:
-        dotted = ".".join(quote(part) for part in (name.catalog, name.database, name.table))
+        dotted = ".".join(quote(part) for part in name.parts)
         try:
             table = await self._described(dotted, name)
             if _is_kept(table):

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
+
+
+def levels(database: str) -> tuple[str, ...]:
+    """Return the levels of a namespace, the outermost first."""
+    return tuple(database.split("."))
+
+
+def joined(namespace: Sequence[str]) -> str:
+    """Return how a namespace is written as one name: `levels` gives back what was joined where no level has a
+    dot, which whoever joins has seen to. Raises ValueError for a level with one."""
+    if any("." in level for level in namespace):
+        raise ValueError("a level of a namespace has a dot")
+    return ".".join(namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +28,13 @@ class TableName:
 
     catalog: str
     database: str
+    """Of a nested namespace all its levels, joined by dots: no part of a name that is governed has one."""
     table: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the name as Spark has it: catalog, every level of the namespace, table."""
+        return (self.catalog, *levels(self.database), self.table)
 
     def folded(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""

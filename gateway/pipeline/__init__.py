@@ -106,7 +106,7 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
 
     The text is written here, whatever the statement says; it shows nothing, and changes nothing for anybody.
     """
-    text = f"REFRESH TABLE {dotted((table.catalog, table.database, table.table))}"
+    text = f"REFRESH TABLE {dotted(table.parts)}"
     return _own(statement, text, "RefreshTable", snapshot)
 
 
@@ -116,7 +116,7 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
     What is recorded counts with that text only, so nobody may see more or less of the view until then.
     """
     view = definition.view
-    name = dotted((view.catalog, view.database, view.table))
+    name = dotted(view.parts)
     text = f"ALTER VIEW {name} SET TBLPROPERTIES ('{definition.key}' = '{definition.value}')"
     changed = CatalogChanged((view,), meaning="stays")
     return replace(_own(statement, text, "SetViewProperties", snapshot), effects=(changed,))

@@ -259,7 +259,7 @@ def not_there(name: TableName, context: SessionContext, prepared: Prepared | Non
 
     Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
     """
-    parts: tuple[str, ...] = (name.catalog, name.database, name.table)
+    parts = name.parts
     if prepared is None:
         return not_governable(table_not_found(parts, context))
     folded = name.folded()
