@@ -22,6 +22,12 @@ def joined(namespace: Sequence[str]) -> str:
     return ".".join(namespace)
 
 
+def namespaces_of(database: str) -> tuple[str, ...]:
+    """Return a namespace and all that it lies in, the outermost first."""
+    each = levels(database)
+    return tuple(joined(each[:depth]) for depth in range(1, len(each) + 1))
+
+
 @dataclass(frozen=True, slots=True)
 class TableName:
     """A fully resolved name: what was judged is what Spark is sent."""
@@ -39,6 +45,13 @@ class TableName:
     def folded(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""
         return TableName(self.catalog.lower(), self.database.lower(), self.table.lower())
+
+    @classmethod
+    def of(cls, parts: Sequence[str]) -> TableName:
+        """Return the name that has these parts. Raises ValueError for less than three, and as `joined`."""
+        if len(parts) < 3:
+            raise ValueError("a table's name has a catalog and a database")
+        return cls(parts[0], joined(parts[1:-1]), parts[-1])
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.database}.{self.table}"

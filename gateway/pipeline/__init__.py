@@ -29,7 +29,16 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.pipeline.judging import MAX_VIEW_DEPTH, Judging, Rules, Stop, not_governable, settled
+from gateway.pipeline.judging import (
+    MAX_VIEW_DEPTH,
+    Judging,
+    Rules,
+    Stop,
+    above,
+    below_a_table,
+    not_governable,
+    settled,
+)
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
 from gateway.sql.names import dotted, quote
@@ -64,7 +73,22 @@ async def judge(
         told=statement.context.catalogs,
     )
     if statement.plan is not None:
-        return await _judge_plan(statement, statement.plan, judging)
+        verdict = await _judge_plan(statement, statement.plan, judging)
+    else:
+        verdict = await _judge_text(statement, judging)
+    if not isinstance(verdict, Cleared):
+        return verdict
+    tables = above(verdict.names)
+    if not tables:
+        return verdict
+    below = below_a_table(verdict.names, judging)
+    if isinstance(below, Stop):
+        return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
+    return below or replace(verdict, names=verdict.names.union(tables))
+
+
+async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
+    snapshot = judging.snapshot
     outcome = await govern(statement.text, statement.context, judging, depth=0)
     if isinstance(outcome, NeedsCatalog):
         return outcome

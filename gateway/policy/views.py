@@ -187,7 +187,7 @@ class Viewing:
         self._super = service.is_super(question.subject)
         sharing = service.sharing
         shared = sharing is not None and sharing.may_concern(question.levels, question.values)
-        self._zone = None if shared else uniform_zone(question)
+        self._zone = None if shared or question.nested else uniform_zone(question)
         """None: every column is asked by itself."""
         self.facets = question.facets
         """Fields of the context that what was answered depends on."""

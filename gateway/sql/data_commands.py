@@ -220,9 +220,11 @@ def rename_table(scope: Scope) -> Wants:
         raise CannotClassify("the new name could not be read")
     parts = tuple(str(part) for part in value)
     # Spark completes a one-part new name with the table's own database, not with the session's.
-    database = (existing.table.catalog, existing.table.database)
+    *database, _ = existing.table.parts
     new = scope.names.new_table((*database, *parts) if len(parts) == 1 else parts)
-    if isinstance(new, Ungovernable) or (new.catalog, new.database) != database or len(parts) > 2:
+    # Beyond one level catalogs differ in whether a name of several parts begins with the catalog.
+    long = 2 if len(database) == 2 else 1
+    if isinstance(new, Ungovernable) or [*new.parts[:-1]] != database or len(parts) > long:
         raise CannotClassify("RENAME TO takes a name in the table's own database")
     return Wants(
         wants=(Want(table_resource(existing.table), "alter"), Want(table_resource(new), "create")),

@@ -241,7 +241,10 @@ class Names:
         by itself."""
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
-        catalog, rest = self._split_catalog(parts)
+        return self.namespace_in(*self._split_catalog(parts))
+
+    def namespace_in(self, catalog: str, rest: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
+        """Say the same of the levels of a namespace of a catalog."""
         refused = self.refused(catalog)
         if refused is not None:
             return refused
