@@ -82,7 +82,8 @@ def _may_be_denied_inside(question: Question) -> bool:
     inside = (*question.values[:-1], f"{question.values[-1]}.")
     if frozenset(entry.of for entry in service.zones.beginning(levels, inside)) - {*question.zones()}:
         return True
-    if any(e.may_begin(levels, inside) for found in service.filing.denying.values() for e in found):
+    denying = (entry for found in service.filing.denying.values() for entry in found)
+    if any(len(e.levels) >= len(levels) and e.may_begin(levels, inside) for e in denying):
         return True
     tags = service.tag_filing
     return tags is not None and bool(tags.denying) and bool(service.taggings.beginning(levels, inside))

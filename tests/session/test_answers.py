@@ -54,7 +54,10 @@ def test_flags_may_come_as_text() -> None:
 
 def test_functions_built_in_ones_always() -> None:
     rows = [("abs",), ("!=",), ("spark_catalog.hr.f",), ("spark_catalog.sales.f",), ("hr.f",), ("a.b.c.d",)]
-    assert shown(AnswerFilter.FUNCTIONS, rows) == [("abs",), ("!=",), ("spark_catalog.sales.f",)]
+    assert shown(AnswerFilter.FUNCTIONS, rows) == [
+        *(("abs",), ("!=",), ("spark_catalog.sales.f",), ("a.b.c.d",)),
+    ]
+    assert not shown(AnswerFilter.FUNCTIONS, [("a.`b.c`.d",), ("lake.c.d.f",), ("a.``.c.d",)])
 
 
 def test_columns_by_the_rules_list() -> None:
