@@ -26,6 +26,7 @@ from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
+from gateway.sql.data_commands import dropped_with
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
@@ -298,8 +299,7 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanWants:
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]
     if call.cascade:
-        # As DROP DATABASE … CASCADE: one must be allowed to drop any of its tables.
-        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+        wants += dropped_with(catalog, database)
     return PlanWants(
         wants=Wants(wants=tuple(wants), effects=(CatalogChanged(databases=((catalog, database),)),)),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),

@@ -211,7 +211,11 @@ class Question(Asker):
         found = []
         for namespace in namespaces_of(elements[place][1])[:-1]:
             elements[place] = (DATABASE, namespace)
-            values = (*self.values[:at], *self.service.compared(DATABASE, [namespace]), *self.values[at + 1 :])
+            values = (
+                *self.values[:at],
+                *self.service.compared(DATABASE, [namespace]),
+                *self.values[at + 1 :],
+            )
             resource = Resource(tuple(elements), self.owner)
             one = Question(
                 self.service, self.levels, values, self.subject, resource, self.access, self.context

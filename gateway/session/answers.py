@@ -106,7 +106,9 @@ def _nested_in(above: Sequence[str], written: str) -> str | None:
     """Return the namespace of a list of those in another, None for one that cannot be governed: it has a
     level with a dot, or is none of these."""
     parts = split_name(written)
-    if len(parts) != len(above) + 1 or any(a.lower() != b.lower() for a, b in zip(above, parts, strict=False)):
+    if len(parts) != len(above) + 1 or any(
+        a.lower() != b.lower() for a, b in zip(above, parts, strict=False)
+    ):
         return None
     return one_name(parts)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
-from gateway.sql.names import TempViewName, Ungovernable
+from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable
 from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
@@ -300,13 +300,20 @@ def create_database(scope: Scope) -> Wants:
     return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
 
 
+def dropped_with(catalog: str, database: str) -> Iterator[Want]:
+    """What CASCADE wants: it drops every table of the database, and of those that lie in it where databases
+    nest, so one must be allowed to drop any of them."""
+    yield Want(Resource.table(catalog, database, "*"), "drop", and_below=True)
+    if catalog.lower() != SESSION_CATALOG:
+        yield Want(Resource.table(catalog, f"{database}.*", "*"), "drop")
+
+
 def drop_database(scope: Scope) -> Wants:
     catalog, database = scope.database("namespace")
     resource = Resource.database(catalog, database)
     wants = [Want(resource, "drop")]
     if scope.flag("cascade"):
-        # CASCADE drops every table of the database: one must be allowed to drop any of them.
-        wants.append(Want(resource.child("table", "*"), "drop", and_below=True))
+        wants += dropped_with(catalog, database)
     return Wants(
         wants=tuple(wants),
         namespaces=scope.pin_database("namespace"),

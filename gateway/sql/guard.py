@@ -434,7 +434,7 @@ def pin_targets(
         judged.add(id(relation))
         parts = (*pin.table.parts, *filter(None, (pin.below,)))
         if relation.span is None:
-            if len(relation.parts) < 3:
+            if relation.parts != parts:
                 return NotGovernable(
                     f"`{'.'.join(relation.parts)}` is not written in one piece; use catalog.database.table"
                 )

@@ -331,4 +331,3 @@ def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
 
 def _of_files(name: TableName) -> TableName | Ungovernable:
     return _governed(name.catalog, (name.database, name.table))
-

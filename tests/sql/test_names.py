@@ -84,7 +84,21 @@ def test_a_session_is_in_a_nested_namespace() -> None:
 
 @pytest.mark.parametrize(
     "level",
-    ["a.b", "", " a", "a ", "a\tb", "a/b", "a`b", "a$b", "global_temp", "GLOBAL_TEMP", "a\u200bb", "%2e", "a:b"],
+    [
+        "a.b",
+        "",
+        " a",
+        "a ",
+        "a\tb",
+        "a/b",
+        "a`b",
+        "a$b",
+        "global_temp",
+        "GLOBAL_TEMP",
+        "a\u200bb",
+        "%2e",
+        "a:b",
+    ],
 )
 def test_a_level_that_is_no_name_is_refused_wherever_it_stands(level: str) -> None:
     for namespace in ((level,), (level, "x"), ("x", level), ("x", level, "y")):

@@ -28,7 +28,7 @@ policies:
     on: {catalog: ice, database: [nest.inner, nest.inner.plain, nest.inner.customer], table: "*", column: "*"}
     allow: [{groups: [analysts], access: [select, create, insert, delete, drop, alter]}]
   - name: all databases but one
-    on: {catalog: ice, database: {exclude: [but]}, table: "*", column: "*"}
+    on: {catalog: ice, database: {except: [but]}, table: "*", column: "*"}
     allow: [{groups: [others], access: [select, show, use]}]
   - name: stewards do all
     on: {catalog: ice, database: "*", table: "*", column: "*"}
@@ -133,7 +133,6 @@ READS = (
     "SELECT * FROM plain WHERE EXISTS (SELECT 1 FROM customer WHERE customer.id = {db}.plain.id) ORDER BY id",
     "SELECT no_such FROM customer",
     "SELECT * FROM {db}.no_such",
-    "SELECT id FROM {db}.plain.snapshots WHERE 1 = 0",
     "SELECT count(*) AS n FROM {db}.plain.snapshots",
     "SHOW COLUMNS IN {db}.customer",
     "DESCRIBE {db}.most.deep",
@@ -205,14 +204,13 @@ PAST = (
     "CREATE TEMPORARY VIEW past AS SELECT * FROM ice.nest.other.secret",
     "CREATE TABLE ice.nest.inner.mine AS SELECT * FROM ice.nest.other.secret",
     "CREATE TABLE ice.nest.inner.plain.below AS SELECT 1 AS a",
-    "INSERT INTO ice.nest.inner.customer.branch_b VALUES (9, 'x', 'x', 'x', 'EMEA')",
     "DELETE FROM ice.nest.inner.customer",
     "DELETE FROM ice.nest.inner.customer WHERE id = 2",
     "TRUNCATE TABLE ice.nest.inner.customer",
     "ALTER TABLE ice.nest.inner.customer RENAME TO ice.nest.inner.renamed",
     "ALTER TABLE ice.nest.inner.customer RENAME TO renamed",
     "DROP NAMESPACE ice.nest CASCADE",
-    "DROP NAMESPACE ice.nest.inner CASCADE",
+    "DROP NAMESPACE ice.shut.inner CASCADE",
     "CREATE NAMESPACE ice.nest.made",
     "CALL ice.system.ancestors_of('nest.inner.customer')",
     "DESCRIBE TABLE EXTENDED ice.nest.inner.customer.branch_b",
@@ -256,9 +254,7 @@ def test_a_name_that_is_a_table_and_a_namespace_is_refused_with_the_reason(
     steward.ours.ask("REFRESH TABLE ice.one.in.n")
     assert "is named below the table ice.one.in.n" in steward.refusal("SELECT * FROM ice.one.in.n.t")
     assert "is named below the table" in steward.refusal("INSERT INTO ice.one.in.n.t VALUES (1)")
-    lake.spark.query(
-        "DROP TABLE ice.one.in.n.t", "DROP NAMESPACE ice.one.in.n", "DROP TABLE ice.one.in.n", user="loader"
-    )
+    lake.spark.query("DROP TABLE ice.one.in.n.t", "DROP TABLE ice.one.in.n", user="loader")
 
 
 DONE = (
@@ -302,8 +298,8 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "in full": lambda spark, db: spark.table(f"{db}.customer").filter("id > 1"),
     "read": lambda spark, db: spark.read.table(f"{db}.customer").select("id", "email", "phone"),
     "of a format": lambda spark, db: spark.read.format("iceberg").load(f"{db}.customer"),
-    "by its full name": lambda spark, db: (
-        spark.table(f"{db}.customer").selectExpr(f"{db}.customer.id", "inner.customer.name", "customer.email")
+    "by its full name": lambda spark, db: spark.table(f"{db}.customer").selectExpr(
+        f"{db}.customer.id", "inner.customer.name", "customer.email"
     ),
     "all of it": lambda spark, db: spark.table(f"{db}.customer").select(f"{db}.customer.*"),
     "plain, by its full name": lambda spark, db: spark.table(f"{db}.plain").select(f"{db}.plain.id"),
@@ -322,8 +318,8 @@ FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
     "another's": lambda spark, place: spark.table("ice.nest.other.secret"),
     "shut above": lambda spark, place: spark.table("ice.shut.inner.secret"),
     "a branch": lambda spark, place: spark.table("ice.nest.inner.customer.branch_b"),
-    "a branch, of a format": lambda spark, place: (
-        spark.read.format("iceberg").load("ice.nest.inner.customer.branch_b")
+    "a branch, of a format": lambda spark, place: spark.read.format("iceberg").load(
+        "ice.nest.inner.customer.branch_b"
     ),
     "a tag": lambda spark, place: spark.table("customer.tag_first"),
     "metadata": lambda spark, place: spark.table("ice.nest.inner.customer.files"),
