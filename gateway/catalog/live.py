@@ -276,13 +276,14 @@ class LiveCatalog:
     async def _described(self, dotted: str, name: TableName) -> Table | None:
         """Return what our session knows of a table or view."""
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
+        absent = (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE) if "." in name.database else (_NO_SUCH_TABLE,)
         if self._json:
-            rows = await self._rows(f"{sql} AS JSON", _NO_SUCH_TABLE, _NOT_SUPPORTED)
-            if rows == _NO_SUCH_TABLE:
+            rows = await self._rows(f"{sql} AS JSON", *absent, _NOT_SUPPORTED)
+            if rows in absent:
                 return None
             if not isinstance(rows, str):
                 return table_from_json(_only_cell(rows), name)
-        rows = await self._rows(sql, _NO_SUCH_TABLE)
+        rows = await self._rows(sql, *absent)
         if isinstance(rows, str):
             return None
         if is_catalog_view(rows):

@@ -228,7 +228,7 @@ def below_a_table(names: Iterable[TableName], judging: Judging) -> Stop | NeedsC
     """Say why one of the names may mean another table's rows, None when none does.
 
     INVARIANT (one name): what is named below a table is a version, a branch or metadata of it for Iceberg,
-    past its masks. So in a namespace that has a table's name nothing is named, whatever the catalog has there.
+    past its masks. So in a namespace with a table's name nothing is named, whatever the catalog has there.
     """
     nested = [(name, one) for name in sorted(names, key=str) if (one := namespace_above(name)) is not None]
     if unknown := judging.unknown(one for _, one in nested):

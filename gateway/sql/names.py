@@ -208,11 +208,10 @@ class Names:
             if isinstance(named, Ungovernable) or named.catalog.lower() == SESSION_CATALOG:
                 return None
             return MetadataTable(named, _PAIMON, part.lower())
-        catalog, rest = self._split_catalog(parts)
-        if rest and rest[-1].lower() not in _BELOW_TABLES:
+        if last.lower() not in _BELOW_TABLES:
             return None
         name = self._above(parts)
-        return MetadataTable(name, "iceberg", rest[-1].lower()) if name is not None else None
+        return MetadataTable(name, "iceberg", last.lower()) if name is not None else None
 
     def branch(self, parts: tuple[str, ...]) -> tuple[TableName, str] | None:
         """Say which table and which branch of it a name means that is written to, `t.branch_b`, when the
@@ -237,8 +236,8 @@ class Names:
         return self._in_current(parts[0]) if len(parts) == 1 else self._qualified(parts)
 
     def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
-        """Say which catalog and database a namespace means, as `TableName` has them; no database for a catalog
-        by itself."""
+        """Say which catalog and database a namespace means, as `TableName` has them; no database for a
+        catalog by itself."""
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
         return self.namespace_in(*self._split_catalog(parts))

@@ -1,4 +1,4 @@
-"""Nested namespaces of Iceberg: what a user gets is what copies that were filtered and masked beforehand give.
+"""Nested namespaces of Iceberg: what a user gets is what copies that were filtered and masked before give.
 
 Costs about a minute for each Spark, beside the Spark's own start.
 """
@@ -262,7 +262,8 @@ DONE = (
     "CREATE TABLE {db}.sub.t (id INT, s STRING) USING iceberg",
     "INSERT INTO {db}.sub.t VALUES (1, 'a'), (2, 'b')",
     "UPDATE {db}.sub.t SET s = 'c' WHERE id = 2",
-    "MERGE INTO {db}.sub.t t USING (SELECT 3 AS id, 'd' AS s) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+    "MERGE INTO {db}.sub.t t USING (SELECT 3 AS id, 'd' AS s) s ON t.id = s.id "
+    "WHEN NOT MATCHED THEN INSERT *",
     "DELETE FROM {db}.sub.t WHERE {db}.sub.t.id = 1",
     "SELECT * FROM {db}.sub.t ORDER BY id",
     "SELECT * FROM sub.t",
@@ -358,12 +359,13 @@ def test_calls_of_the_catalog_know_nested_namespaces(lake: LakeSpark, gateway: R
         catalog.setCurrentDatabase("nest.inner")
         assert catalog.currentDatabase() == "nest.inner"
         assert spark.table("customer").count() == 2
-        for ask in (
+        asked: tuple[Callable[[], Any], ...] = (
             lambda: catalog.listTables("ice.nest.other"),
             lambda: catalog.getTable("ice.nest.other.secret"),
             lambda: catalog.setCurrentDatabase("nest.other"),
             lambda: catalog.setCurrentDatabase("ice.nest.inner"),
-        ):
+        )
+        for ask in asked:
             with pytest.raises(Exception, match="SLUICE_") as raised:
                 ask()
             assert CANARY not in str(raised.value)
