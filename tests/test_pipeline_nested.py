@@ -97,9 +97,8 @@ async def test_names_reach_spark_in_full(reader: ReaderPool) -> None:
     # The first part is a catalog where there is one of the name, wherever the session is.
     assert await forwarded(reader, "SELECT * FROM a.b.person") == "SELECT * FROM a.b.person"
     assert await forwarded(reader, "SELECT * FROM x.y.t") == "SELECT * FROM `lake`.`x`.`y`.`t`"
-    assert (await forwarded(reader, "INSERT INTO c VALUES (1)", namespace=("a",))).startswith(
-        "INSERT INTO `lake`.`a`.`c`"
-    )
+    written = await forwarded(reader, "INSERT INTO deep VALUES (1)", namespace=("a", "b", "c"))
+    assert written == "INSERT INTO `lake`.`a`.`b`.`c`.`deep` VALUES (1)"
 
 
 @pytest.mark.parametrize(
@@ -123,6 +122,18 @@ async def test_guards_above_and_own_are_in_what_is_read(reader: ReaderPool, text
 
 async def test_a_policy_may_read_a_nested_table(reader: ReaderPool) -> None:
     assert "SELECT id FROM lake.a.b.person" in await forwarded(reader, "SELECT * FROM listed")
+    # In the session that policies are read in, the current catalog is Spark's own.
+    for name in ("x.a.b.person", "lake.`a.b`.person", "lake.x.t.plain", "lake.a.b.person.files"):
+        pack = PACK.replace("SELECT id FROM lake.a.b.person", f"SELECT id FROM {name}")
+        verdict = await World({**DATA, "pack": pack}).judge_statement(
+            Statement(
+                text="SELECT * FROM lake.a.b.listed",
+                principal=World(DATA).principal("ann"),
+                context=SessionContext(),
+            ),
+            reader,
+        )
+        assert isinstance(verdict, Refused), name
 
 
 async def test_a_view_s_text_is_read_in_the_namespace_that_it_was_written_in(reader: ReaderPool) -> None:
@@ -218,3 +229,21 @@ async def test_use_is_of_every_level(reader: ReaderPool) -> None:
 async def test_no_other_name_opens_more(reader: ReaderPool, text: str) -> None:
     user = "ben" if "RENAME" in text else "eve"
     assert isinstance(await judged(reader, text, user), Refused)
+
+
+async def test_cascade_wants_what_it_drops(reader: ReaderPool) -> None:
+    """To drop all of a namespace and none of those within is not enough."""
+    alone = PACK.replace('database: [a.b, a.b.t], table: "*", column: "*"', 'database: a.b, table: "*"')
+    for database, expected in (("a.b", Refused), ("[a.b, a.b.*]", Cleared)):
+        pack = alone.replace('database: a.b, table: "*"', f'database: {database}, table: "*"')
+        pack = pack.replace(
+            "  - name: rows,",
+            "  - {name: it, on: {catalog: lake, database: a.b}, allow: [{groups: [few], access: [drop]}]}\n"
+            "  - name: rows,",
+        )
+        world = World({**DATA, "pack": pack})
+        for text in ("DROP NAMESPACE lake.a.b CASCADE", "DROP NAMESPACE lake.a.b"):
+            verdict = await world.judge_statement(
+                Statement(text=text, principal=world.principal("eve"), context=SessionContext()), reader
+            )
+            assert isinstance(verdict, Cleared if "CASCADE" not in text else expected), (database, text)

@@ -204,11 +204,10 @@ def _otherwise(
 
 
 def _ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
-    """Say why a name of several levels, as a policy has it, is not a table's in full; None when it is."""
+    """Say why a name of several levels is not a table's in the session that policies are read in, whose
+    catalog has one level; None when it is, and so begins with a catalog."""
     meant = names.new_table(parts)
-    if isinstance(meant, Ungovernable):
-        return meant.why
-    return None if meant.parts == parts else "does not begin with a catalog"
+    return meant.why if isinstance(meant, Ungovernable) else None
 
 
 def _qualified(reading: Reading) -> str | None:
