@@ -1,4 +1,4 @@
-"""Tables in nested namespaces: their names in full reach Spark, and none is named past another table's guards."""
+"""Tables in nested namespaces: their names reach Spark in full, and none is named past another's guards."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
-from gateway.model.statement import Cleared, Refused, SessionContext, Statement, UseNamespace, Verdict
+from gateway.model.statement import (
+    CatalogChanged,
+    Cleared,
+    Refused,
+    SessionContext,
+    Statement,
+    UseNamespace,
+    Verdict,
+)
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
 from tests.plan.frames import sql
@@ -27,7 +35,7 @@ policies:
       - {catalog: "*", database: "*", table: "*", column: "*"}
     allow: [{groups: [staff, guests], access: [all]}]
   - name: of one namespace
-    on: {catalog: lake, database: [a.b, a.b.t], table: "*", column: "*"}
+    on: {catalog: lake, database: [a.b, a.b.t, x.t], table: "*", column: "*"}
     allow: [{groups: [few], access: [all]}]
   - name: rows, said of the namespace above
     on: {catalog: lake, database: a, table: person}
@@ -44,7 +52,7 @@ TABLES = {
     "lake.a.b.listed": {"id": "int"},
     "lake.a.b.c.deep": {"id": "int"},
     "lake.x.t": {"id": "int"},
-    "lake.x.t.branch_b": {"id": "int"},
+    "lake.x.t.older": {"id": "int"},
     "lake.x.t.plain": {"id": "int"},
     "lake.x.y.t": {"id": "int"},
     "lake.x.y.t.below": {"id": "int"},
@@ -63,7 +71,7 @@ DATA = {
             "definer": "dan",
         },
         "spark_catalog.hr.past": {
-            "text": "SELECT id FROM branch_b",
+            "text": "SELECT id FROM older",
             "columns": {"id": "int"},
             "catalog": "lake",
             "database": "x.t",
@@ -146,17 +154,17 @@ async def test_a_view_s_text_is_read_in_the_namespace_that_it_was_written_in(rea
 
 
 BELOW = (
-    "SELECT * FROM lake.x.t.branch_b",
+    "SELECT * FROM lake.x.t.older",
     "SELECT * FROM lake.x.t.plain",
     "SELECT * FROM lake.x.y.t.below",
-    "SELECT (SELECT max(id) FROM lake.x.t.branch_b)",
+    "SELECT (SELECT max(id) FROM lake.x.t.older)",
     "INSERT INTO lake.a.b.person SELECT id, '' FROM lake.x.t.plain",
     "INSERT INTO lake.x.t.plain VALUES (1)",
     "CREATE TABLE lake.x.t.new (id INT) USING parquet",
     "CREATE TABLE lake.x.t.new USING parquet AS SELECT 1 AS a",
     "DROP TABLE lake.x.t.plain",
-    "DESCRIBE TABLE lake.x.t.branch_b",
-    "SHOW COLUMNS IN lake.x.t.branch_b",
+    "DESCRIBE TABLE lake.x.t.older",
+    "SHOW COLUMNS IN lake.x.t.older",
     "SHOW CREATE TABLE lake.x.t.plain",
     "REFRESH TABLE lake.x.t.plain",
     "CACHE TABLE lake.x.t.plain",
@@ -172,6 +180,32 @@ async def test_what_is_named_below_a_table_is_refused(reader: ReaderPool, text: 
     assert "named below the table lake.x." in verdict.message
 
 
+VERSIONS = ("branch_b", "BRANCH_b", "tag_x", "snapshot_id_7", "at_timestamp_7", "changes", "rewrite", "files")
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+async def test_nothing_nested_is_called_as_a_version_of_a_table_is(reader: ReaderPool, name: str) -> None:
+    """A temporary view would keep the name, and mean another's table as soon as there is one above."""
+    for text in (
+        f"CREATE TABLE lake.a.b.{name} (id INT) USING parquet",
+        f"CREATE TEMPORARY VIEW v AS SELECT * FROM lake.a.b.{name}",
+        f"DESCRIBE TABLE lake.a.b.{name}",
+        f"SELECT * FROM {name}",
+    ):
+        verdict = await judged(reader, text)
+        assert isinstance(verdict, Refused), text
+    assert isinstance(await judged(reader, f"CREATE TABLE lake.a.{name} (id INT) USING parquet"), Cleared)
+
+
+async def test_a_namespace_that_is_made_changes_what_is_named_below_a_table(reader: ReaderPool) -> None:
+    verdict = await judged(reader, "CREATE NAMESPACE lake.x.t")
+    assert isinstance(verdict, Cleared)
+    assert verdict.effects == (CatalogChanged((TableName("lake", "x", "t"),), databases=(("lake", "x.t"),)),)
+    own = await judged(reader, "CREATE NAMESPACE lake.new")
+    assert isinstance(own, Cleared)
+    assert own.effects == (CatalogChanged(databases=(("lake", "new"),), meaning="stays"),)
+
+
 async def test_so_it_is_in_plans(reader: ReaderPool) -> None:
     for text in BELOW[:4]:
         verdict = await World(DATA).judge_plan(execute(sql(text)), reader, user="ann")
@@ -185,7 +219,7 @@ async def test_who_may_not_know_of_the_table_is_not_told_of_it(reader: ReaderPoo
     world = World({**DATA, "tables": {**TABLES, "lake.a.b.t": {"id": "int"}}})
     hidden = await judged(reader, "SELECT * FROM lake.x.t.plain", "eve")
     assert isinstance(hidden, Refused)
-    assert "below" not in hidden.message
+    assert "TABLE_OR_VIEW_NOT_FOUND" in hidden.message
     told = await world.judge_statement(
         Statement(
             text="SELECT * FROM lake.a.b.t.plain",
@@ -233,7 +267,7 @@ async def test_no_other_name_opens_more(reader: ReaderPool, text: str) -> None:
 
 async def test_cascade_wants_what_it_drops(reader: ReaderPool) -> None:
     """To drop all of a namespace and none of those within is not enough."""
-    alone = PACK.replace('database: [a.b, a.b.t], table: "*", column: "*"', 'database: a.b, table: "*"')
+    alone = PACK.replace('database: [a.b, a.b.t, x.t], table: "*", column: "*"', 'database: a.b, table: "*"')
     for database, expected in (("a.b", Refused), ("[a.b, a.b.*]", Cleared)):
         pack = alone.replace('database: a.b, table: "*"', f'database: {database}, table: "*"')
         pack = pack.replace(

@@ -26,7 +26,7 @@ from gateway.plan.reading import CatalogCall
 from gateway.plan.scope import NamePin, PlanScope, PlanWants, on_url, pinned, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
-from gateway.sql.data_commands import dropped_with
+from gateway.sql.data_commands import created_database, dropped_with
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, dotted, no_catalog
 from gateway.sql.scope import CannotClassify, table_resource
@@ -288,7 +288,7 @@ def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanWants:
     return PlanWants(
         wants=Wants(
             wants=(Want(resource, "create"), *urls),
-            effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
+            effects=(created_database(catalog, database),),
         ),
         names=(NamePin(message=call, field="db_name", text=dotted((catalog, *levels(database)))),),
     )

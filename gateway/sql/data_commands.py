@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from gateway.model.catalog import TableName
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
-from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable
+from gateway.sql.names import SESSION_CATALOG, TempViewName, Ungovernable, namespace_above
 from gateway.sql.scope import CannotClassify, Scope, table_resource
 from gateway.sql.wants import Named, Pin, Want, Wants, Written
 
@@ -296,8 +297,16 @@ def create_database(scope: Scope) -> Wants:
     if location is not None:
         wants += [Want(Resource.url(str(location)), "read"), Want(Resource.url(str(location)), "write")]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
-    effects = (CatalogChanged(databases=((catalog, database),), meaning="stays"),)
+    effects = (created_database(catalog, database),)
     return Wants(wants=tuple(wants), namespaces=scope.pin_database("name"), effects=effects)
+
+
+def created_database(catalog: str, database: str) -> CatalogChanged:
+    """What making a database changes: of a table that has the name of a nested one, what is named below it."""
+    above = namespace_above(TableName(catalog, database, ""))
+    if above is None:
+        return CatalogChanged(databases=((catalog, database),), meaning="stays")
+    return CatalogChanged((above,), databases=((catalog, database),))
 
 
 def dropped_with(catalog: str, database: str) -> Iterator[Want]:

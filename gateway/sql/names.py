@@ -98,6 +98,8 @@ BRANCHED = frozenset({"iceberg"})
 _BRANCH = re.compile(r"branch_\w+", re.ASCII)
 """Iceberg's way to name a branch where a table is written to."""
 _BELOW_TABLES = METADATA_TABLES["iceberg"]
+_VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
+"""Iceberg's ways to name rows of a table at another time, below it, and what it tells of changes."""
 _NO_LEVELS = frozenset({"global_temp"})
 """What no level of a namespace is called: Spark has views of every session there."""
 
@@ -325,6 +327,9 @@ def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
             return Ungovernable("has a name with signs that paths and system tables use, or with odd blanks")
     if len(namespace) > MAX_LEVELS:
         return Ungovernable(f"lies in a namespace of more than {MAX_LEVELS} levels")
+    if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
+        # Even where no table has the namespace's name: a temporary view keeps the name until one has.
+        return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
     return TableName(catalog, joined(namespace), table)
 
 

@@ -371,6 +371,20 @@ REMOVALS = (
         "test_pipeline",
     ),
     Removal(
+        "versions of tables are no tables of a nested namespace",
+        "sql.names",
+        "if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):",
+        "if False:",
+        "test_pipeline_nested",
+    ),
+    Removal(
+        "a nested namespace that is made has a table looked at again",
+        "sql.data_commands",
+        "    if above is None:\n        return CatalogChanged(",
+        "    if True:\n        return CatalogChanged(",
+        "test_pipeline_nested",
+    ),
+    Removal(
         "levels of a namespace that are none",
         "sql.names",
         "level.lower() in _NO_LEVELS or not",
