@@ -15,7 +15,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from typing import IO
 
 from gateway.backends import leash
 from gateway.backends.hadoop_defaults import write_hadoop_defaults
+from gateway.backends.ports import free_port
 from gateway.backends.unprivileged import (
     file_within_reach,
     run_as,
@@ -165,8 +165,8 @@ class EmbeddedSpark:
         self._user = run_as()
         self.directory = state_directory(options.directory, self._user)
         self.host = HOST
-        self.thrift_port = options.thrift_port or _free_port()
-        self.connect_port = (options.connect_port or _free_port()) if self._jar("spark-connect") else 0
+        self.thrift_port = options.thrift_port or free_port(HOST)
+        self.connect_port = (options.connect_port or free_port(HOST)) if self._jar("spark-connect") else 0
         """0 where there is no Spark Connect."""
         self.connect_token = secrets.token_urlsafe(32)
         """What Spark Connect's clients must show; made for this start, known to us and Spark only."""
@@ -446,13 +446,6 @@ async def _ended(process: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((HOST, 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def _property(text: str) -> str:

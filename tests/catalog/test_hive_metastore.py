@@ -1,8 +1,6 @@
 """Hive's metastore, a real one out of pyspark's jars, as the contract of catalogs has it."""
 
 import asyncio
-import random
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.backends.ports import free_port
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.readable import (
     CatalogRefused,
@@ -29,21 +28,9 @@ from tests.catalog.contract import Ability, holds
 SPARK_SCHEMA = '{"type":"struct","fields":[{"name":"Id","type":"long","nullable":true,"metadata":{}}]}'
 
 
-def free_port() -> int:
-    """Return a port below those that the system gives to whoever connects: asking for it must not take it."""
-    for port in random.sample(range(20_000, 32_000), 50):
-        with socket.socket() as tried:
-            try:
-                tried.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise AssertionError("no port is free")
-
-
 @pytest.fixture(scope="module")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    place, port = tmp_path_factory.mktemp("metastore"), free_port()
+    place, port = tmp_path_factory.mktemp("metastore"), free_port("127.0.0.1")
     settings = {
         "hive.async.log.enabled": "false",
         "datanucleus.schema.autoCreateAll": "true",
@@ -103,7 +90,7 @@ async def fill(port: int, process: subprocess.Popen[bytes], place: Path) -> None
 
 async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None:
     # The first address is nobody's: the next one is asked.
-    uris = f"thrift://127.0.0.1:{free_port()}, thrift://127.0.0.1:{metastore}"
+    uris = f"thrift://127.0.0.1:{free_port('127.0.0.1')}, thrift://127.0.0.1:{metastore}"
     async with HiveMetastoreCatalog(uris) as catalog:
         assert list(await catalog.databases()) == ["default", "sales"]
         assert (await catalog.database("sales")).comment == "c"
@@ -133,7 +120,7 @@ async def test_a_metastore_answers_as_every_catalog_does(metastore: int) -> None
 
 async def test_a_metastore_is_written_to_as_every_catalog_is(metastore: int) -> None:
     # The first address is nobody's here as well.
-    uris = f"thrift://127.0.0.1:{free_port()},thrift://127.0.0.1:{metastore}"
+    uris = f"thrift://127.0.0.1:{free_port('127.0.0.1')},thrift://127.0.0.1:{metastore}"
     async with HiveMetastoreCatalog(uris) as catalog:
         await holds(catalog, "written", Ability())
 
@@ -197,7 +184,7 @@ async def test_a_change_that_got_no_answer_is_not_told_again() -> None:
 
 async def test_no_metastore_is_told() -> None:
     with pytest.raises(CatalogUnavailable, match="no Hive metastore answers"):
-        async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{free_port()}"):
+        async with HiveMetastoreCatalog(f"thrift://127.0.0.1:{free_port('127.0.0.1')}"):
             pass
     for wrong in ("host:9083", "http://host:9083", "thrift://host", "thrift://host:x", ""):
         with pytest.raises(Faults):

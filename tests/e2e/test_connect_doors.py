@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from pyspark.errors.exceptions.connect import AnalysisException, ParseException, SparkConnectGrpcException
 from pyspark.sql import SparkSession
 
+from gateway.backends.ports import free_port
 from gateway.frontends.users import set_user
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect_session, until
@@ -235,7 +235,7 @@ def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
 ) -> None:
     file = write_settings(open_directory / "restarted", spark)
     settings = json.loads(file.read_text())
-    settings["listeners"]["connect"]["port"] = free_port()
+    settings["listeners"]["connect"]["port"] = free_port("127.0.0.1")
     file.write_text(json.dumps(settings))
     running = RunningGateway(file).start()
     try:
@@ -249,9 +249,3 @@ def test_a_client_in_the_middle_of_a_result_outlives_a_restart_of_the_gateway(
             assert session.sql("SELECT current_user()").head()[0] == "dave"
     finally:
         assert running.stop() == 0
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

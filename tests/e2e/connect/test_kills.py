@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ import pyarrow.compute
 import pytest
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.backends.ports import free_port
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect import world
@@ -45,17 +45,11 @@ class Counter:
         self.messages += 1
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def settings_with_port(directory: Path, spark: Spark) -> Path:
     """Settings of a gateway that comes back on the same port."""
     file = write_settings(directory, spark)
     settings = json.loads(file.read_text())
-    settings["listeners"]["connect"]["port"] = free_port()
+    settings["listeners"]["connect"]["port"] = free_port("127.0.0.1")
     file.write_text(json.dumps(settings))
     return file
 
