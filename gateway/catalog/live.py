@@ -276,7 +276,7 @@ class LiveCatalog:
     async def _described(self, dotted: str, name: TableName) -> Table | None:
         """Return what our session knows of a table or view."""
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
-        absent = (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE) if "." in name.database else (_NO_SUCH_TABLE,)
+        absent = (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE)
         if self._json:
             rows = await self._rows(f"{sql} AS JSON", *absent, _NOT_SUPPORTED)
             if rows in absent:

@@ -34,6 +34,18 @@ def test_catalogs_and_databases() -> None:
     assert shown(AnswerFilter.DATABASES, [("x",)], catalog="lake") == []
 
 
+def test_namespaces_within_others() -> None:
+    rows = [("a.b",), ("a.`b.c`",), ("a",), ("b",), ("x.b",), ("a.b.c",), ("`a.b`",), ("a.hidden",)]
+    HIDDEN.add("lake2.a.hidden")
+    try:
+        assert shown(AnswerFilter.DATABASES, rows, catalog="lake2", database="a") == [("a.b",)]
+        assert shown(AnswerFilter.DATABASES, rows, catalog="lake2") == [("a",), ("b",)]
+        tables = [("a.b", "t", False), ("`a.b`", "t", False), ("a.hidden", "t", False)]
+        assert shown(AnswerFilter.TABLES, tables, catalog="lake2", database="a.b") == tables[:1]
+    finally:
+        HIDDEN.remove("lake2.a.hidden")
+
+
 @pytest.mark.parametrize("filter_", [AnswerFilter.TABLES, AnswerFilter.VIEWS])
 def test_tables_and_views_with_the_sessions_own_temporary_ones(filter_: AnswerFilter) -> None:
     rows = [
