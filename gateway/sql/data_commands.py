@@ -302,7 +302,7 @@ def create_database(scope: Scope) -> Wants:
 
 
 def created_database(catalog: str, database: str) -> CatalogChanged:
-    """What making a database changes: of a table that has the name of a nested one, what is named below it."""
+    """What making a database changes: of a table with the name of a nested one, what is named below it."""
     above = namespace_above(TableName(catalog, database, ""))
     if above is None:
         return CatalogChanged(databases=((catalog, database),), meaning="stays")
