@@ -294,6 +294,22 @@ def test_who_may_do_all_does_what_a_direct_session_does(steward: Twins) -> None:
         assert not answer.error or text == "SELECT * FROM sub.t", (text, answer.error)
 
 
+def test_dataframes_are_written_into_a_nested_namespace(lake: LakeSpark, steward: Twins) -> None:
+    if not lake.spark.connect_port:
+        return
+    for side in (steward.ours, steward.theirs):
+        spark, db = side.frames, side.database
+        spark.range(2).writeTo(f"{db}.written").using("iceberg").create()
+        spark.range(3).writeTo(f"{db}.written").append()
+        spark.range(4).write.mode("append").saveAsTable(f"{db}.written")
+        spark.range(5).write.insertInto(f"{db}.written")
+        spark.sql(f"ALTER TABLE {db}.written CREATE BRANCH b")
+        spark.range(1).writeTo(f"{db}.written.branch_b").append()
+    assert steward.same("SELECT count(*) AS n FROM {db}.written").rows == [(14,)]
+    assert steward.same("SELECT count(*) AS n FROM {db}.written VERSION AS OF 'b'").rows == [(15,)]
+    steward.same("DROP TABLE {db}.written")
+
+
 FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "table": lambda spark, db: spark.table("customer").orderBy("id"),
     "in full": lambda spark, db: spark.table(f"{db}.customer").filter("id > 1"),
