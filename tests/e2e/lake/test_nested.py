@@ -110,9 +110,10 @@ def ole(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
 @pytest.fixture(scope="module")
 def steward(lake: LakeSpark, gateway: RunningGateway) -> Iterator[Twins]:
     lake.spark.query(
-        *(f"CREATE NAMESPACE ice.{space}" for space in ("one", "one.in", "two", "two.in")), user="loader"
+        *(f"CREATE NAMESPACE ice.{space}" for space in ("high", "high.in", "high_copy", "high_copy.in")),
+        user="loader",
     )
-    with Twins.open(lake, gateway, "stew", governed="ice.one.in", copies="ice.two.in") as twins:
+    with Twins.open(lake, gateway, "stew", governed="ice.high.in", copies="ice.high_copy.in") as twins:
         yield twins
 
 
@@ -244,17 +245,17 @@ def test_a_name_that_is_a_table_and_a_namespace_is_refused_with_the_reason(
 ) -> None:
     """What Iceberg would take for a branch of the table is not read as one that lies in the namespace."""
     lake.spark.query(
-        "CREATE NAMESPACE ice.one.in.n",
-        "CREATE TABLE ice.one.in.n.t USING iceberg AS SELECT 1 AS id",
+        "CREATE NAMESPACE ice.high.in.n",
+        "CREATE TABLE ice.high.in.n.t USING iceberg AS SELECT 1 AS id",
         user="loader",
     )
-    assert not steward.ours.ask("SELECT * FROM ice.one.in.n.t").error
-    lake.spark.query("CREATE TABLE ice.one.in.n USING iceberg AS SELECT 2 AS id", user="loader")
+    assert not steward.ours.ask("SELECT * FROM ice.high.in.n.t").error
+    lake.spark.query("CREATE TABLE ice.high.in.n USING iceberg AS SELECT 2 AS id", user="loader")
     # What was known of the names is not for ever.
-    steward.ours.ask("REFRESH TABLE ice.one.in.n")
-    assert "is named below the table ice.one.in.n" in steward.refusal("SELECT * FROM ice.one.in.n.t")
-    assert "is named below the table" in steward.refusal("INSERT INTO ice.one.in.n.t VALUES (1)")
-    lake.spark.query("DROP TABLE ice.one.in.n.t", "DROP TABLE ice.one.in.n", user="loader")
+    steward.ours.ask("REFRESH TABLE ice.high.in.n")
+    assert "is named below the table ice.high.in.n" in steward.refusal("SELECT * FROM ice.high.in.n.t")
+    assert "is named below the table" in steward.refusal("INSERT INTO ice.high.in.n.t VALUES (1)")
+    lake.spark.query("DROP TABLE ice.high.in.n.t", "DROP TABLE ice.high.in.n", user="loader")
 
 
 DONE = (
