@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.catalog import Table, TableKind, TableName, levels
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, Span, Splice
@@ -486,7 +486,7 @@ async def _view_body(
         )
     context = SessionContext(
         catalog=table.view.catalog,
-        namespace=(table.view.database,),
+        namespace=levels(table.view.database),
         door=judging.door,
         catalogs=judging.told,
     )

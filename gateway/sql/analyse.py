@@ -167,7 +167,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, Source]:
         folded = scan.name.folded()
         names = [column.name.lower() for column in scan.columns]
         columns = [OutputColumn(name, frozenset({(scan.name, name)})) for name in names]
-        found[written] = Source((folded.catalog, folded.database, folded.table), columns, scan.name)
+        found[written] = Source(folded.parts, columns, scan.name)
     return found
 
 
